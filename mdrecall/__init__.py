@@ -1,0 +1,30 @@
+"""Long-term memory for AI agents in plain Markdown: search it, read it, keep it."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mdrecall.errors import RecallError
+    from mdrecall.memory import Memory
+    from mdrecall.types import ReadResult, SearchAnswer, SearchResult, Status, SyncReport
+
+__version__ = "0.1.0"
+__all__ = [
+    "Memory",
+    "ReadResult",
+    "RecallError",
+    "SearchAnswer",
+    "SearchResult",
+    "Status",
+    "SyncReport",
+    "__version__",
+]
+
+_HOMES = {"Memory": "mdrecall.memory", "RecallError": "mdrecall.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'mdrecall' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES.get(name, "mdrecall.types")), name)

@@ -1,0 +1,1 @@
+"""Who answers: the builtin backend, and how its parts are put together."""

@@ -1,0 +1,59 @@
+"""``mdrecall config``: show, check or describe the configuration."""
+
+import argparse
+from typing import Any
+
+from mdrecall.cli.options import add_common
+from mdrecall.cli.output import home_short, print_json, style
+from mdrecall.config.load import Loaded, agent_ids, load
+from mdrecall.wire import to_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        choices=("show", "check", "schema"),
+        help="show: every value and where it came from; check: what is wrong; schema: a JSON Schema for editors",
+    )
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.action == "schema":
+        from mdrecall.config.schema import json_schema
+
+        print_json(json_schema())
+        return 0
+    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
+    loaded = [load(workspace=options.workspace, agent=agent, config=options.config) for agent in agents]
+    if options.action == "check":
+        _print_check(options, loaded)
+    else:
+        _print_values(options, loaded[0])
+    return 0
+
+
+def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
+    files = loaded[0].files
+    if options.json:
+        print_json({"ok": True, "files": list(files), "agents": [entry.settings.agent_id for entry in loaded]})
+        return
+    read = ", ".join(files) if files else "no configuration file; the defaults are used"
+    print(f"{style('ok', 'green')}  {read}")
+
+
+def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
+    values = {name: (_shown(name, found.value), found.origin) for name, found in loaded.found.items()}
+    if options.json:
+        print_json([{"key": name, "value": value, "origin": origin} for name, (value, origin) in values.items()])
+        return
+    width = max(map(len, values))
+    for name, (value, origin) in values.items():
+        shown = "–" if value is None else home_short(str(value)) if isinstance(value, str) else str(value)
+        print(f"{name:{width}}  {shown}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
+
+
+def _shown(name: str, value: Any) -> Any:
+    from mdrecall.config.load import is_secret
+
+    return "***" if value and is_secret(name) else to_json(value)

@@ -1,0 +1,61 @@
+"""``mdrecall demo``: everything once, on a sample workspace that ships with the package."""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from importlib.resources import as_file, files
+
+from mdrecall.cli.index import print_issues
+from mdrecall.cli.output import print_json, style
+from mdrecall.cli.search import print_answer
+from mdrecall.errors import WorkspaceError
+from mdrecall.memory import Memory
+
+QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042", "where do we meet on fridays")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--into", metavar="DIR", help="keep the sample workspace in this new folder")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.into:
+        return _tour(_copy(options.into), options)
+    with tempfile.TemporaryDirectory(prefix="mdrecall-demo-") as scratch:
+        return _tour(_copy(os.path.join(scratch, "workspace")), options, state=os.path.join(scratch, "state"))
+
+
+def _copy(target: str) -> str:
+    target = os.path.abspath(os.path.expanduser(target))
+    if os.path.exists(target):
+        raise WorkspaceError(f"{target} exists already.", hint="Name a folder that does not exist yet.")
+    with as_file(files("mdrecall") / "sample") as sample:
+        shutil.copytree(sample, target)
+    return target
+
+
+def _tour(workspace: str, options: argparse.Namespace, state: str | None = None) -> int:
+    env = {**os.environ, "MDRECALL_STATE_DIR": state} if state else None
+    with Memory.open(workspace, env=env) as memory:
+        report = memory.sync()
+        status = memory.status()
+        if options.json:
+            from mdrecall.wire import answer_to_json
+
+            answers = [{"query": query, **answer_to_json(memory.search(query, max_results=2))} for query in QUESTIONS]
+            print_json({"workspace": workspace, "files": status.files, "chunks": status.chunks, "answers": answers})
+            return 0
+        print(
+            style("A sample workspace", "bold") + f": {status.files} notes in {status.chunks} chunks, indexed just now."
+        )
+        print_issues(report.failed)
+        sys.stdout.flush()
+        for query in QUESTIONS:
+            print("\n" + style(f'$ mdrecall search "{query}" -n 2', "bold"))
+            print_answer(memory.search(query, max_results=2))
+    where = workspace if options.into else "DIR"
+    print("\nNow your own notes: " + style(f'mdrecall search "…" --workspace {where}', "bold"))
+    return 0

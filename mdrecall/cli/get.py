@@ -1,0 +1,31 @@
+"""``mdrecall get``: print lines of a memory file."""
+
+import argparse
+import sys
+
+from mdrecall.cli.options import add_common, open_memory, whole_number
+from mdrecall.cli.output import print_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a memory file, such as memory/2026-02-10.md")
+    parser.add_argument("--from", dest="from_line", type=whole_number, metavar="LINE", help="the first line")
+    parser.add_argument("--lines", type=whole_number, metavar="N", help="how many lines")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    with open_memory(options) as memory:
+        read = memory.read(options.path, from_line=options.from_line, lines=options.lines)
+    if options.json:
+        from mdrecall.wire import read_to_json
+
+        print_json(read_to_json(read))
+        return 0
+    sys.stdout.write(read.text if read.text.endswith("\n") or not read.text else read.text + "\n")
+    if not read.line_count:
+        print(f"{read.path} has only {read.total_lines} lines.", file=sys.stderr)
+        return 1
+    if read.truncated and read.next_from:
+        print(f"There is more: go on with --from {read.next_from}.", file=sys.stderr)
+    return 0

@@ -1,0 +1,56 @@
+"""``mdrecall index``: bring the index up to date."""
+
+import argparse
+import sys
+import time
+from typing import Any
+
+from mdrecall.cli.options import add_common, open_memory
+from mdrecall.cli.output import home_short, print_json, style
+from mdrecall.cli.progress import progress_line
+from mdrecall.config.load import agent_ids
+from mdrecall.types import Issue, SyncReport
+from mdrecall.wire import to_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="index every file again, and forget folders that are gone")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    reports: list[dict[str, Any]] = []
+    for agent in [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace):
+        reports.append(_index(options, agent))
+    if options.json:
+        print_json(reports)
+    return 2 if any(report["failed"] for report in reports) else 0
+
+
+def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    began = time.monotonic()
+    with open_memory(options, agent) as memory:
+        with progress_line("Indexing") as progress:
+            report = memory.sync(force=options.force, progress=progress)
+        status = memory.status()
+    if not options.json:
+        print(
+            f"Indexed {status.files:,} files in {status.chunks:,} chunks ({_changes(report)}) in"
+            f" {time.monotonic() - began:.1f} s. Index: {home_short(status.db_path)}"
+        )
+        print_issues((*report.failed, *report.issues))
+    return {"agentId": agent, "files": status.files, "chunks": status.chunks, **to_json(report)}
+
+
+def _changes(report: SyncReport) -> str:
+    counts = [(report.added, "new"), (report.changed, "changed"), (report.removed, "removed")]
+    said = [f"{count:,} {word}" for count, word in counts if count]
+    return ", ".join(said) or "nothing new"
+
+
+def print_issues(issues: tuple[Issue, ...], most: int = 20) -> None:
+    """What there is to say about files, on standard error."""
+    for issue in issues[:most]:
+        print(f"{style('!', 'yellow', stream=sys.stderr)} {issue.path}: {issue.problem}", file=sys.stderr)
+    if len(issues) > most:
+        print(f"  … and {len(issues) - most} more", file=sys.stderr)

@@ -1,0 +1,71 @@
+"""The ``mdrecall`` command: find the sub-command, run it, turn what goes wrong into one sentence and an exit code.
+
+Exit codes: 0 done, 1 nothing found, 2 error.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import mdrecall
+from mdrecall.errors import RecallError
+
+COMMANDS = {
+    "search": "find notes by what they say",
+    "get": "print lines of a memory file",
+    "index": "bring the index up to date",
+    "status": "show what is indexed, where and how",
+    "config": "show, check or describe the configuration",
+    "demo": "try everything on a sample workspace",
+    "completion": "print a completion script for your shell",
+}
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole parser, or (faster) with the options of only one command."""
+    parser = argparse.ArgumentParser(
+        prog="mdrecall",
+        description="Long-term memory for AI agents in plain Markdown.",
+        epilog="Exit codes: 0 done, 1 nothing found, 2 error.",
+    )
+    parser.add_argument("--version", action="version", version=f"mdrecall {mdrecall.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, about in COMMANDS.items():
+        command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
+        if only is None or name == only:
+            import_module(f"mdrecall.cli.{name}").add_arguments(command)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if name is not None and name not in COMMANDS:
+        return _unknown(name)
+    options = build_parser(only=name).parse_args(arguments)
+    try:
+        code: int = import_module(f"mdrecall.cli.{options.command}").run(options)
+        sys.stdout.flush()
+        return code
+    except RecallError as error:
+        from mdrecall.cli.output import print_error
+
+        print_error(error, as_json=getattr(options, "json", False))
+        return 2
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; keep Python from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _unknown(name: str) -> int:
+    from mdrecall.config.rules import nearest
+
+    print(f"mdrecall: {name!r} is not a command{nearest(name, COMMANDS)}.", file=sys.stderr)
+    print("          `mdrecall --help` shows what each does.", file=sys.stderr)
+    return 2

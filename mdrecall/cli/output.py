@@ -1,0 +1,41 @@
+"""Writing for people and for programs: colour where there is a terminal, JSON where it was asked for."""
+
+import json
+import os
+import sys
+from typing import Any, TextIO
+
+from mdrecall.errors import ConfigError, RecallError
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def style(text: str, *names: str, stream: TextIO | None = None) -> str:
+    """The text in a style, if ``stream`` (standard output) is a terminal and NO_COLOR is not set."""
+    stream = stream or sys.stdout
+    if not text or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+        return text
+    return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
+
+
+def print_json(value: Any) -> None:
+    """A value as JSON on standard output."""
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
+    sys.stdout.write("\n")
+
+
+def print_error(error: RecallError, *, as_json: bool) -> None:
+    """What went wrong and the way out, on standard error; with ``as_json`` also as an object on standard output."""
+    if as_json:
+        print_json({"error": {"type": type(error).__name__, "message": str(error), "hint": error.hint}})
+    lines = error.problems if isinstance(error, ConfigError) else (str(error),)
+    for line in lines:
+        print(f"{style('mdrecall:', 'red', stream=sys.stderr)} {line}", file=sys.stderr)
+    if error.hint:
+        print(f"          {error.hint}", file=sys.stderr)
+
+
+def home_short(path: str) -> str:
+    """A path with ``~`` for the home folder."""
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path.startswith(home + os.sep) else path

@@ -1,0 +1,71 @@
+"""``mdrecall search``: find notes by what they say."""
+
+import argparse
+import sys
+
+from mdrecall.cli.options import add_common, open_memory, share, whole_number
+from mdrecall.cli.output import print_json, style
+from mdrecall.errors import QueryError
+from mdrecall.types import SearchAnswer, SearchResult, Why
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="QUERY", help="a question, some words, or an identifier")
+    parser.add_argument("--query", metavar="TEXT", help="the query, if it cannot stand as an argument")
+    parser.add_argument("-n", "--max-results", type=whole_number, metavar="N", help="at most this many results")
+    parser.add_argument("--min-score", type=share, metavar="S", help="leave out results below this score (0 to 1)")
+    parser.add_argument("--explain", action="store_true", help="say why each result stands where it does")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    query = options.query if options.query is not None else " ".join(options.words)
+    if not query.strip():
+        raise QueryError("There is no query.", hint='Say what to look for: mdrecall search "team pricing"')
+    with open_memory(options) as memory:
+        answer = memory.search(
+            query, max_results=options.max_results, min_score=options.min_score, explain=options.explain
+        )
+    if options.json:
+        from mdrecall.wire import answer_to_json
+
+        print_json(answer_to_json(answer))
+    else:
+        print_answer(answer)
+    return 0 if answer.results else 1
+
+
+def print_answer(answer: SearchAnswer) -> None:
+    """Every result with its citation and snippet, or why there is none."""
+    for number, result in enumerate(answer):
+        if number:
+            print()
+        print(_headline(result))
+        print("\n".join("    " + line for line in result.snippet.strip("\n").split("\n")))
+        if result.why:
+            print(_explained(result.why))
+    if not answer.results:
+        print(f"Nothing found ({answer.reason}). {answer.action}", file=sys.stderr)
+
+
+def _headline(result: SearchResult) -> str:
+    lines = f"L{result.match_start_line}"
+    if result.match_end_line != result.match_start_line:
+        lines += f"-L{result.match_end_line}"
+    parts = [
+        style(f"{result.score:.3f}", "green"),
+        style(result.citation, "bold", "cyan"),
+        style(f"match {lines}", "dim"),
+    ]
+    if result.heading:
+        parts.append(style(result.heading, "dim"))
+    return "  ".join(parts)
+
+
+def _explained(why: Why) -> str:
+    verdict = "holds every distinctive term" if why.complete else "lacks a distinctive term"
+    held = ", ".join(f"{term} {weight:.0%}" for term, weight, there in why.terms if there) or "none"
+    missing = ", ".join(f"{term} {weight:.0%}" for term, weight, there in why.terms if not there)
+    passage = f"best passage {why.passage_coverage:.0%} of the query"
+    text = f"    why: {verdict}; strength {why.strength:.2f}, {passage}; holds {held}"
+    return style(text + (f"; lacks {missing}" if missing else ""), "dim")

@@ -1,0 +1,74 @@
+"""``mdrecall status``: what is indexed, where and how."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from mdrecall.cli.index import print_issues
+from mdrecall.cli.options import add_common, open_memory
+from mdrecall.cli.output import home_short, print_error, print_json, style
+from mdrecall.config.load import agent_ids
+from mdrecall.errors import RecallError
+from mdrecall.memory import Memory
+from mdrecall.types import Status
+from mdrecall.wire import to_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--deep", action="store_true", help="also check the index and try the embeddings")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
+    records: list[dict[str, Any]] = []
+    failed = False
+    for agent in agents:
+        try:
+            with open_memory(options, agent) as memory:
+                records.append(_record(memory, agent, options))
+        except RecallError as error:
+            if len(agents) == 1:
+                raise
+            failed = True
+            records.append({"agentId": agent, "error": str(error), "hint": error.hint})
+            if not options.json:
+                print_error(error, as_json=False)
+    if options.json:
+        print_json(records)
+    return 2 if failed else 0
+
+
+def _record(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:
+    status, issues = memory.status(), memory.issues()
+    record: dict[str, Any] = {"agentId": agent, "status": to_json(status), "issues": to_json(issues)}
+    if options.deep:
+        record["embeddingProbe"] = to_json(memory.probe_embedding())
+        record["vectorProbe"] = memory.probe_vectors()
+        record["indexProblems"] = list(memory.check())
+    if not options.json:
+        print(style(f"Memory of agent {agent}", "bold"))
+        for label, value in _lines(status, record):
+            print(f"  {label + ':':12} {value}")
+        print_issues(issues)
+    return record
+
+
+def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        "Workspace",
+        home_short(status.workspace_dir) + (" (every Markdown file in it)" if status.custom["wholeFolder"] else ""),
+    )
+    yield "Index", home_short(status.db_path)
+    waiting = "changes on disk wait for the next search or `mdrecall index`" if status.dirty else "up to date"
+    yield "Indexed", f"{status.files:,} files · {status.chunks:,} chunks · {waiting}"
+    yield "Sources", ", ".join(status.sources)
+    if status.extra_paths:
+        yield "Extra paths", ", ".join(status.extra_paths)
+    yield "Search", "by keywords; embeddings come with a later version"
+    if reason := status.custom.get("providerUnavailableReason"):
+        yield "Provider", reason
+    if kept := status.custom.get("damagedIndexKeptAt"):
+        yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
+    if "indexProblems" in record:
+        yield "Index check", "; ".join(record["indexProblems"]) or "sound"

@@ -1,0 +1,311 @@
+"""From the environment, the files and the flags to the settings of one agent.
+
+Strongest first: flags, environment, ``mdrecall.json``, ``openclaw.json`` (an agent's own values before the
+defaults for all agents), built-in defaults. This is the only reader of the environment.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mdrecall.config import keys
+from mdrecall.config.places import Places, default_workspace, expand, find_places, normal_agent_id, shorten
+from mdrecall.config.read import Found, Layer, build, everywhere, leaf_keys, read_file, resolve
+from mdrecall.config.rules import nearest
+from mdrecall.config.settings import ExtraPath, Settings
+from mdrecall.errors import ConfigError, WorkspaceError
+
+
+class Loaded(NamedTuple):
+    """The settings, and for each the value in words and its origin."""
+
+    settings: Settings
+    found: Mapping[str, Found]
+    files: tuple[str, ...]
+    home: str
+
+
+class _Agent(NamedTuple):
+    id: str
+    is_default: bool
+    at: str
+    file: str
+    entry: dict[str, Any]
+
+
+class _File(NamedTuple):
+    label: str
+    values: dict[str, Any]
+
+
+def load(
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    workspace: str | None = None,
+    agent: str | None = None,
+    config: str | None = None,
+) -> Loaded:
+    """Everything that one agent's memory needs to know; raises ``ConfigError`` with every problem at once."""
+    env = os.environ if env is None else env
+    cwd = os.getcwd() if cwd is None else cwd
+    places = find_places(env, cwd)
+    files = _files(places, cwd, config)
+    problems: list[str] = []
+    agents = _agents(files, problems)
+    chosen = _choose(agents, agent)
+    found = _resolve_all(files, [entry for entry in agents if entry.id == chosen.id], problems)
+    if problems:
+        raise _config_error(problems)
+    _normalise(found)
+    standalone = config is None and not _openclaw_is_here(places, env)
+    space = _workspace(places, env, cwd, workspace, chosen, files, standalone)
+    own_place = workspace is not None or standalone
+    index, index_is_ours = _index_path(found, places, chosen.id, space.value, own_place)
+    everything = {
+        "agent": Found(chosen.id, "--agent" if agent is not None else "default"),
+        "workspace": space,
+        "index": index,
+        **found,
+    }
+    settings = Settings(
+        agent_id=chosen.id,
+        workspace=space.value,
+        index_path=index.value,
+        index_path_is_ours=index_is_ours,
+        standalone=standalone,
+        memory_search=build(keys.MEMORY_SEARCH, found, "memorySearch"),
+        memory=build(keys.MEMORY, found, "memory"),
+        compaction=build(keys.COMPACTION, found, "compaction"),
+        plugins=build(keys.PLUGINS, found, "plugins"),
+        lancedb=build(keys.LANCEDB, found, "memory-lancedb"),
+        mdrecall=build(keys.OWN, found, "mdrecall"),
+    )
+    return Loaded(settings, everything, tuple(file.label for file in files), places.home)
+
+
+def agent_ids(
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    config: str | None = None,
+    workspace: str | None = None,
+) -> list[str]:
+    """Every configured agent, the default one first; only that one if a workspace is named."""
+    env = os.environ if env is None else env
+    cwd = os.getcwd() if cwd is None else cwd
+    problems: list[str] = []
+    agents = _agents(_files(find_places(env, cwd), cwd, config), problems)
+    default = _choose(agents, None).id
+    return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting, by its full name, must not be shown."""
+    sections = {"memorySearch": keys.MEMORY_SEARCH, "memory-lancedb": keys.LANCEDB}
+    prefix, _, rest = name.partition(".")
+    return prefix in sections and any(key.secret for leaf, key in leaf_keys(sections[prefix]) if leaf == rest)
+
+
+def _files(places: Places, cwd: str, config: str | None) -> list[_File]:
+    paths = [places.own_config_path, places.config_path] if config is None else [expand(config, places.home, cwd)]
+    return [_File(shorten(path, places.home), read_file(path)) for path in paths if path]
+
+
+def _config_error(problems: list[str]) -> ConfigError:
+    message = problems[0]
+    if len(problems) > 1:
+        message += f" ({len(problems) - 1} more)"
+    hint = "Mend the file; `mdrecall config check` lists every problem, `mdrecall config schema` every setting."
+    return ConfigError(message, hint=hint, problems=tuple(problems))
+
+
+def _agents(files: list[_File], problems: list[str]) -> list[_Agent]:
+    agents: list[_Agent] = []
+    for file in files:
+        group = _object(file, "agents", file.values.get("agents"), problems)
+        listed = group.get("list", [])
+        if not isinstance(listed, list):
+            problems.append(f"{file.label}: agents.list must be a list.")
+            listed = []
+        entries: list[tuple[str, Any, str | None]] = [
+            (f"agents.list[{index}]", entry, None) for index, entry in enumerate(listed)
+        ]
+        mapped = _object(file, "agents.entries", group.get("entries"), problems)
+        entries += [(f"agents.entries.{name}", entry, name) for name, entry in mapped.items()]
+        for at, entry, name in entries:
+            entry = _object(file, at, entry, problems)
+            agent_id = normal_agent_id(str(name if name is not None else entry.get("id", "")))
+            agents.append(_Agent(agent_id, entry.get("default") is True, at, file.label, entry))
+    return agents
+
+
+def _choose(agents: list[_Agent], wanted: str | None) -> _Agent:
+    nobody = _Agent("main", True, "", "", {})
+    if wanted is None:
+        return next((agent for agent in agents if agent.is_default), agents[0] if agents else nobody)
+    known = {agent.id: agent for agent in agents} or {"main": nobody}
+    if normal_agent_id(wanted) not in known:
+        raise ConfigError(f"There is no agent {wanted!r}{nearest(wanted, known)}.", hint="Name one with --agent.")
+    return known[normal_agent_id(wanted)]
+
+
+def _resolve_all(files: list[_File], agent_entries: list[_Agent], problems: list[str]) -> dict[str, Found]:
+    search = _search_layers(files, agent_entries, problems)
+    found = resolve(keys.MEMORY_SEARCH, search, "memorySearch", problems)
+    extra = everywhere(search, keys.MEMORY_SEARCH, "extraPaths", problems)
+    found["memorySearch.extraPaths"] = _extra_paths(extra)
+    found |= resolve(keys.MEMORY, _memory_layers(files, problems), "memory", problems)
+    found |= resolve(keys.COMPACTION, _layers(files, "agents.defaults.compaction", problems), "compaction", problems)
+    found |= resolve(keys.PLUGINS, _layers(files, "plugins", problems), "plugins", problems)
+    lancedb = _layers(files, "plugins.entries.memory-lancedb.config", problems)
+    found |= resolve(keys.LANCEDB, lancedb, "memory-lancedb", problems)
+    found |= resolve(keys.OWN, _layers(files, "mdrecall", problems), "mdrecall", problems)
+    return found
+
+
+def _search_layers(files: list[_File], agent_entries: list[_Agent], problems: list[str]) -> list[Layer]:
+    layers: list[Layer] = []
+    for entry in agent_entries:
+        file = _File(entry.file, entry.entry)
+        layers += _layers([file], "memory.search", problems, entry.at) + _layers(
+            [file], "memorySearch", problems, entry.at
+        )
+    for path in ("memory.search", "agents.defaults.memorySearch", "memorySearch"):
+        layers += _layers(files, path, problems)
+    return layers
+
+
+def _memory_layers(files: list[_File], problems: list[str]) -> list[Layer]:
+    layers = _layers(files, "memory", problems)
+    return [
+        layer._replace(values={name: value for name, value in layer.values.items() if name != "search"})
+        if isinstance(layer.values, dict)
+        else layer
+        for layer in layers
+    ]
+
+
+def _layers(files: list[_File], path: str, problems: list[str], under: str = "") -> list[Layer]:
+    """The object at a dotted path in every file that has it."""
+    layers: list[Layer] = []
+    *groups, last = path.split(".")
+    for file in files:
+        values: Any = file.values
+        for depth, name in enumerate(groups):
+            at = ".".join(groups[: depth + 1])
+            values = _object(file, f"{under}.{at}".lstrip("."), values.get(name), problems)
+        if last in values:
+            layers.append(Layer(file.label, f"{under}.{path}".lstrip("."), values[last]))
+    return layers
+
+
+def _object(file: _File, at: str, value: Any, problems: list[str]) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    problem = f"{file.label}: {at} must be an object."
+    if problem not in problems:
+        problems.append(problem)
+    return {}
+
+
+def _extra_paths(layers: list[Found]) -> Found:
+    paths: dict[ExtraPath, None] = {}
+    for layer in layers:
+        for item in layer.value:
+            entry = (
+                ExtraPath(item.strip())
+                if isinstance(item, str)
+                else ExtraPath(item["path"].strip(), item.get("pattern"))
+            )
+            if entry.path:
+                paths.setdefault(entry)
+    return Found(tuple(paths), ", ".join(layer.origin for layer in layers) or "default")
+
+
+def _normalise(found: dict[str, Found]) -> None:
+    """The rules that look at two settings at once."""
+
+    def put(name: str, value: Any) -> None:
+        found[name] = found[name]._replace(value=value)
+
+    def get(name: str) -> Any:
+        return found[name].value
+
+    put(
+        "memorySearch.chunking.overlap",
+        min(get("memorySearch.chunking.overlap"), get("memorySearch.chunking.tokens") - 1),
+    )
+    hybrid = "memorySearch.query.hybrid."
+    vector, words = get(hybrid + "vectorWeight"), get(hybrid + "textWeight")
+    total = vector + words
+    put(hybrid + "vectorWeight", vector / total if total else 0.7)
+    put(hybrid + "textWeight", words / total if total else 0.3)
+    allowed = ("memory", "sessions") if get("memorySearch.experimental.sessionMemory") else ("memory",)
+    sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
+    put("memorySearch.sources", sources or ("memory",))
+    if not get("memorySearch.model").strip():
+        put("memorySearch.model", keys.DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
+
+
+def _openclaw_is_here(places: Places, env: Mapping[str, str]) -> bool:
+    return places.config_path is not None or os.path.isdir(default_workspace(places, env))
+
+
+def _workspace(
+    places: Places,
+    env: Mapping[str, str],
+    cwd: str,
+    flag: str | None,
+    agent: _Agent,
+    files: list[_File],
+    standalone: bool,
+) -> Found:
+    if flag is not None:
+        return _existing(Found(expand(flag, places.home, cwd), "--workspace"))
+    if agent.entry.get("workspace"):
+        return _existing(_configured(agent.entry["workspace"], places, f"{agent.file}: {agent.at}.workspace"))
+    if standalone:
+        return _existing(Found(cwd, "the current folder"))
+    if agent.is_default or not agent.at:
+        for layer in _layers(files, "agents.defaults", []):
+            if isinstance(layer.values, dict) and layer.values.get("workspace"):
+                return _existing(_configured(layer.values["workspace"], places, f"{layer.file}: {layer.at}.workspace"))
+        return _existing(Found(default_workspace(places, env), "default"))
+    return _existing(Found(os.path.join(places.state_dir, f"workspace-{agent.id}"), "default"))
+
+
+def _configured(path: Any, places: Places, origin: str) -> Found:
+    if not isinstance(path, str):
+        raise ConfigError(f"{origin} must be a text.")
+    return Found(expand(path.replace("\0", ""), places.home, places.state_dir), origin)
+
+
+def _existing(found: Found) -> Found:
+    path = found.value
+    if "\0" in path or not os.path.exists(path):
+        hint = "Create it, or name another folder with --workspace."
+        raise WorkspaceError(f"There is no workspace folder {path!r} (from {found.origin}).", hint=hint)
+    if not os.path.isdir(path):
+        hint = "Name the folder that holds MEMORY.md or memory/, not a file."
+        raise WorkspaceError(f"The workspace {path!r} is not a folder (from {found.origin}).", hint=hint)
+    return found
+
+
+def _index_path(
+    found: Mapping[str, Found], places: Places, agent_id: str, workspace: str, own_place: bool
+) -> tuple[Found, bool]:
+    configured = found["memorySearch.store.path"]
+    if configured.value is not None and configured.value.strip():
+        path = configured.value.replace("{agentId}", agent_id).replace("\0", "")
+        return Found(expand(path, places.home, places.state_dir), configured.origin), False
+    if not own_place and os.path.isdir(places.state_dir):
+        return Found(os.path.join(places.state_dir, "memory", f"{agent_id}.mdrecall.sqlite"), "default"), True
+    import hashlib
+
+    real = os.path.realpath(workspace)
+    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:12]
+    name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
+    return Found(os.path.join(places.own_state_dir, "index", f"{name or 'root'}-{digest}.sqlite"), "default"), True

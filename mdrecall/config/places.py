@@ -1,0 +1,106 @@
+"""Where things are: OpenClaw's home, its state folder and file, and mdrecall's own folder."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
+_CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
+_AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class Places(NamedTuple):
+    """Folders and files, found or not; nothing is created by looking."""
+
+    home: str
+    state_dir: str
+    config_path: str | None
+    own_state_dir: str
+    own_config_path: str | None
+
+
+def find_places(env: Mapping[str, str], cwd: str) -> Places:
+    """Resolve every place from the environment, as OpenClaw does, and mdrecall's own beside them."""
+    home = _home(env, cwd)
+    state_dir = _state_dir(env, home, cwd)
+    own_state_dir = _own_state_dir(env, home, cwd)
+    return Places(home, state_dir, _config_path(env, home, cwd, state_dir), own_state_dir,
+                  _own_config_path(env, home, cwd, own_state_dir))  # fmt: skip
+
+
+def default_workspace(places: Places, env: Mapping[str, str]) -> str:
+    """The default agent's workspace when the configuration names none."""
+    profile = env.get("OPENCLAW_PROFILE", "").strip()
+    name = "workspace" if profile.lower() in ("", "default") else f"workspace-{profile}"
+    return os.path.join(places.home, ".openclaw", name)
+
+
+def expand(path: str, home: str, relative_to: str) -> str:
+    """An absolute path: a leading ``~`` is the home; ``~name`` is an ordinary name."""
+    path = path.strip()
+    if path == "~":
+        return home
+    if path.startswith(("~/", "~\\")):
+        return os.path.normpath(os.path.join(home, path[2:]))
+    return os.path.normpath(os.path.join(relative_to, path))
+
+
+def shorten(path: str, home: str) -> str:
+    """The path as a person reads it, with ``~`` for the home."""
+    return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path
+
+
+def normal_agent_id(agent_id: str) -> str:
+    """An agent id as OpenClaw writes it: lower case, only letters, digits, ``_`` and ``-``, at most 64."""
+    bare = agent_id.strip().lower()
+    if _AGENT_ID.fullmatch(bare):
+        return bare
+    bare = re.sub(r"[^a-z0-9_-]+", "-", bare).strip("-")[:64]
+    return bare or "main"
+
+
+def _home(env: Mapping[str, str], cwd: str) -> str:
+    system = env.get("HOME", "").strip() or env.get("USERPROFILE", "").strip() or os.path.expanduser("~")
+    system = os.path.abspath(system) if system and not system.startswith("~") else cwd
+    override = env.get("OPENCLAW_HOME", "").strip()
+    return expand(override, system, cwd) if override else system
+
+
+def _state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
+    for variable in ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR"):
+        if override := env.get(variable, "").strip():
+            return expand(override, home, cwd)
+    current = os.path.join(home, ".openclaw")
+    if env.get("OPENCLAW_TEST_FAST") == "1" or os.path.isdir(current):
+        return current
+    legacy = (os.path.join(home, name) for name in _LEGACY_DIRS)
+    return next((path for path in legacy if os.path.isdir(path)), current)
+
+
+def _config_path(env: Mapping[str, str], home: str, cwd: str, state_dir: str) -> str | None:
+    for variable in ("OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"):
+        if override := env.get(variable, "").strip():
+            return expand(override, home, cwd)
+    folders = [state_dir]
+    if not (env.get("OPENCLAW_STATE_DIR", "").strip() or env.get("CLAWDBOT_STATE_DIR", "").strip()):
+        folders += [os.path.join(home, name) for name in (".openclaw", *_LEGACY_DIRS)]
+    candidates = (os.path.join(folder, name) for folder in folders for name in _CONFIG_NAMES)
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def _own_state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
+    if override := env.get("MDRECALL_STATE_DIR", "").strip():
+        return expand(override, home, cwd)
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "mdrecall")
+    base = env.get("XDG_STATE_HOME", "").strip()
+    return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "mdrecall")
+
+
+def _own_config_path(env: Mapping[str, str], home: str, cwd: str, own_state_dir: str) -> str | None:
+    if override := env.get("MDRECALL_CONFIG", "").strip():
+        return expand(override, home, cwd)
+    path = os.path.join(own_state_dir, "mdrecall.json")
+    return path if os.path.isfile(path) else None

@@ -1,0 +1,125 @@
+"""Configuration files to values: JSON5 text, layers of settings, and everything that is wrong with them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from keyword import iskeyword
+from typing import Any, NamedTuple
+
+from mdrecall.config.keys import Key, Section
+from mdrecall.config.rules import Refused, nearest
+from mdrecall.errors import ConfigError
+
+_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
+
+
+class Layer(NamedTuple):
+    """One object of a configuration file that sets part of a section."""
+
+    file: str
+    at: str
+    values: Any
+
+
+class Found(NamedTuple):
+    """A setting as it stands after all layers: the value and where it came from."""
+
+    value: Any
+    origin: str
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """The object in a JSON5 file."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            content = file.read()
+    except FileNotFoundError as missing:
+        raise ConfigError(f"There is no configuration file {path}.", hint="Check the path.") from missing
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"Cannot read the configuration file {path}: {reason}.") from error
+    value = _parse(path, content)
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} must hold one object in braces.", hint="An empty configuration is {}.")
+    return value
+
+
+def _parse(path: str, content: str) -> Any:
+    import json
+
+    if not content.strip():
+        return {}
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        import pyjson5
+    try:
+        return pyjson5.decode(content)
+    except pyjson5.Json5Exception as error:
+        reason = str(error.args[0] if error.args else error)
+        raise ConfigError(f"{path} is not JSON5: {reason}.", hint="Mend the file at that place.") from error
+
+
+def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, Found]:
+    """Each setting of a section by its full name: the first layer that has it wins, else the default."""
+    read = [dict(_leaves(section, layer.values, layer, "", problems)) for layer in layers]
+    found: dict[str, Found] = {}
+    for name, key in leaf_keys(section):
+        chosen = next((values[name] for values in read if name in values), None) or Found(key.default, "default")
+        value = key.fix(chosen.value) if key.fix and chosen.value is not None else chosen.value
+        found[f"{prefix}.{name}"] = Found(value, chosen.origin)
+    return found
+
+
+def everywhere(layers: list[Layer], section: Section, name: str, problems: list[str]) -> list[Found]:
+    """The values of one setting in every layer that has it, the weakest layer first."""
+    read = (dict(_leaves(section, layer.values, layer, "", [])) for layer in reversed(layers))
+    return [values[name] for values in read if name in values]
+
+
+def build(section: Section, found: Mapping[str, Found], prefix: str) -> Any:
+    """The typed shape of a section from its resolved settings."""
+    fields = {}
+    for name, entry in section.keys.items():
+        full = f"{prefix}.{name}"
+        fields[snake(name)] = found[full].value if isinstance(entry, Key) else build(entry, found, full)
+    return section.shape(**fields)
+
+
+def leaf_keys(section: Section, prefix: str = "") -> Iterator[tuple[str, Key]]:
+    """Every setting of a section with its dotted name."""
+    for name, entry in section.keys.items():
+        if isinstance(entry, Key):
+            yield prefix + name, entry
+        else:
+            yield from leaf_keys(entry, f"{prefix}{name}.")
+
+
+def snake(name: str) -> str:
+    """``maxResults`` as a Python name: ``max_results``."""
+    bare = _CAPITAL.sub(lambda capital: "_" + capital[0].lower(), name)
+    return bare + "_" if iskeyword(bare) else bare
+
+
+def _leaves(
+    section: Section, values: Any, layer: Layer, prefix: str, problems: list[str]
+) -> Iterator[tuple[str, Found]]:
+    place = f"{layer.at}.{prefix}".rstrip(".")
+    if not isinstance(values, dict):
+        problems.append(f"{layer.file}: {place} must be an object with {', '.join(section.keys)}.")
+        return
+    for name, value in values.items():
+        entry = section.keys.get(name)
+        where = f"{place}.{name}"
+        if entry is None:
+            if section.strict:
+                problems.append(f"{layer.file}: {where} is not a known setting{nearest(name, section.keys)}.")
+        elif isinstance(entry, Section):
+            yield from _leaves(entry, value, layer, f"{prefix}{name}.", problems)
+        else:
+            try:
+                yield prefix + name, Found(entry.rule.read(value), f"{layer.file}: {where}")
+            except Refused as refused:
+                shown = str(refused)
+                if entry.secret:
+                    shown = f"is not what it takes: {entry.rule.accepts}"
+                problems.append(f"{layer.file}: {where}{refused.at} {shown}.")

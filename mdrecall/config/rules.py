@@ -1,0 +1,204 @@
+"""What a setting accepts: each rule reads a JSON value, says in words what it takes, and knows its JSON Schema."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class Refused(ValueError):
+    """A value that a rule does not take; ``at`` is the place inside the value."""
+
+    def __init__(self, message: str, at: str = "") -> None:
+        super().__init__(message)
+        self.at = at
+
+
+class Rule(NamedTuple):
+    """How one kind of value is read."""
+
+    accepts: str
+    read: Callable[[Any], Any]
+    schema: Mapping[str, Any]
+
+
+def flag() -> Rule:
+    def read(value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise _not(value, "true or false")
+        return value
+
+    return Rule("true or false", read, {"type": "boolean"})
+
+
+def whole(least: int = 0, most: int | None = None) -> Rule:
+    accepts = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+
+    def read(value: Any) -> int:
+        if not _is_number(value) or value != math.floor(value) or value < least or (most is not None and value > most):
+            raise _not(value, accepts)
+        return int(value)
+
+    schema = {"type": "integer", "minimum": least} | ({} if most is None else {"maximum": most})
+    return Rule(accepts, read, schema)
+
+
+def number(least: float, most: float) -> Rule:
+    accepts = f"a number from {least:g} to {most:g}"
+
+    def read(value: Any) -> float:
+        if not _is_number(value) or not least <= value <= most:
+            raise _not(value, accepts)
+        return float(value)
+
+    return Rule(accepts, read, {"type": "number", "minimum": least, "maximum": most})
+
+
+def text() -> Rule:
+    def read(value: Any) -> str:
+        if not isinstance(value, str):
+            raise _not(value, "a text")
+        return value
+
+    return Rule("a text", read, {"type": "string"})
+
+
+def choice(*options: str) -> Rule:
+    accepts = "one of " + ", ".join(options)
+
+    def read(value: Any) -> str:
+        if value not in options:
+            raise _not(value, accepts)
+        return str(value)
+
+    return Rule(accepts, read, {"enum": list(options)})
+
+
+def list_of(item: Rule) -> Rule:
+    accepts = f"a list, each {item.accepts}"
+
+    def read(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _not(value, accepts)
+        return tuple(_inside(item, entry, f"[{index}]") for index, entry in enumerate(value))
+
+    return Rule(accepts, read, {"type": "array", "items": item.schema})
+
+
+def map_of(item: Rule) -> Rule:
+    accepts = f"an object whose values are {item.accepts}"
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _not(value, accepts)
+        return {key: _inside(item, entry, f".{key}") for key, entry in value.items()}
+
+    return Rule(accepts, read, {"type": "object", "additionalProperties": item.schema})
+
+
+def record(fields: Mapping[str, Rule], required: tuple[str, ...] = ()) -> Rule:
+    """A small object inside a list or a value, with no defaults of its own."""
+    accepts = "an object with " + ", ".join(fields)
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _not(value, accepts)
+        for key in value:
+            if key not in fields:
+                raise Refused(f"is not a known setting{nearest(key, fields)}", f".{key}")
+        for key in required:
+            if key not in value:
+                raise Refused(f"is missing; it takes {fields[key].accepts}", f".{key}")
+        return {key: _inside(fields[key], entry, f".{key}") for key, entry in value.items()}
+
+    schema = {
+        "type": "object",
+        "properties": {key: rule.schema for key, rule in fields.items()},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return Rule(accepts, read, schema)
+
+
+def either(*rules: Rule) -> Rule:
+    accepts = ", or ".join(rule.accepts for rule in rules)
+
+    def read(value: Any) -> Any:
+        deepest: Refused | None = None
+        for rule in rules:
+            try:
+                return rule.read(value)
+            except Refused as refused:
+                if refused.at:
+                    deepest = refused
+        raise deepest or _not(value, accepts)
+
+    return Rule(accepts, read, {"anyOf": [rule.schema for rule in rules]})
+
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])?", re.IGNORECASE)
+
+
+def duration_ms() -> Rule:
+    """``90s``, ``5m``, ``1h30m``; a bare number is minutes. Read as milliseconds."""
+    accepts = "a duration such as 90s, 5m or 1h30m (a bare number is minutes)"
+
+    def read(value: Any) -> int:
+        if _is_number(value) and value >= 0:
+            return round(value * _UNIT_MS["m"])
+        if isinstance(value, str) and (bare := value.strip()):
+            parts = list(_DURATION.finditer(bare))
+            single = len(parts) == 1
+            if "".join(part[0] for part in parts) == bare and (single or all(part[2] for part in parts)):
+                return round(sum(float(part[1]) * _UNIT_MS[(part[2] or "m").lower()] for part in parts))
+        raise _not(value, accepts)
+
+    return Rule(accepts, read, {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]})
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(b)|([kmgt])b?)?", re.IGNORECASE)
+
+
+def size_bytes() -> Rule:
+    """``2097152``, ``2mb``, ``512k``; units are powers of 1024. Read as bytes."""
+    accepts = "a number of bytes, or a size such as 512k or 2mb"
+
+    def read(value: Any) -> int:
+        if _is_number(value) and value >= 0 and value == math.floor(value):
+            return int(value)
+        if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
+            power = " kmgt".index(match[3].lower()) if match[3] else 0
+            return int(float(match[1]) * float(1024**power))
+        raise _not(value, accepts)
+
+    return Rule(accepts, read, {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})
+
+
+def nearest(word: str, known: Mapping[str, Any]) -> str:
+    """``; did you mean …? Known here: …`` for a word that is not among ``known``."""
+    import difflib
+
+    folded = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
+    guess = f"; did you mean {folded[close[0]]}?" if close else ";"
+    return f"{guess} Known here: {', '.join(known)}" if close else f"; known here: {', '.join(known)}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _inside(rule: Rule, value: Any, at: str) -> Any:
+    try:
+        return rule.read(value)
+    except Refused as refused:
+        raise Refused(str(refused), at + refused.at) from None
+
+
+def _not(value: Any, accepts: str) -> Refused:
+    import json
+
+    shown = json.dumps(value, ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return Refused(f"is {shown}, but it takes {accepts}")

@@ -1,0 +1,235 @@
+"""The settings as typed, frozen values. Defaults, rules and descriptions stand in ``keys``."""
+
+from typing import Any, NamedTuple
+
+from mdrecall.types import SourceName
+
+
+class Batch(NamedTuple):
+    enabled: bool
+    wait: bool
+    concurrency: int
+    poll_interval_ms: int
+    timeout_minutes: int
+
+
+class Remote(NamedTuple):
+    base_url: str | None
+    api_key: Any
+    headers: dict[str, str]
+    batch: Batch
+
+
+class Local(NamedTuple):
+    model_path: str | None
+    model_cache_dir: str | None
+
+
+class VectorStore(NamedTuple):
+    enabled: bool
+    extension_path: str | None
+
+
+class StoreSettings(NamedTuple):
+    driver: str
+    path: str | None
+    vector: VectorStore
+
+
+class Chunking(NamedTuple):
+    tokens: int
+    overlap: int
+
+
+class SessionSync(NamedTuple):
+    delta_bytes: int
+    delta_messages: int
+    post_compaction_force: bool
+
+
+class SyncSettings(NamedTuple):
+    on_session_start: bool
+    on_search: bool
+    watch: bool
+    watch_debounce_ms: int
+    interval_minutes: int
+    sessions: SessionSync
+
+
+class Mmr(NamedTuple):
+    enabled: bool
+    lambda_: float
+
+
+class TemporalDecay(NamedTuple):
+    enabled: bool
+    half_life_days: int
+
+
+class Hybrid(NamedTuple):
+    enabled: bool
+    vector_weight: float
+    text_weight: float
+    candidate_multiplier: int
+    mmr: Mmr
+    temporal_decay: TemporalDecay
+
+
+class QuerySettings(NamedTuple):
+    max_results: int
+    min_score: float
+    hybrid: Hybrid
+
+
+class Cache(NamedTuple):
+    enabled: bool
+    max_entries: int | None
+
+
+class Experimental(NamedTuple):
+    session_memory: bool
+
+
+class Multimodal(NamedTuple):
+    enabled: bool
+    modalities: tuple[str, ...]
+    max_file_bytes: int
+
+
+class ExtraPath(NamedTuple):
+    """A folder or file beyond the memory files; ``pattern`` limits which files of a folder count."""
+
+    path: str
+    pattern: str | None = None
+
+
+class MemorySearch(NamedTuple):
+    enabled: bool
+    sources: tuple[SourceName, ...]
+    extra_paths: tuple[ExtraPath, ...]
+    experimental: Experimental
+    provider: str | None
+    model: str
+    fallback: str
+    remote: Remote
+    local: Local
+    store: StoreSettings
+    chunking: Chunking
+    sync: SyncSettings
+    query: QuerySettings
+    cache: Cache
+    output_dimensionality: int | None
+    multimodal: Multimodal
+
+
+class QmdSessions(NamedTuple):
+    enabled: bool
+    export_dir: str | None
+    retention_days: int
+
+
+class QmdUpdate(NamedTuple):
+    interval: int
+    debounce_ms: int
+    on_boot: bool
+    wait_for_boot_sync: bool
+    embed_interval: int
+    command_timeout_ms: int
+    update_timeout_ms: int
+    embed_timeout_ms: int
+
+
+class QmdLimits(NamedTuple):
+    max_results: int
+    max_snippet_chars: int
+    max_injected_chars: int
+    timeout_ms: int
+
+
+class Mcporter(NamedTuple):
+    enabled: bool
+    server_name: str
+    start_daemon: bool
+
+
+class Qmd(NamedTuple):
+    command: str
+    search_mode: str
+    include_default_memory: bool
+    paths: tuple[dict[str, str], ...]
+    sessions: QmdSessions
+    update: QmdUpdate
+    limits: QmdLimits
+    scope: dict[str, Any]
+    mcporter: Mcporter
+
+
+class MemoryBackend(NamedTuple):
+    backend: str
+    citations: str
+    qmd: Qmd
+
+
+class MemoryFlush(NamedTuple):
+    enabled: bool
+    soft_threshold_tokens: int
+    force_flush_transcript_bytes: int
+    prompt: str | None
+    system_prompt: str | None
+
+
+class Compaction(NamedTuple):
+    reserve_tokens_floor: int
+    memory_flush: MemoryFlush
+    post_index_sync: str
+
+
+class Slots(NamedTuple):
+    memory: str
+
+
+class Plugins(NamedTuple):
+    enabled: bool
+    allow: tuple[str, ...]
+    deny: tuple[str, ...]
+    slots: Slots
+
+
+class LanceDbEmbedding(NamedTuple):
+    api_key: str | None
+    model: str
+    base_url: str | None
+    dimensions: int | None
+
+
+class LanceDb(NamedTuple):
+    embedding: LanceDbEmbedding
+    db_path: str | None
+    auto_capture: bool
+    auto_recall: bool
+    capture_max_chars: int
+
+
+class Own(NamedTuple):
+    """What only mdrecall knows."""
+
+    max_file_bytes: int
+    ignore: tuple[str, ...]
+
+
+class Settings(NamedTuple):
+    """Everything that one agent's memory needs to know."""
+
+    agent_id: str
+    workspace: str
+    index_path: str
+    index_path_is_ours: bool
+    """Whether the path is one that only mdrecall writes to, rather than one from ``store.path``."""
+    standalone: bool
+    """Whether there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
+    memory_search: MemorySearch
+    memory: MemoryBackend
+    compaction: Compaction
+    plugins: Plugins
+    lancedb: LanceDb
+    mdrecall: Own

@@ -1,0 +1,1 @@
+"""Pure functions on text and numbers: no files, no clock, no environment."""

@@ -1,0 +1,108 @@
+"""How well a chunk answers a query by its words, as a number from 0 to 1 with one meaning everywhere.
+
+Every term has a weight: how surprising it is (rare terms count more, stop words hardly at all). A chunk's
+*strength* is the share of the query's weight that it holds: mostly how often and how densely (BM25 saturation),
+partly how much of it stands together in one passage. A chunk that holds every *distinctive* term is *complete*
+and scores 0.7 or more; any other scores below 0.7. So a chunk with all the rare words of a query is never below
+one that lacks some of them, whatever else it repeats.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from mdrecall.core.query import Term
+
+STOP_WEIGHT = 0.1
+PASSAGE_SHARE = 0.15
+RARE_SHARE = 0.1
+COMPLETE_FROM = 0.7
+_COMPLETE_CURVE = 0.5
+_PARTIAL_CURVE = 0.25
+
+
+class Match(NamedTuple):
+    """Where a term occurs: chunk id to saturation, which is 0 to 1."""
+
+    term: Term
+    chunks: Mapping[int, float]
+    loose: bool = False
+    """Found only as the beginning of longer terms."""
+
+
+class Weighted(NamedTuple):
+    """A chunk with what its words are worth, before its passages have been looked at."""
+
+    chunk_id: int
+    strength: float
+    complete: bool
+
+
+class Weights(NamedTuple):
+    """What each term of a query is worth in this index."""
+
+    by_term: Mapping[str, float]
+    total: float
+    distinctive: frozenset[str]
+    """The terms that a complete chunk holds."""
+    beginnings: tuple[str, ...]
+    """Terms that were found only as the beginning of longer ones."""
+    names: Mapping[str, frozenset[str]]
+    """Names with the words that mean the same when they stand together."""
+
+
+def weigh(matches: Iterable[Match], chunk_count: int) -> Weights:
+    """Weigh the terms of a query by how few chunks hold them."""
+    matches = list(matches)
+    by_term = {match.term.text: _weight(match, chunk_count) for match in matches}
+    named = {part for match in matches if match.chunks for part in match.term.parts}
+    telling = [match for match in matches if match.chunks and not match.term.stop and match.term.text not in named]
+    few = max(1.0, chunk_count * RARE_SHARE)
+    rare = [match for match in telling if len(match.chunks) <= few]
+    decisive = rare or telling or [match for match in matches if match.chunks]
+    return Weights(
+        by_term,
+        sum(by_term.values()) or 1.0,
+        frozenset(match.term.text for match in decisive),
+        tuple(match.term.text for match in matches if match.loose),
+        {match.term.text: frozenset(match.term.parts) for match in matches if match.term.parts},
+    )
+
+
+def rank(matches: Iterable[Match], weights: Weights, limit: int) -> list[Weighted]:
+    """The best chunks by their terms: complete ones first, then by strength."""
+    strength: dict[int, float] = {}
+    complete: set[int] | None = None
+    for match in matches:
+        weight = weights.by_term[match.term.text] / weights.total
+        for chunk_id, saturation in match.chunks.items():
+            strength[chunk_id] = strength.get(chunk_id, 0.0) + weight * saturation
+        if match.term.text in weights.distinctive:
+            complete = set(match.chunks) if complete is None else complete & match.chunks.keys()
+    whole = complete or set()
+    best = _strongest({chunk_id: strength[chunk_id] for chunk_id in whole}, limit)
+    if len(best) < limit:
+        for chunk_id in whole:
+            del strength[chunk_id]
+        best += _strongest(strength, limit - len(best))
+    return [Weighted(chunk_id, value, chunk_id in whole) for chunk_id, value in best]
+
+
+def _strongest(strength: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
+    return heapq.nsmallest(limit, strength.items(), key=lambda entry: (-entry[1], entry[0]))
+
+
+def score(weighted: Weighted, passage_coverage: float) -> float:
+    """The final score of a chunk whose best passage holds ``passage_coverage`` of the query's weight."""
+    strength = (1 - PASSAGE_SHARE) * weighted.strength + PASSAGE_SHARE * passage_coverage
+    strength = min(1.0, max(0.0, strength))
+    if weighted.complete:
+        return COMPLETE_FROM + (1 - COMPLETE_FROM) * math.pow(strength, _COMPLETE_CURVE)
+    return min(COMPLETE_FROM - 0.0001, COMPLETE_FROM * math.pow(strength, _PARTIAL_CURVE))
+
+
+def _weight(match: Match, chunk_count: int) -> float:
+    count = max(1, len(match.chunks))
+    surprise = math.log(1 + (max(chunk_count, count) - count + 0.5) / (count + 0.5))
+    return surprise * (STOP_WEIGHT if match.term.stop else 1.0)

@@ -1,0 +1,64 @@
+"""A query to the terms that are looked up. Everything typed is plain text: there are no operators."""
+
+from typing import NamedTuple
+
+from mdrecall.core.stem import stem
+from mdrecall.core.stopwords import STOP_WORDS
+from mdrecall.core.words import UNSPACED, name_terms, surface_words, tokens
+
+MAX_QUERY_CHARS = 4_000
+MAX_TERMS = 64
+_MIN_PREFIX_CHARS = 3
+_MIN_LETTERS_PREFIX_CHARS = 4
+
+
+class Term(NamedTuple):
+    """One thing to look up."""
+
+    text: str
+    """The term as the index holds it."""
+    parts: tuple[str, ...] = ()
+    """For a name such as ``dec-0054``: its words, which in a row mean the same."""
+    stop: bool = False
+    """Whether it says so little that it hardly counts."""
+    prefix: bool = False
+    """Whether it may stand for longer terms that begin with it when nothing matches it whole."""
+    always_prefix: bool = False
+    """Whether it is looked up as a beginning in any case: a lone character of an unspaced script."""
+
+
+def parse_query(query: str) -> tuple[Term, ...]:
+    """The distinct terms of a query in the order they were typed; nothing if it has no letter or digit."""
+    terms: dict[str, Term] = {}
+    for token in tokens(query[:MAX_QUERY_CHARS]):
+        words = _query_words(surface_words(token))
+        for word in words:
+            term = _word(word)
+            terms.setdefault(term.text, term)
+        whole = [name for name in name_terms(token)[:1] if not name.isalnum()]
+        if whole and len(words) > 0:
+            terms.setdefault(whole[0], Term(whole[0], tuple(map(stem, words)), prefix=True))
+    if len(terms) > MAX_TERMS:
+        telling = [term for term in terms.values() if not term.stop]
+        return tuple(telling[:MAX_TERMS])
+    return tuple(terms.values())
+
+
+def _query_words(words: list[str]) -> list[str]:
+    """Without the single characters that end a run of pairs: the pair before holds them already."""
+    return [
+        word
+        for index, word in enumerate(words)
+        if not (len(word) == 1 and index and UNSPACED.match(word) and words[index - 1][-1] == word)
+    ]
+
+
+def _word(word: str) -> Term:
+    lone = len(word) == 1 and UNSPACED.match(word) is not None
+    least = _MIN_LETTERS_PREFIX_CHARS if word.isalpha() else _MIN_PREFIX_CHARS
+    return Term(
+        stem(word),
+        stop=word in STOP_WORDS,
+        prefix=len(word) >= least and not UNSPACED.match(word),
+        always_prefix=lone,
+    )

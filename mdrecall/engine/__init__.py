@@ -1,0 +1,1 @@
+"""What happens between the files and the index: indexing and searching."""

@@ -1,0 +1,107 @@
+"""Every error that mdrecall raises on purpose.
+
+RecallError
+├── ConfigError            a configuration file or setting cannot be used
+├── WorkspaceError         the workspace is missing or not a folder
+├── QueryError             the query is blank
+├── ReadError              a file will not be read
+│   ├── PathOutside            not one of the memory files
+│   ├── NotMarkdown            the name does not end in .md
+│   ├── SymlinkRefused         a symbolic link stands on the way
+│   ├── NotAFile               a folder, pipe, socket or device
+│   ├── FileTooLarge           larger than the configured limit
+│   ├── FileMissing            nothing there
+│   └── FileUnreadable         the system refuses
+└── StoreError             the index cannot be used
+    ├── NewerIndex             written by a later mdrecall; left as it is
+    ├── ForeignDatabase        not an mdrecall index; left as it is
+    ├── CorruptIndex           damaged; it will be set aside and rebuilt
+    ├── StoreBusy              another process keeps writing
+    └── StoreUnavailable       disk full, read-only, or no permission
+
+The message says what is wrong and names the thing; ``hint`` says the way out.
+"""
+
+
+class RecallError(Exception):
+    """Anything that mdrecall could not do, with the way out in ``hint``."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ConfigError(RecallError):
+    """A configuration file or setting cannot be used; ``problems`` lists everything that is wrong."""
+
+    def __init__(self, message: str, *, hint: str = "", problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems or (message,)
+
+
+class WorkspaceError(RecallError):
+    """The workspace is missing or not a folder."""
+
+
+class QueryError(RecallError):
+    """The query is blank."""
+
+
+class ReadError(RecallError):
+    """A file will not be read; ``path`` is what was asked for."""
+
+    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class PathOutside(ReadError):
+    """The path is not one of the memory files."""
+
+
+class NotMarkdown(ReadError):
+    """The name does not end in .md."""
+
+
+class SymlinkRefused(ReadError):
+    """A symbolic link stands on the way to the file."""
+
+
+class NotAFile(ReadError):
+    """A folder, pipe, socket or device stands at the path."""
+
+
+class FileTooLarge(ReadError):
+    """The file is larger than the configured limit."""
+
+
+class FileMissing(ReadError):
+    """Nothing stands at the path."""
+
+
+class FileUnreadable(ReadError):
+    """The system refuses to open or read the file."""
+
+
+class StoreError(RecallError):
+    """The index cannot be used."""
+
+
+class NewerIndex(StoreError):
+    """The index was written by a later mdrecall and is left as it is."""
+
+
+class ForeignDatabase(StoreError):
+    """The file is not an mdrecall index and is left as it is."""
+
+
+class CorruptIndex(StoreError):
+    """The index is damaged; it is set aside and rebuilt."""
+
+
+class StoreBusy(StoreError):
+    """Another process keeps writing to the index."""
+
+
+class StoreUnavailable(StoreError):
+    """The disk is full, read-only, or closed to this user."""

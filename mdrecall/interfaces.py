@@ -1,0 +1,112 @@
+"""The sockets: what each replaceable part promises to the rest."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from mdrecall.types import (
+    Document,
+    IndexedChunk,
+    Issue,
+    KnownDocument,
+    Probe,
+    ProgressCallback,
+    ReadResult,
+    SearchAnswer,
+    SourceCount,
+    SourceName,
+    Stamp,
+    Status,
+    StoredChunk,
+    SyncReport,
+)
+
+
+class Listing(Protocol):
+    """What a source has at one moment."""
+
+    @property
+    def files(self) -> Sequence[Any]: ...
+
+    @property
+    def issues(self) -> Sequence[Issue]: ...
+
+    @property
+    def lost(self) -> Sequence[str]: ...
+
+
+class Source(Protocol):
+    """Gives documents."""
+
+    @property
+    def name(self) -> SourceName: ...
+
+    def scan(self) -> Listing: ...
+
+    def read(self, found: Any) -> Document: ...
+
+
+class Store(Protocol):
+    """Keeps documents, chunks and terms, and finds chunks by their terms."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def set_aside(self) -> str: ...
+
+    def open(self) -> None: ...
+
+    def begin_anew(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def check(self) -> tuple[str, ...]: ...
+
+    def snapshot(self) -> AbstractContextManager[None]: ...
+
+    def known_stamps(self, source: SourceName, recipe: str, settle_ns: int) -> Mapping[str, tuple[int, ...]]: ...
+
+    def known_document(self, source: SourceName, path: str) -> KnownDocument | None: ...
+
+    def count_chunks(self) -> int: ...
+
+    def count_by_source(self) -> tuple[SourceCount, ...]: ...
+
+    def load_chunks(self, ids: Sequence[int]) -> list[StoredChunk]: ...
+
+    def match_terms(self, terms: Sequence[Any], chunk_count: int) -> list[Any]: ...
+
+    def put_documents(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], recipe: str) -> None: ...
+
+    def remove_documents(self, source: SourceName, paths: Iterable[str]) -> None: ...
+
+    def refresh_stamps(self, source: SourceName, stamps: Iterable[tuple[str, Stamp, int]]) -> None: ...
+
+
+class Backend(Protocol):
+    """Answers for one memory: what OpenClaw calls a MemorySearchManager."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        session_key: str | None = None,
+        explain: bool = False,
+    ) -> SearchAnswer: ...
+
+    def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult: ...
+
+    def status(self) -> Status: ...
+
+    def sync(
+        self, *, reason: str = "manual", force: bool = False, progress: ProgressCallback | None = None
+    ) -> SyncReport: ...
+
+    def probe_embedding(self) -> Probe: ...
+
+    def probe_vectors(self) -> bool: ...
+
+    def close(self) -> None: ...

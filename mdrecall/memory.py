@@ -1,0 +1,92 @@
+"""Memory: the face that Python users open."""
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from mdrecall.backends.builtin import BuiltinBackend
+from mdrecall.backends.open import open_backend
+from mdrecall.config.load import load
+from mdrecall.config.settings import Settings
+from mdrecall.types import Issue, Probe, ProgressCallback, ReadResult, SearchAnswer, Status, SyncReport
+
+
+class Memory:
+    """One workspace's memory. Use it as a context manager, or call ``close()`` when done."""
+
+    def __init__(self, settings: Settings, backend: BuiltinBackend) -> None:
+        self.settings = settings
+        self._backend = backend
+
+    @classmethod
+    def open(
+        cls,
+        workspace: str | os.PathLike[str] | None = None,
+        *,
+        agent: str | None = None,
+        config: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Open the memory of a workspace: the one given, else the one OpenClaw is configured for, else this folder."""
+        loaded = load(
+            env=env,
+            workspace=None if workspace is None else os.fspath(workspace),
+            agent=agent,
+            config=None if config is None else os.fspath(config),
+        )
+        return cls(loaded.settings, open_backend(loaded.settings, home=loaded.home))
+
+    def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        session_key: str | None = None,
+        explain: bool = False,
+    ) -> SearchAnswer:
+        """The best snippets for a query, best first; an empty answer says why and what to do."""
+        return self._backend.search(
+            query, max_results=max_results, min_score=min_score, session_key=session_key, explain=explain
+        )
+
+    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """Lines of a memory file, straight from the disk; a ``ReadError`` says why a path is refused."""
+        return self._backend.read_file(path, from_line=from_line, lines=lines)
+
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport:
+        """Bring the index in line with the files; ``force`` indexes every file again."""
+        return self._backend.sync(force=force, progress=progress)
+
+    def status(self) -> Status:
+        """What is indexed, where, and how."""
+        return self._backend.status()
+
+    def issues(self) -> tuple[Issue, ...]:
+        """What there is to say about the files: links, missing folders, files that are too large."""
+        return self._backend.issues()
+
+    def check(self) -> tuple[str, ...]:
+        """What is wrong with the index file; nothing, if it is sound."""
+        return self._backend.check()
+
+    def probe_embedding(self) -> Probe:
+        """Whether embeddings can be made."""
+        return self._backend.probe_embedding()
+
+    def probe_vectors(self) -> bool:
+        """Whether vectors can be searched."""
+        return self._backend.probe_vectors()
+
+    def close(self) -> None:
+        """Let go of the index; may be called twice."""
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

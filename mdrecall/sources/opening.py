@@ -1,0 +1,89 @@
+"""Open a file below a trusted root without ever following a symbolic link or waiting on a device.
+
+Every component is opened relative to the one before with O_NOFOLLOW, so that a path which is swapped for a link
+between a check and the opening cannot lead outside. O_NONBLOCK keeps a pipe from hanging the open.
+"""
+
+import errno
+import os
+import stat
+from typing import NamedTuple
+
+from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, SymlinkRefused
+from mdrecall.types import Stamp
+
+# Some file systems number their files beyond what SQLite keeps as an integer.
+_MAX_INTEGER = 2**63 - 1
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class OpenedFile(NamedTuple):
+    """The bytes of a file and what the file system said of it while it was open."""
+
+    data: bytes
+    stamp: Stamp
+
+
+def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedFile:
+    """Read the regular file ``inside`` the folder ``root``; ``shown`` is how errors call it."""
+    parts = [part for part in inside.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts:
+        raise NotAFile(f"{shown} is not a file.", path=shown)
+    folder = _open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, None, shown)
+    try:
+        for part in parts[:-1]:
+            deeper = _open(part, _FOLDER, folder, shown)
+            os.close(folder)
+            folder = deeper
+        file = _open(parts[-1], _FILE, folder, shown)
+    finally:
+        os.close(folder)
+    try:
+        return _read(file, shown, max_bytes)
+    except OSError as error:
+        raise FileUnreadable(f"Cannot read {shown}: {error.strerror}.", path=shown) from error
+    finally:
+        os.close(file)
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """The stamp of a file from what the file system says of it."""
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino & _MAX_INTEGER)
+
+
+def _open(name: str, flags: int, folder: int | None, shown: str) -> int:
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and _is_link(name, folder):
+            hint = "Copy the file into place, or add the folder it points to to extraPaths."
+            raise SymlinkRefused(f"{shown} is reached through a symbolic link.", path=shown, hint=hint) from error
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise FileMissing(f"There is no file {shown}.", path=shown) from error
+        if error.errno in (errno.ENXIO, errno.ENODEV):
+            raise NotAFile(f"{shown} is not a regular file.", path=shown) from error
+        raise FileUnreadable(f"Cannot open {shown}: {error.strerror}.", path=shown) from error
+
+
+def _is_link(name: str, folder: int | None) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _read(file: int, shown: str, max_bytes: int) -> OpenedFile:
+    before = os.fstat(file)
+    if not stat.S_ISREG(before.st_mode):
+        raise NotAFile(f"{shown} is not a regular file.", path=shown)
+    if before.st_size > max_bytes:
+        message = f"{shown} has {before.st_size:,} bytes, more than the limit of {max_bytes:,}."
+        raise FileTooLarge(message, path=shown, hint="Split the file, or raise mdrecall.maxFileBytes.")
+    pieces: list[bytes] = []
+    left = max_bytes + 1
+    while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
+        pieces.append(piece)
+        left -= len(piece)
+    return OpenedFile(b"".join(pieces), stamp_of(before))

@@ -1,0 +1,100 @@
+"""memory_get: the very lines of a memory file, and of nothing else."""
+
+import os
+
+from mdrecall.core.snippet import cut_units, utf16_units
+from mdrecall.errors import FileMissing, NotMarkdown, PathOutside
+from mdrecall.sources.files import MemoryFiles, Root, matches
+from mdrecall.sources.opening import read_below
+from mdrecall.sources.text import decode
+from mdrecall.types import ReadResult
+
+MAX_READ_UNITS = 50_000
+
+
+def read_memory_file(
+    files: MemoryFiles,
+    workspace: str,
+    path: str,
+    *,
+    from_line: int | None = None,
+    lines: int | None = None,
+    max_chars: int = MAX_READ_UNITS,
+    max_bytes: int,
+) -> ReadResult:
+    """The lines of one memory file; raises a ``ReadError`` that says why not."""
+    root, inside, shown = _locate(files, workspace, path)
+    try:
+        opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
+    except FileMissing as missing:
+        raise FileMissing(str(missing), path=shown, hint=_suggest(files, shown)) from missing
+    return window(shown, decode(opened.data), from_line, lines, max_chars)
+
+
+def window(path: str, text: str, from_line: int | None, lines: int | None, max_chars: int) -> ReadResult:
+    """The wanted lines of a text, cut at a line end when they are more than ``max_chars``."""
+    every = text.split("\n")
+    if len(every) > 1 and every[-1] == "":
+        every.pop()
+    first = max(1, from_line or 1)
+    wanted = every[first - 1 : first - 1 + max(1, lines)] if lines else every[first - 1 :]
+    taken, used = 0, 0
+    for line in wanted:
+        used += utf16_units(line) + 1
+        if used - 1 > max_chars and taken:
+            break
+        taken += 1
+    kept = wanted[:taken]
+    cut = len(kept) == 1 and utf16_units(kept[0]) > max_chars
+    shown = cut_units(kept[0], max_chars) if cut else "\n".join(kept)
+    after = first + taken
+    more = after <= len(every)
+    whole = first == 1 and not more and not cut and text.endswith("\n")
+    return ReadResult(
+        path=path,
+        text=shown + "\n" if whole else shown,
+        from_line=first,
+        line_count=taken,
+        total_lines=len(every),
+        truncated=cut or taken < len(wanted),
+        next_from=after if more else None,
+    )
+
+
+def _locate(files: MemoryFiles, workspace: str, path: str) -> tuple[Root, str, str]:
+    """The root that a path lies in, the path inside it, and the path as it is shown."""
+    asked = path.strip()
+    if not asked or "\0" in asked:
+        raise PathOutside(f"{path!r} is not a path.", path=path, hint="Give a path such as memory/2026-02-10.md.")
+    target = os.path.normpath(os.path.join(workspace, asked))
+    for root in files.roots():
+        inside = _inside(target, root)
+        if inside is None:
+            continue
+        if not target.endswith(".md"):
+            raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint="Only .md files are read.")
+        shown = f"{root.prefix}/{inside}" if root.prefix else inside
+        return root, inside, shown
+    hint = (
+        "MEMORY.md, memory/*.md and the files below extraPaths can be read; add its folder to extraPaths to allow it."
+    )
+    raise PathOutside(f"{asked} is not one of the memory files.", path=asked, hint=hint)
+
+
+def _inside(target: str, root: Root) -> str | None:
+    if os.path.commonpath([root.folder, target]) != root.folder or target == root.folder:
+        return None
+    inside = os.path.relpath(target, root.folder).replace(os.sep, "/")
+    if root.is_file:
+        return inside if inside == root.inside else None
+    if root.inside and not inside.startswith(root.inside + "/"):
+        return None
+    return inside if root.pattern is None or matches(inside, root.pattern) else None
+
+
+def _suggest(files: MemoryFiles, shown: str) -> str:
+    import difflib
+
+    known = [found.path for found in files.scan().files]
+    close = difflib.get_close_matches(shown, known, n=3, cutoff=0.6)
+    return f"Did you mean {', '.join(close)}?" if close else "`mdrecall status` shows which files there are."

@@ -1,0 +1,5 @@
+"""The index in one SQLite file: the only SQL of the project."""
+
+from mdrecall.store.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

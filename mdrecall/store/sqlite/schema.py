@@ -1,0 +1,55 @@
+"""The tables, and how an older index becomes a newer one: numbered steps, applied on open."""
+
+import apsw
+
+from mdrecall.core.words import JOINERS
+
+#: ``mdrc``, in the header of every index: how an mdrecall index is told from any other database.
+APPLICATION_ID = 0x6D647263
+
+
+def m001_documents_chunks_and_keywords(db: apsw.Connection) -> None:
+    """Documents with their stamps; chunks, each holding only the text that the one before does not; their terms."""
+    db.execute(
+        """
+        CREATE TABLE documents(
+            id INTEGER PRIMARY KEY,
+            source TEXT NOT NULL,
+            path TEXT NOT NULL,
+            hash BLOB NOT NULL,
+            size INTEGER NOT NULL,
+            mtime_ns INTEGER NOT NULL,
+            ctime_ns INTEGER NOT NULL,
+            inode INTEGER NOT NULL,
+            seen_ns INTEGER NOT NULL,
+            recipe TEXT NOT NULL,
+            UNIQUE(source, path)
+        );
+        CREATE TABLE chunks(
+            id INTEGER PRIMARY KEY,
+            document_id INTEGER NOT NULL REFERENCES documents(id),
+            ordinal INTEGER NOT NULL,
+            start_line INTEGER NOT NULL,
+            end_line INTEGER NOT NULL,
+            overlap INTEGER NOT NULL,
+            trail TEXT NOT NULL,
+            text TEXT NOT NULL,
+            UNIQUE(document_id, ordinal)
+        );
+        """
+    )
+    # The terms come ready from core.words; the tokenizer has only to split them at spaces.
+    db.execute(
+        f"""
+        CREATE VIRTUAL TABLE keyword USING fts5(
+            words, names, title,
+            content='', contentless_delete=1,
+            tokenize="ascii tokenchars '{JOINERS}_'"
+        );
+        CREATE VIRTUAL TABLE keyword_terms USING fts5vocab(keyword, row);
+        """
+    )
+
+
+MIGRATIONS = (m001_documents_chunks_and_keywords,)
+VERSION = len(MIGRATIONS)

@@ -1,0 +1,125 @@
+"""The Store socket on SQLite: one writing connection, one reading connection for each thread."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import apsw
+
+from mdrecall.core.keyword import Match
+from mdrecall.core.query import Term
+from mdrecall.errors import CorruptIndex
+from mdrecall.store.sqlite import documents, keyword, write
+from mdrecall.store.sqlite.connect import connect, prepare, set_aside
+from mdrecall.store.sqlite.errors import translated
+from mdrecall.store.sqlite.rows import rows, single
+from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, SourceName, Stamp, StoredChunk
+
+
+class SqliteStore:
+    """An index in one file. It can be deleted at any time: everything in it comes from the documents."""
+
+    def __init__(self, path: str, *, is_ours: bool) -> None:
+        self.path = path
+        self.set_aside = ""
+        self._is_ours = is_ours
+        self._writing = threading.Lock()
+        self._writer: apsw.Connection | None = None
+        self._local = threading.local()
+        self._readers: list[apsw.Connection] = []
+
+    def open(self) -> None:
+        """Create, upgrade or repair the file; a damaged one is moved away and begun anew."""
+        try:
+            prepare(self.path, is_ours=self._is_ours)
+        except CorruptIndex:
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Set a damaged index aside and start an empty one; ``set_aside`` keeps the old one's name."""
+        self.close()
+        self.set_aside = set_aside(self.path)
+        prepare(self.path, is_ours=self._is_ours)
+
+    def close(self) -> None:
+        """Close every connection; the store may be used again afterwards."""
+        with self._writing:
+            connections = [*self._readers, *([self._writer] if self._writer else [])]
+            self._readers, self._writer, self._local = [], None, threading.local()
+        for connection in connections:
+            connection.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Reads inside see one state of the index, whatever is written meanwhile."""
+        with self._reading() as db:
+            db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                db.execute("COMMIT")
+
+    def known_stamps(self, source: SourceName, recipe: str, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+        with self._reading() as db:
+            # SQLite's data version changes when any other connection, the writer's too, has changed the index.
+            version = single(db, "PRAGMA data_version")
+            wanted = (source, recipe, settle_ns, version)
+            if getattr(self._local, "stamps_for", None) != wanted:
+                self._local.stamps = documents.known_stamps(db, source, recipe, settle_ns)
+                self._local.stamps_for = wanted
+            stamps: Mapping[str, tuple[int, ...]] = self._local.stamps
+            return stamps
+
+    def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
+        with self._reading() as db:
+            return documents.known_document(db, source, path)
+
+    def check(self) -> tuple[str, ...]:
+        with self._reading() as db:
+            return tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
+
+    def count_chunks(self) -> int:
+        with self._reading() as db:
+            return documents.count_chunks(db)
+
+    def count_by_source(self) -> tuple[SourceCount, ...]:
+        with self._reading() as db:
+            return documents.count_by_source(db)
+
+    def load_chunks(self, ids: Sequence[int]) -> list[StoredChunk]:
+        with self._reading() as db:
+            return documents.load_chunks(db, ids)
+
+    def match_terms(self, terms: Sequence[Term], chunk_count: int) -> list[Match]:
+        with self._reading() as db:
+            return keyword.match_terms(db, terms, chunk_count)
+
+    def put_documents(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], recipe: str) -> None:
+        with self._writing_to() as db:
+            write.put_documents(db, items, recipe)
+
+    def remove_documents(self, source: SourceName, paths: Iterable[str]) -> None:
+        with self._writing_to() as db:
+            write.remove_documents(db, source, paths)
+
+    def refresh_stamps(self, source: SourceName, stamps: Iterable[tuple[str, Stamp, int]]) -> None:
+        with self._writing_to() as db:
+            write.refresh_stamps(db, source, stamps)
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        db = getattr(self._local, "db", None)
+        if db is None:
+            db = connect(self.path, writable=False)
+            self._local.db = db
+            self._readers.append(db)
+        with translated(self.path):
+            yield db
+
+    @contextmanager
+    def _writing_to(self) -> Iterator[apsw.Connection]:
+        with self._writing:
+            if self._writer is None:
+                self._writer = connect(self.path, writable=True)
+            with translated(self.path):
+                yield self._writer

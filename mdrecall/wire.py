@@ -1,0 +1,57 @@
+"""Frozen values to the JSON that callers see, with OpenClaw's names."""
+
+from typing import Any
+
+from mdrecall.types import ReadResult, SearchAnswer, SearchResult
+
+
+def to_json(value: Any) -> Any:
+    """A value as JSON: named tuples become objects in camelCase, what is None is left out."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        fields = zip(value._fields, value, strict=True)
+        return {camel(name): to_json(entry) for name, entry in fields if entry is not None}
+    if isinstance(value, dict):
+        return {str(name): to_json(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(entry) for entry in value]
+    return value
+
+
+def camel(name: str) -> str:
+    """``start_line`` as ``startLine``."""
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
+    """The answer to a search; ``reason`` and ``action`` are there when it is empty."""
+    found: dict[str, Any] = {"results": [result_to_json(result) for result in answer], "mode": answer.mode}
+    if answer.reason:
+        found |= {"reason": answer.reason, "action": answer.action}
+    return found
+
+
+def result_to_json(result: SearchResult) -> dict[str, Any]:
+    """One result, with its citation; an empty heading and an absent explanation are left out."""
+    found: dict[str, Any] = to_json(result._replace(why=None))
+    if not result.heading:
+        del found["heading"]
+    found["citation"] = result.citation
+    if result.why:
+        why = to_json(result.why)
+        why["terms"] = [{"term": term, "weight": weight, "held": held} for term, weight, held in result.why.terms]
+        found["why"] = why
+    return found
+
+
+def read_to_json(read: ReadResult) -> dict[str, Any]:
+    """Lines of a file; ``nextFrom`` is there when there is more."""
+    found: dict[str, Any] = {
+        "path": read.path,
+        "text": read.text,
+        "from": read.from_line,
+        "lines": read.line_count,
+        "totalLines": read.total_lines,
+        "truncated": read.truncated,
+    }
+    return found if read.next_from is None else found | {"nextFrom": read.next_from}
