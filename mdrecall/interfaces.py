@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from mdrecall.types import (
     Document,
     IndexedChunk,
-    Issue,
     KnownDocument,
+    Listing,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -22,19 +22,6 @@ from mdrecall.types import (
 )
 
 
-class Listing(Protocol):
-    """What a source has at one moment."""
-
-    @property
-    def files(self) -> Sequence[Any]: ...
-
-    @property
-    def issues(self) -> Sequence[Issue]: ...
-
-    @property
-    def lost(self) -> Sequence[str]: ...
-
-
 class Source(Protocol):
     """Gives documents."""
 
@@ -43,7 +30,7 @@ class Source(Protocol):
 
     def scan(self) -> Listing: ...
 
-    def read(self, found: Any) -> Document: ...
+    def read(self, path: str, listing: Listing) -> Document: ...
 
 
 class Store(Protocol):

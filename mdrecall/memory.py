@@ -9,7 +9,7 @@ from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
-from mdrecall.types import Issue, Probe, ProgressCallback, ReadResult, SearchAnswer, Status, SyncReport
+from mdrecall.types import Issue, Probe, ProgressCallback, ReadResult, SearchAnswer, SourceCount, Status, SyncReport
 
 
 class Memory:
@@ -62,6 +62,10 @@ class Memory:
     def status(self) -> Status:
         """What is indexed, where, and how."""
         return self._backend.status()
+
+    def counts(self) -> tuple[SourceCount, ...]:
+        """How many files and chunks of each source are indexed."""
+        return self._backend.counts()
 
     def issues(self) -> tuple[Issue, ...]:
         """What there is to say about the files: links, missing folders, files that are too large."""

@@ -1,19 +1,15 @@
 """Frozen values that cross the borders between rooms."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 SourceName: TypeAlias = Literal["memory", "sessions"]
 Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "no_searchable_words"]
 
 
-class Stamp(NamedTuple):
-    """What the file system says of a file: while it stays the same, so does the content."""
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
+# Size, time of the last change to the content and to the entry (both in ns), and number of a file: while these stay
+# the same, so does what is in it. A plain tuple, because thousands are made before every search.
+Stamp: TypeAlias = tuple[int, int, int, int]
 
 
 class Issue(NamedTuple):
@@ -21,6 +17,18 @@ class Issue(NamedTuple):
 
     path: str
     problem: str
+
+
+class Listing(NamedTuple):
+    """What a source has at one moment."""
+
+    stamps: Mapping[str, Stamp]
+    """Every document's path with its stamp."""
+    issues: tuple[Issue, ...]
+    lost: tuple[str, ...]
+    """Path prefixes that could not be looked at; nothing is known of what is below them."""
+    places: Mapping[str, tuple[str, str]]
+    """For every folder that documents are in: the trusted folder to open them from, and its own path prefix."""
 
 
 class Document(NamedTuple):

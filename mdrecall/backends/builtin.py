@@ -87,8 +87,7 @@ class BuiltinBackend:
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is changed by asking."""
         search = self._settings.memory_search
-        counted = {count.source: count for count in self._store.count_by_source()}
-        counts = tuple(counted.get(source, SourceCount(source, 0, 0)) for source in search.sources)
+        counts = self.counts()
         batch = search.remote.batch
         custom: dict[str, object] = {"searchMode": "fts-only", "wholeFolder": self._files.is_whole_folder()}
         if search.provider:
@@ -126,6 +125,12 @@ class BuiltinBackend:
             },
             custom=custom,
         )
+
+    def counts(self) -> tuple[SourceCount, ...]:
+        """How many files and chunks of each active source are indexed."""
+        counted = {count.source: count for count in self._store.count_by_source()}
+        sources = self._settings.memory_search.sources
+        return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
 
     def issues(self) -> tuple[Issue, ...]:
         """What a walk over the files finds worth saying."""

@@ -32,14 +32,14 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
         with progress_line("Indexing") as progress:
             report = memory.sync(force=options.force, progress=progress)
-        status = memory.status()
+        counts = memory.counts()
+    files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
     if not options.json:
-        print(
-            f"Indexed {status.files:,} files in {status.chunks:,} chunks ({_changes(report)}) in"
-            f" {time.monotonic() - began:.1f} s. Index: {home_short(status.db_path)}"
-        )
+        took = f"{time.monotonic() - began:.1f} s"
+        print(f"Indexed {files:,} files in {chunks:,} chunks ({_changes(report)}) in {took}.")
+        print(style(f"Index: {home_short(memory.settings.index_path)}", "dim"))
         print_issues((*report.failed, *report.issues))
-    return {"agentId": agent, "files": status.files, "chunks": status.chunks, **to_json(report)}
+    return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
 
 
 def _changes(report: SyncReport) -> str:

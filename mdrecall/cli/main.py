@@ -24,19 +24,31 @@ COMMANDS = {
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The whole parser, or (faster) with the options of only one command."""
+    """The whole parser, or (faster) one that knows only the command that is going to run."""
     parser = argparse.ArgumentParser(
         prog="mdrecall",
         description="Long-term memory for AI agents in plain Markdown.",
         epilog="Exit codes: 0 done, 1 nothing found, 2 error.",
+        formatter_class=_formatter,
     )
-    parser.add_argument("--version", action="version", version=f"mdrecall {mdrecall.__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action="store_true", help="print the version")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="mdrecall")
     for name, about in COMMANDS.items():
-        command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
+        command = commands.add_parser(
+            name, help=about, description=about[0].upper() + about[1:] + ".", formatter_class=_formatter
+        )
         if only is None or name == only:
             import_module(f"mdrecall.cli.{name}").add_arguments(command)
     return parser
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Help as wide as the terminal. Without a width argparse imports shutil for each command, help or not."""
+    try:
+        width = os.get_terminal_size().columns
+    except OSError:
+        width = 80
+    return argparse.HelpFormatter(prog, width=max(40, width - 2))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     if name is not None and name not in COMMANDS:
         return _unknown(name)
+    if arguments == ["--version"]:
+        print(f"mdrecall {mdrecall.__version__}")
+        return 0
     options = build_parser(only=name).parse_args(arguments)
     try:
         code: int = import_module(f"mdrecall.cli.{options.command}").run(options)

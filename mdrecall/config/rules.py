@@ -146,7 +146,8 @@ def duration_ms() -> Rule:
 
     def read(value: Any) -> int:
         if _is_number(value) and value >= 0:
-            return round(value * _UNIT_MS["m"])
+            minutes: float = value
+            return round(minutes * _UNIT_MS["m"])
         if isinstance(value, str) and (bare := value.strip()):
             parts = list(_DURATION.finditer(bare))
             single = len(parts) == 1
@@ -169,7 +170,7 @@ def size_bytes() -> Rule:
             return int(value)
         if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
             power = " kmgt".index(match[3].lower()) if match[3] else 0
-            return int(float(match[1]) * float(1024**power))
+            return int(float(match[1]) * math.pow(1024, power))
         raise _not(value, accepts)
 
     return Rule(accepts, read, {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})

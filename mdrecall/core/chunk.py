@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mdrecall.core.headings import SECTION, Line, read_lines, trails
-from mdrecall.core.words import UNSPACED
+from mdrecall.core.words import count_unspaced
 from mdrecall.types import Chunk
 
 #: Changes whenever the same text would be cut elsewhere; part of every document's recipe.
@@ -72,7 +72,7 @@ def units(text: str) -> int:
     """Length in quarter tokens: one for a UTF-16 unit, four for a character of an unspaced script."""
     if text.isascii():
         return len(text)
-    return len(text) + len(_ASTRAL.findall(text)) + 3 * len(UNSPACED.findall(text))
+    return len(text) + len(_ASTRAL.findall(text)) + 3 * count_unspaced(text)
 
 
 def _only_chunk(text: str) -> Chunk:

@@ -25,6 +25,11 @@ class Line(NamedTuple):
     """The heading as Markdown, such as ``## Decisions``, else empty."""
 
 
+_INSIDE, _INSIDE_BLANK = Line(INSIDE_BLOCK, False, 0, ""), Line(INSIDE_BLOCK, True, 0, "")
+_PLAIN, _BLANK = Line(BETWEEN_LINES, False, 0, ""), Line(BETWEEN_LINES, True, 0, "")
+_ITEM, _BLOCK = Line(LIST_ITEM, False, 0, ""), Line(BLOCK, False, 0, "")
+
+
 def read_lines(lines: list[str]) -> list[Line]:
     """The shape of every line of a document (or of a part that begins outside any fence)."""
     return list(_shapes(lines))
@@ -58,23 +63,24 @@ def _shapes(lines: list[str]) -> Iterator[Line]:
         line = raw.rstrip()
         if fence or front_matter:
             closes = line == "---" and index > 0 if front_matter else _closes(line, fence)
-            yield Line(INSIDE_BLOCK, not line, 0, "")
+            yield _INSIDE_BLANK if not line else _INSIDE
             if closes:
                 fence, front_matter, after_break = "", False, True
             continue
         if not line:
-            yield Line(BETWEEN_LINES, True, 0, "")
+            yield _BLANK
             after_break = True
             continue
-        heading = _heading(lines, index, line)
-        opening = _FENCE.match(line)
-        if heading:
-            yield Line(SECTION, False, heading[0], heading[1])
-        elif opening or after_break:
-            yield Line(BLOCK, False, 0, "")
+        first = line.lstrip()[0]
+        if (first == "#" or _is_underlined(lines, index)) and (heading := _heading(lines, index, line)):
+            yield heading
+        elif first in "`~" and (opening := _FENCE.match(line)):
+            yield _BLOCK
+            fence = opening[1]
+        elif after_break:
+            yield _BLOCK
         else:
-            yield Line(LIST_ITEM if _LIST_ITEM.match(line) else BETWEEN_LINES, False, 0, "")
-        fence = opening[1] if opening else ""
+            yield _ITEM if first in "-*+0123456789" and _LIST_ITEM.match(line) else _PLAIN
         after_break = False
 
 
@@ -83,13 +89,17 @@ def _closes(line: str, fence: str) -> bool:
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
 
 
-def _heading(lines: list[str], index: int, line: str) -> tuple[int, str] | None:
+def _is_underlined(lines: list[str], index: int) -> bool:
+    return index + 1 < len(lines) and lines[index + 1].lstrip()[:1] in ("=", "-")
+
+
+def _heading(lines: list[str], index: int, line: str) -> Line | None:
     if match := _ATX.match(line):
         title = line[match.end() :].rstrip("#").strip()
-        return len(match[1]), f"{match[1]} {title}"
+        return Line(SECTION, False, len(match[1]), f"{match[1]} {title}")
     if index + 1 < len(lines) and not _BLOCK_START.match(line):
         underline = _UNDERLINE.match(lines[index + 1].rstrip())
         if underline and (index == 0 or not lines[index - 1].strip()):
             level = 1 if underline[1][0] == "=" else 2
-            return level, f"{'#' * level} {line.strip()}"
+            return Line(SECTION, False, level, f"{'#' * level} {line.strip()}")
     return None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from mdrecall.core.query import Term
+from mdrecall.core.stem import stem
 
 STOP_WEIGHT = 0.1
 PASSAGE_SHARE = 0.15
@@ -50,13 +51,15 @@ class Weights(NamedTuple):
     """Terms that were found only as the beginning of longer ones."""
     names: Mapping[str, frozenset[str]]
     """Names with the words that mean the same when they stand together."""
+    initials: frozenset[str]
+    """The characters that terms begin with."""
 
 
 def weigh(matches: Iterable[Match], chunk_count: int) -> Weights:
     """Weigh the terms of a query by how few chunks hold them."""
     matches = list(matches)
     by_term = {match.term.text: _weight(match, chunk_count) for match in matches}
-    named = {part for match in matches if match.chunks for part in match.term.parts}
+    named = {stem(part) for match in matches if match.chunks for part in match.term.parts}
     telling = [match for match in matches if match.chunks and not match.term.stop and match.term.text not in named]
     few = max(1.0, chunk_count * RARE_SHARE)
     rare = [match for match in telling if len(match.chunks) <= few]
@@ -66,7 +69,8 @@ def weigh(matches: Iterable[Match], chunk_count: int) -> Weights:
         sum(by_term.values()) or 1.0,
         frozenset(match.term.text for match in decisive),
         tuple(match.term.text for match in matches if match.loose),
-        {match.term.text: frozenset(match.term.parts) for match in matches if match.term.parts},
+        {match.term.text: frozenset(map(stem, match.term.parts)) for match in matches if match.term.parts},
+        frozenset(term[0] for term in by_term),
     )
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from mdrecall.core.stem import stem
 from mdrecall.core.stopwords import STOP_WORDS
-from mdrecall.core.words import UNSPACED, name_terms, surface_words, tokens
+from mdrecall.core.words import is_unspaced, name_terms, surface_words, tokens
 
 MAX_QUERY_CHARS = 4_000
 MAX_TERMS = 64
@@ -16,9 +16,11 @@ class Term(NamedTuple):
     """One thing to look up."""
 
     text: str
-    """The term as the index holds it."""
+    """The term as the analyser makes it, stemmed."""
+    surface: str
+    """The same before stemming, for an engine that stems by itself."""
     parts: tuple[str, ...] = ()
-    """For a name such as ``dec-0054``: its words, which in a row mean the same."""
+    """For a name such as ``dec-0054``: its words before stemming, which in a row mean the same."""
     stop: bool = False
     """Whether it says so little that it hardly counts."""
     prefix: bool = False
@@ -36,8 +38,8 @@ def parse_query(query: str) -> tuple[Term, ...]:
             term = _word(word)
             terms.setdefault(term.text, term)
         whole = [name for name in name_terms(token)[:1] if not name.isalnum()]
-        if whole and len(words) > 0:
-            terms.setdefault(whole[0], Term(whole[0], tuple(map(stem, words)), prefix=True))
+        if whole and words:
+            terms.setdefault(whole[0], Term(whole[0], whole[0], tuple(words), prefix=True))
     if len(terms) > MAX_TERMS:
         telling = [term for term in terms.values() if not term.stop]
         return tuple(telling[:MAX_TERMS])
@@ -49,16 +51,17 @@ def _query_words(words: list[str]) -> list[str]:
     return [
         word
         for index, word in enumerate(words)
-        if not (len(word) == 1 and index and UNSPACED.match(word) and words[index - 1][-1] == word)
+        if not (len(word) == 1 and index and is_unspaced(word) and words[index - 1][-1] == word)
     ]
 
 
 def _word(word: str) -> Term:
-    lone = len(word) == 1 and UNSPACED.match(word) is not None
+    lone = len(word) == 1 and is_unspaced(word)
     least = _MIN_LETTERS_PREFIX_CHARS if word.isalpha() else _MIN_PREFIX_CHARS
     return Term(
         stem(word),
+        word,
         stop=word in STOP_WORDS,
-        prefix=len(word) >= least and not UNSPACED.match(word),
+        prefix=len(word) >= least and not is_unspaced(word[0]),
         always_prefix=lone,
     )

@@ -54,8 +54,7 @@ def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
 
 def held_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
     """The query terms that a text holds."""
-    words, names = analyser.terms(text)
-    there = {*words.split(), *names.split()}
+    there = analyser.terms_like(text, weights.initials)
     held = there & weights.by_term.keys()
     for beginning in weights.beginnings:
         if any(term.startswith(beginning) for term in there):

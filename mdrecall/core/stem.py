@@ -6,6 +6,8 @@ digits or letters outside a–z are left alone, so identifiers and other languag
 
 import re
 
+_MAX_CHARS = 64
+
 _V = "(?:[aeiou]|(?<=[^aeiou])y)"
 _C = "(?:[^aeiouy]|(?<![^aeiou])y)"
 _HAS_VOWEL = re.compile(rf".*?{_V}")
@@ -24,50 +26,59 @@ _SOFTEN = {
 _SHORTEN = {
     "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ness": "", "ful": "",
 }  # fmt: skip
+_SOFTEN_LAST = frozenset(ending[-1] for ending in _SOFTEN)
+_SHORTEN_LAST = frozenset(ending[-1] for ending in _SHORTEN)
 # Endings that stems of at least two syllables lose.
 _DROP = (
     "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize",
     "ion", "al", "er", "ic", "ou",
 )  # fmt: skip
+_DROP_BY_LAST = {last: tuple(e for e in _DROP if e[-1] == last) for last in {e[-1] for e in _DROP}}
 
 
 def stem(word: str) -> str:
     """The stem of a folded word."""
-    if len(word) < 3 or not (word.isascii() and word.isalpha()):
+    if not 3 <= len(word) <= _MAX_CHARS or not (word.isascii() and word.isalpha()):
         return word
-    word = _without_plural(word)
-    word = _without_tense(word)
-    if word.endswith("y") and _HAS_VOWEL.match(word[:-1]):
+    last = word[-1]
+    if last == "s":
+        word = _without_plural(word)
+        last = word[-1]
+    if last == "d" or last == "g":
+        word = _without_tense(word)
+        last = word[-1]
+    if last == "y" and _HAS_VOWEL.match(word[:-1]):
         word = word[:-1] + "i"
-    word = _replaced(word, _SOFTEN)
-    word = _replaced(word, _SHORTEN)
-    word = _dropped(word)
+        last = "i"
+    if last in _SOFTEN_LAST:
+        word = _replaced(word, _SOFTEN)
+        last = word[-1]
+    if last in _SHORTEN_LAST:
+        word = _replaced(word, _SHORTEN)
+        last = word[-1]
+    if last in _DROP_BY_LAST:
+        word = _dropped(word, _DROP_BY_LAST[last])
     return _without_final_e(word)
 
 
 def _without_plural(word: str) -> str:
-    if word.endswith("s"):
-        if word.endswith(("sses", "ies")):
-            return word[:-2]
-        if not word.endswith("ss"):
-            return word[:-1]
-    return word
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    return word if word.endswith("ss") else word[:-1]
 
 
 def _without_tense(word: str) -> str:
     if word.endswith("eed"):
         return word[:-1] if _ONE.match(word[:-3]) else word
-    for ending in ("ed", "ing"):
-        if word.endswith(ending):
-            bare = word[: -len(ending)]
-            if not _HAS_VOWEL.match(bare):
-                return word
-            if bare.endswith(("at", "bl", "iz")):
-                return bare + "e"
-            if len(bare) > 1 and bare[-1] == bare[-2] and bare[-1] not in "aeioulsz":
-                return bare[:-1]
-            return bare + "e" if _SHORT.fullmatch(bare) else bare
-    return word
+    ending = "ed" if word.endswith("ed") else "ing"
+    bare = word.removesuffix(ending)
+    if bare == word or not _HAS_VOWEL.match(bare):
+        return word
+    if bare.endswith(("at", "bl", "iz")):
+        return bare + "e"
+    if len(bare) > 1 and bare[-1] == bare[-2] and bare[-1] not in "aeioulsz":
+        return bare[:-1]
+    return bare + "e" if _SHORT.fullmatch(bare) else bare
 
 
 def _replaced(word: str, endings: dict[str, str]) -> str:
@@ -78,8 +89,8 @@ def _replaced(word: str, endings: dict[str, str]) -> str:
     return word
 
 
-def _dropped(word: str) -> str:
-    for ending in _DROP:
+def _dropped(word: str, endings: tuple[str, ...]) -> str:
+    for ending in endings:
         if word.endswith(ending):
             bare = word[: -len(ending)]
             if ending == "ion" and not bare.endswith(("s", "t")):
@@ -93,6 +104,6 @@ def _without_final_e(word: str) -> str:
         bare = word[:-1]
         if _TWO.match(bare) or (_ONE.match(bare) and not _SHORT.fullmatch(bare)):
             return bare
-    if word.endswith("ll") and _TWO.match(word):
+    elif word.endswith("ll") and _TWO.match(word):
         return word[:-1]
     return word

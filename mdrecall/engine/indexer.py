@@ -1,20 +1,21 @@
 """Bring the index in line with the files: compare, chunk, analyse, write."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from mdrecall.core.chunk import CHUNKER_VERSION, chunk_markdown
 from mdrecall.core.headings import heading_title
 from mdrecall.core.title import title_text
 from mdrecall.core.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import FileMissing, ReadError
-from mdrecall.interfaces import Listing, Source, Store
+from mdrecall.interfaces import Source, Store
 from mdrecall.types import (
     Chunk,
     Document,
     IndexedChunk,
     Issue,
     KnownDocument,
+    Listing,
     Progress,
     ProgressCallback,
     Stamp,
@@ -24,7 +25,7 @@ from mdrecall.types import (
 # A file written this shortly before it was looked at may be written again without its stamp changing.
 _STAMP_SETTLES_NS = 2_000_000_000
 _BATCH_CHARS = 2_000_000
-_BATCH_DOCUMENTS = 256
+_BATCH_DOCUMENTS = 1_000
 
 
 class ChunkSize(NamedTuple):
@@ -37,8 +38,8 @@ class ChunkSize(NamedTuple):
 class _Work:
     """What one sync has to do and has done."""
 
-    def __init__(self, files: list[Any]) -> None:
-        self.files = files
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
         self.added = 0
         self.changed = 0
         self.failed: list[Issue] = []
@@ -68,24 +69,24 @@ class Indexer:
         """Index what is new or changed, forget what vanished; ``force`` looks at everything anew."""
         listing = self._source.scan()
         known = self._known()
-        work = _Work(list(listing.files) if force else _unsettled(listing, known))
-        for done, found in enumerate(work.files):
+        work = _Work(sorted(listing.stamps) if force else _unsettled(listing, known))
+        for done, path in enumerate(work.paths):
             if progress:
-                progress(Progress(done, len(work.files), found.path))
-            self._look_at(found, work, force)
+                progress(Progress(done, len(work.paths), path))
+            self._look_at(path, listing, work, known, force)
         self._flush(work, least_chars=0)
         if work.settled:
             self._store.refresh_stamps(self._source.name, work.settled)
         vanished = _vanished(listing, known, even_lost=force)
         if vanished:
             self._store.remove_documents(self._source.name, vanished)
-        if progress and work.files:
-            progress(Progress(len(work.files), len(work.files), ""))
+        if progress and work.paths:
+            progress(Progress(len(work.paths), len(work.paths), ""))
         return SyncReport(
             added=work.added,
             changed=work.changed,
             removed=len(vanished),
-            unchanged=len(listing.files) - work.added - work.changed - len(work.failed),
+            unchanged=len(listing.stamps) - work.added - work.changed - len(work.failed),
             failed=tuple(work.failed),
             issues=(*listing.issues, *([] if force else _kept(listing, known))),
         )
@@ -93,15 +94,15 @@ class Indexer:
     def _known(self) -> Mapping[str, tuple[int, ...]]:
         return self._store.known_stamps(self._source.name, self.recipe, _STAMP_SETTLES_NS)
 
-    def _look_at(self, found: Any, work: _Work, force: bool) -> None:
-        document = self._read(found, work.failed)
+    def _look_at(self, path: str, listing: Listing, work: _Work, known: Container[str], force: bool) -> None:
+        document = self._read(path, listing, work.failed)
         if document is None:
             return
-        before = self._store.known_document(self._source.name, document.path)
-        if before == KnownDocument(document.hash, self.recipe) and not force:
-            work.settled.append((document.path, document.stamp, document.seen_ns))
-            return
-        if before:
+        if path in known:
+            before = self._store.known_document(self._source.name, path)
+            if before == KnownDocument(document.hash, self.recipe) and not force:
+                work.settled.append((path, document.stamp, document.seen_ns))
+                return
             work.changed += 1
         else:
             work.added += 1
@@ -114,20 +115,20 @@ class Indexer:
             self._store.put_documents(work.batch, self.recipe)
             work.batch, work.chars = [], 0
 
-    def _read(self, found: Any, failed: list[Issue]) -> Document | None:
+    def _read(self, path: str, listing: Listing, failed: list[Issue]) -> Document | None:
         try:
-            return self._source.read(found)
+            return self._source.read(path, listing)
         except FileMissing:
             return None
         except ReadError as error:
-            failed.append(Issue(found.path, str(error)))
+            failed.append(Issue(path, str(error)))
             return None
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
         name = title_text(document.path)
         for chunk in chunk_markdown(document.text, tokens=self._size.tokens, overlap=self._size.overlap):
-            words, names = self._analyser.terms(chunk.text)
-            title_words, title_names = self._analyser.terms(_title(name, chunk))
+            words, names = self._analyser.indexable(chunk.text)
+            title_words, title_names = self._analyser.indexable(_title(name, chunk))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
 
 
@@ -135,15 +136,15 @@ def _title(name: str, chunk: Chunk) -> str:
     return "\n".join((name, *map(heading_title, chunk.trail)))
 
 
-def _unsettled(listing: Listing, known: Mapping[str, tuple[int, ...]]) -> list[Any]:
+def _unsettled(listing: Listing, known: Mapping[str, tuple[int, ...]]) -> list[str]:
     """Files whose stamp does not prove that they are indexed as they are."""
     stamp_of = known.get
-    return [found for found in listing.files if stamp_of(found.path) != found.stamp]
+    return sorted(path for path, stamp in listing.stamps.items() if stamp_of(path) != stamp)
 
 
 def _vanished(listing: Listing, known: Mapping[str, tuple[int, ...]], even_lost: bool = False) -> list[str]:
     """Documents whose file is gone, though the place it was in could be looked at."""
-    gone = known.keys() - {found.path for found in listing.files}
+    gone = known.keys() - listing.stamps.keys()
     return sorted(path for path in gone if even_lost or not _is_below(path, listing.lost))
 
 

@@ -6,23 +6,20 @@ is thrown away because a disk was not there.
 """
 
 import fnmatch
-import hashlib
 import os
 import stat
 import time
-from operator import attrgetter
 from typing import NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.sources.opening import read_below, stamp_of
 from mdrecall.sources.text import decode
-from mdrecall.types import Document, Issue, SourceName, Stamp
+from mdrecall.types import Document, Issue, Listing, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 
 _LINK = "is a symbolic link, which is not followed"
-_NAME = attrgetter("name")
 
 
 class Root(NamedTuple):
@@ -40,31 +37,14 @@ class Root(NamedTuple):
     """Whether it is fine for it not to be there."""
 
 
-class FoundFile(NamedTuple):
-    """A memory file on disk."""
-
-    path: str
-    root: Root
-    inside: str
-    stamp: Stamp
-
-
-class Scan(NamedTuple):
-    """What a walk over all roots found."""
-
-    files: tuple[FoundFile, ...]
-    issues: tuple[Issue, ...]
-    lost: tuple[str, ...]
-    """Path prefixes that could not be looked at; nothing is known of what is below them."""
-
-
 class _Seen:
-    """A scan in the making."""
+    """A listing in the making."""
 
     def __init__(self) -> None:
-        self.files: list[FoundFile] = []
+        self.stamps: dict[str, Stamp] = {}
         self.issues: list[Issue] = []
         self.lost: list[str] = []
+        self.places: dict[str, tuple[str, str]] = {}
 
     def note(self, path: str, problem: str) -> None:
         self.issues.append(Issue(path, problem))
@@ -95,21 +75,24 @@ class MemoryFiles:
         names = (*ROOT_FILES, MEMORY_FOLDER)
         return self._settings.standalone and not any(os.path.lexists(os.path.join(workspace, name)) for name in names)
 
-    def scan(self) -> Scan:
+    def scan(self) -> Listing:
         """List every memory file once, with its stamp."""
         seen = _Seen()
         for root in self.roots():
             self._scan_root(root, seen)
-        return Scan(_once(seen.files), tuple(seen.issues), tuple(seen.lost))
+        _drop_twins(seen)
+        return Listing(seen.stamps, tuple(seen.issues), tuple(seen.lost), seen.places)
 
-    def read(self, found: FoundFile) -> Document:
-        """The file as a document; raises a ``ReadError`` that names it."""
+    def read(self, path: str, listing: Listing) -> Document:
+        """A listed file as a document; raises a ``ReadError`` that names it."""
+        import hashlib
+
         seen_ns = time.time_ns()
-        limit = self._settings.mdrecall.max_file_bytes
-        opened = read_below(found.root.folder, found.inside, shown=found.path, max_bytes=limit)
-        text = decode(opened.data)
+        folder, prefix = listing.places[path.rpartition("/")[0]]
+        inside = path[len(prefix) + 1 :] if prefix else path
+        opened = read_below(folder, inside, shown=path, max_bytes=self._settings.mdrecall.max_file_bytes)
         digest = hashlib.sha256(opened.data).hexdigest()
-        return Document(self.name, found.path, text, digest, opened.stamp, seen_ns)
+        return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)
 
     def _extra_root(self, extra: ExtraPath) -> Root:
         workspace = self._settings.workspace
@@ -138,24 +121,26 @@ class MemoryFiles:
             seen.note(shown, _LINK)
         elif stat.S_ISREG(found.st_mode):
             if root.inside.endswith(".md"):
-                seen.files.append(FoundFile(shown, root, root.inside, stamp_of(found)))
+                seen.stamps.setdefault(shown, stamp_of(found))
+                seen.places.setdefault(root.prefix, (root.folder, root.prefix))
             elif not root.optional:
                 seen.note(shown, "is not a Markdown file (.md)")
         elif stat.S_ISDIR(found.st_mode) and not (root.is_file and root.optional):
             self._walk(place, root, root.inside, seen)
 
     def _walk(self, folder: str, root: Root, inside: str, seen: _Seen) -> None:
-        """List a folder and those below it. This runs before every search over every file, so it does only what it must."""
+        """List a folder and those below it; it runs over every file before every search, so it does little."""
         shown = _join(root.prefix, inside)
         try:
             with os.scandir(folder) as listing:
-                entries = sorted(listing, key=_NAME)
+                entries = list(listing)
         except OSError as error:
             seen.note(shown or ".", f"cannot be listed: {error.strerror}")
             seen.lost.append(shown or ".")
             return
+        seen.places.setdefault(shown, (root.folder, root.prefix))
         above, within = f"{shown}/" if shown else "", f"{inside}/" if inside else ""
-        pattern, files = root.pattern, seen.files
+        pattern, add = root.pattern, seen.stamps.setdefault
         for entry in entries:
             name = entry.name
             try:
@@ -163,7 +148,7 @@ class MemoryFiles:
                     found = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(found.st_mode):
                         if pattern is None or matches(within + name, pattern):
-                            files.append(FoundFile(above + name, root, within + name, stamp_of(found)))
+                            add(above + name, stamp_of(found))
                         continue
                 if entry.is_dir(follow_symlinks=False):
                     if name.lower() not in self._settings.mdrecall.ignore:
@@ -181,22 +166,17 @@ def matches(path: str, pattern: str) -> bool:
     return pattern.startswith("**/") and matches(path, pattern[3:])
 
 
-def _once(files: list[FoundFile]) -> tuple[FoundFile, ...]:
-    """Each file once, though it may be reached by two roots or by two spellings on a disk that ignores case."""
-    if len({found.stamp.inode for found in files}) == len(files):
-        return tuple(files)
-    by_inode: dict[int, list[FoundFile]] = {}
-    for found in files:
-        twins = by_inode.setdefault(found.stamp.inode, [])
-        if not any(_same_place(found, twin) for twin in twins):
-            twins.append(found)
-    kept = {found.path for twins in by_inode.values() for found in twins}
-    return tuple(found for found in files if found.path in kept)
-
-
-def _same_place(one: FoundFile, other: FoundFile) -> bool:
-    places = (os.path.realpath(os.path.join(found.root.folder, found.inside)).casefold() for found in (one, other))
-    return next(places) == next(places)
+def _drop_twins(seen: _Seen) -> None:
+    """Each file once, though two spellings may reach it: through two roots, or on a disk that ignores case."""
+    if len({stamp[3] for stamp in seen.stamps.values()}) == len(seen.stamps):
+        return
+    kept: dict[tuple[int, str], str] = {}
+    for path, stamp in list(seen.stamps.items()):
+        folder, prefix = seen.places[path.rpartition("/")[0]]
+        inside = path[len(prefix) + 1 :] if prefix else path
+        real = os.path.realpath(os.path.join(folder, inside)).casefold()
+        if kept.setdefault((stamp[3], real), path) != path:
+            del seen.stamps[path]
 
 
 def _relative(path: str, workspace: str) -> str:

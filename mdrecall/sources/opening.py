@@ -28,16 +28,16 @@ class OpenedFile(NamedTuple):
 
 def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedFile:
     """Read the regular file ``inside`` the folder ``root``; ``shown`` is how errors call it."""
-    parts = [part for part in inside.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts:
+    *folders, name = inside.split("/")
+    if not name or ".." in (name, *folders):
         raise NotAFile(f"{shown} is not a file.", path=shown)
     folder = _open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, None, shown)
     try:
-        for part in parts[:-1]:
+        for part in folders:
             deeper = _open(part, _FOLDER, folder, shown)
             os.close(folder)
             folder = deeper
-        file = _open(parts[-1], _FILE, folder, shown)
+        file = _open(name, _FILE, folder, shown)
     finally:
         os.close(folder)
     try:
@@ -50,7 +50,7 @@ def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedF
 
 def stamp_of(found: os.stat_result) -> Stamp:
     """The stamp of a file from what the file system says of it."""
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino & _MAX_INTEGER)
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino & _MAX_INTEGER
 
 
 def _open(name: str, flags: int, folder: int | None, shown: str) -> int:
@@ -81,9 +81,7 @@ def _read(file: int, shown: str, max_bytes: int) -> OpenedFile:
     if before.st_size > max_bytes:
         message = f"{shown} has {before.st_size:,} bytes, more than the limit of {max_bytes:,}."
         raise FileTooLarge(message, path=shown, hint="Split the file, or raise mdrecall.maxFileBytes.")
-    pieces: list[bytes] = []
-    left = max_bytes + 1
-    while left > 0 and (piece := os.read(file, min(left, 1 << 20))):
-        pieces.append(piece)
-        left -= len(piece)
-    return OpenedFile(b"".join(pieces), stamp_of(before))
+    data = os.read(file, before.st_size + 1)
+    while len(data) < before.st_size and (more := os.read(file, before.st_size + 1 - len(data))):
+        data += more
+    return OpenedFile(data[: before.st_size], stamp_of(before))

@@ -95,6 +95,6 @@ def _inside(target: str, root: Root) -> str | None:
 def _suggest(files: MemoryFiles, shown: str) -> str:
     import difflib
 
-    known = [found.path for found in files.scan().files]
+    known = list(files.scan().stamps)
     close = difflib.get_close_matches(shown, known, n=3, cutoff=0.6)
     return f"Did you mean {', '.join(close)}?" if close else "`mdrecall status` shows which files there are."

@@ -8,7 +8,7 @@ import apsw
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreUnavailable
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.rows import single
-from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
 
 _MAGIC = b"SQLite format 3\0"
 _APPLICATION_ID_AT = slice(68, 72)
@@ -34,6 +34,7 @@ def prepare(path: str, *, is_ours: bool) -> None:
         db = apsw.Connection(path)
         try:
             db.set_busy_timeout(_BUSY_MS)
+            db.execute(f"PRAGMA page_size={PAGE_SIZE}")
             _upgrade(db, path)
             db.execute("PRAGMA journal_mode=WAL")
         finally:

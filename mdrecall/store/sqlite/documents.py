@@ -13,8 +13,8 @@ _STAMPS = """
 """
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _COUNTS = """
-    SELECT source, count(*), coalesce(sum((SELECT count(*) FROM chunks WHERE document_id=documents.id)), 0)
-    FROM documents GROUP BY source
+    SELECT source, count(DISTINCT documents.id), count(chunks.id)
+    FROM documents LEFT JOIN chunks ON chunks.document_id = documents.id GROUP BY source
 """
 _CHUNK = """
     SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, text, trail

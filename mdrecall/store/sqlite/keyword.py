@@ -11,7 +11,8 @@ import apsw
 
 from mdrecall.core.keyword import Match
 from mdrecall.core.query import Term
-from mdrecall.store.sqlite.rows import rows
+from mdrecall.core.words import JOINERS
+from mdrecall.store.sqlite.rows import rows, single
 
 # Occurrences in the title count as much as those in the text, camelCase parts a little less.
 _COLUMN_WEIGHTS = "1.0, 0.7, 1.0"
@@ -22,7 +23,15 @@ ROW_BUDGET = 6_000
 
 _SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) FROM keyword WHERE keyword MATCH ?"
 _PLAIN = "SELECT rowid FROM keyword WHERE keyword MATCH ?"
-_COUNT = "SELECT doc FROM keyword_terms WHERE term=?"
+_COUNT = "SELECT count(*) FROM keyword WHERE keyword MATCH ?"
+
+# Joiners inside a name as characters that the tokenizer keeps: the name stays one token.
+_JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS + "_"})
+
+
+def encode_names(names: str) -> str:
+    """Names as the full-text index holds them."""
+    return names.translate(_JOINED)
 
 
 def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) -> list[Match]:
@@ -39,15 +48,15 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
             found[term] = _match_among(db, term, scored)
             continue
         else:
-            found[term] = Match(term, _saturations(db, _quoted(term.text), chunk_count))
+            found[term] = Match(term, _saturations(db, _quoted(term.surface), chunk_count))
         scored_rows += len(found[term].chunks)
         if found[term].chunks:
-            scored.append(_quoted(term.text) + (" *" if found[term].loose else ""))
+            scored.append(_quoted(encode_names(term.surface)) + (" *" if found[term].loose else ""))
     return [found[term] for term in terms]
 
 
 def _count(db: apsw.Connection, term: Term) -> int:
-    return sum(count for (count,) in rows(db, _COUNT, (term.text,)))
+    return single(db, _COUNT, (_quoted(term.surface),))
 
 
 def _saturations(db: apsw.Connection, expression: str, chunk_count: int) -> dict[int, float]:
@@ -56,12 +65,12 @@ def _saturations(db: apsw.Connection, expression: str, chunk_count: int) -> dict
         return {}
     surprise = math.log((chunk_count - len(found) + 0.5) / (len(found) + 0.5)) if chunk_count > len(found) else 0.0
     divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
-    return {chunk_id: min(1.0, rank / divisor) for chunk_id, rank in found}
+    return {chunk_id: rank / divisor for chunk_id, rank in found}
 
 
 def _match_name(db: apsw.Connection, term: Term) -> Match:
     """A name whole, or its words in a row; only if there is neither, names that begin with it."""
-    expression = f"{_quoted(term.text)} OR {_quoted(' '.join(term.parts))}"
+    expression = f"{_quoted(encode_names(term.surface))} OR {_quoted(' '.join(term.parts))}"
     chunks = _present(db, expression, 1.0)
     return Match(term, chunks) if chunks else _match_beginning(db, term)
 
@@ -69,12 +78,12 @@ def _match_name(db: apsw.Connection, term: Term) -> Match:
 def _match_beginning(db: apsw.Connection, term: Term) -> Match:
     if not (term.prefix or term.always_prefix):
         return Match(term, {})
-    return Match(term, _present(db, f"{_quoted(term.text)} *", _PRESENT), loose=True)
+    return Match(term, _present(db, f"{_quoted(encode_names(term.surface))} *", _PRESENT), loose=True)
 
 
 def _match_among(db: apsw.Connection, term: Term, scored: Sequence[str]) -> Match:
     """A common term, looked for only in chunks that hold a rarer one."""
-    expression = f"({' OR '.join(scored)}) AND {_quoted(term.text)}"
+    expression = f"({' OR '.join(scored)}) AND {_quoted(term.surface)}"
     return Match(term, _present(db, expression, _PRESENT))
 
 

@@ -5,18 +5,17 @@ from contextlib import contextmanager
 
 import apsw
 
+from mdrecall.store.sqlite.keyword import encode_names
 from mdrecall.store.sqlite.rows import rows, single
-from mdrecall.types import Document, IndexedChunk, SourceName, Stamp
+from mdrecall.types import Chunk, Document, IndexedChunk, SourceName, Stamp
 
 _PUT_DOCUMENT = """
-    INSERT INTO documents(source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe)
-    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
-    RETURNING id
+    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_CHUNK = """
-    INSERT INTO chunks(document_id, ordinal, start_line, end_line, overlap, trail, text)
-    VALUES(?, ?, ?, ?, ?, ?, ?)
-    RETURNING id
+    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, text)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
 
@@ -37,13 +36,28 @@ def transaction(db: apsw.Connection) -> Iterator[None]:
 def put_documents(
     db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[IndexedChunk]]], recipe: str
 ) -> None:
-    """Add or replace documents."""
+    """Add or replace documents.
+
+    Ids are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
+    """
     with transaction(db):
-        for document, chunks in documents:
+        document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
+        for document, _ in documents if document_id else ():
             _remove(db, document.source, document.path)
-            document_id = single(db, _PUT_DOCUMENT, _row(document, recipe))
+        chunk_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
+        rows_of_documents: list[tuple[object, ...]] = []
+        rows_of_chunks: list[tuple[object, ...]] = []
+        rows_of_terms: list[tuple[int, str, str, str]] = []
+        for document, chunks in documents:
+            document_id += 1
+            rows_of_documents.append((document_id, *_document_row(document, recipe)))
             for ordinal, indexed in enumerate(chunks):
-                _put_chunk(db, document_id, ordinal, indexed)
+                chunk_id += 1
+                rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
+                rows_of_terms.append((chunk_id, indexed.words, encode_names(indexed.names), indexed.title))
+        db.executemany(_PUT_DOCUMENT, rows_of_documents)
+        db.executemany(_PUT_CHUNK, rows_of_chunks)
+        db.executemany(_PUT_TERMS, rows_of_terms)
 
 
 def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
@@ -62,24 +76,13 @@ def refresh_stamps(db: apsw.Connection, source: SourceName, stamps: Iterable[tup
         )
 
 
-def _row(document: Document, recipe: str) -> tuple[object, ...]:
+def _document_row(document: Document, recipe: str) -> tuple[object, ...]:
     digest = bytes.fromhex(document.hash)
     return (document.source, document.path, digest, *document.stamp, document.seen_ns, recipe)
 
 
-def _put_chunk(db: apsw.Connection, document_id: int, ordinal: int, indexed: IndexedChunk) -> None:
-    chunk = indexed.chunk
-    values = (
-        document_id,
-        ordinal,
-        chunk.start_line,
-        chunk.end_line,
-        chunk.overlap,
-        "\n".join(chunk.trail),
-        chunk.text[chunk.overlap :],
-    )
-    chunk_id = single(db, _PUT_CHUNK, values)
-    db.execute(_PUT_TERMS, (chunk_id, indexed.words, indexed.names, indexed.title))
+def _chunk_row(chunk: Chunk) -> tuple[object, ...]:
+    return (chunk.start_line, chunk.end_line, chunk.overlap, "\n".join(chunk.trail), chunk.text[chunk.overlap :])
 
 
 def _remove(db: apsw.Connection, source: str, path: str) -> None:

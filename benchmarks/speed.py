@@ -1,0 +1,173 @@
+"""How fast it is: ``python -m benchmarks.speed``.
+
+Makes workspaces of 2,000 and 20,000 notes of about 1.5 KB and measures, in one run on the same files, mdrecall and a
+plain FTS5 floor (``benchmarks.floor``). Seconds depend on the machine; the ratios are what to compare.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from benchmarks import floor
+
+NOTE_CHARS = 1500
+SETTLE_S = 2.2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000], help="sizes of the workspaces")
+    parser.add_argument("--repeat", type=int, default=7, help="how often the short commands are run")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
+    options = parser.parse_args(arguments)
+    tables = []
+    for count in options.files:
+        scratch = Path(tempfile.mkdtemp(prefix="mdrecall-speed-"))
+        try:
+            tables.append(measure(scratch, count, options.repeat))
+        finally:
+            shutil.rmtree(scratch)
+        print_table(tables[-1])
+    if options.json:
+        options.json.write_text(json.dumps(tables, indent=2) + "\n")
+    return 0
+
+
+def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
+    workspace = scratch / "workspace"
+    words = make_workspace(workspace, count)
+    env = {**os.environ, "MDRECALL_STATE_DIR": str(scratch / "state"), "HOME": str(scratch / "home")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    recall = [str(Path(sys.executable).with_name("mdrecall"))]
+    here = ["--workspace", str(workspace)]
+    database = scratch / "floor.db"
+    queries = [" ".join(random.Random(seed).choices(words, k=4)) for seed in range(200)]
+
+    def timed(command: list[str]) -> float:
+        began = time.perf_counter()
+        subprocess.run(command, env=env, check=False, capture_output=True, timeout=600)
+        return time.perf_counter() - began
+
+    def median(command: list[str]) -> float:
+        return statistics.median(timed(command) for _ in range(repeat))
+
+    time.sleep(SETTLE_S)
+    floor_runs, first_runs = [], []
+    for _ in range(3):
+        database.unlink(missing_ok=True)
+        shutil.rmtree(scratch / "state", ignore_errors=True)
+        floor_runs.append(timed([sys.executable, "-m", "benchmarks.floor", "index", str(workspace), str(database)]))
+        first_runs.append(timed([*recall, "index", *here]))
+    figures: dict[str, float] = {
+        "python -c pass": median([sys.executable, "-c", "pass"]),
+        "floor: first index": statistics.median(floor_runs),
+        "first index": statistics.median(first_runs),
+        "index, nothing changed": median([*recall, "index", *here]),
+        "cold search": median([*recall, "search", queries[0], *here]),
+        "floor: cold search": median([sys.executable, "-m", "benchmarks.floor", "search", str(database), queries[0]]),
+    }
+    note = next(workspace.glob("memory/**/*.md"))
+    note.write_text(note.read_text() + "\nOne more line about the walrus.\n")
+    figures["index, one file changed"] = timed([*recall, "index", *here])
+    figures |= warm(workspace, env, database, queries)
+    text_bytes = sum(path.stat().st_size for path in workspace.rglob("*.md"))
+    index_bytes = sum(path.stat().st_size for path in (scratch / "state").rglob("*.sqlite*"))
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return {
+        "files": count,
+        "text_mb": round(text_bytes / 1e6, 2),
+        "seconds": {name: round(value, 4) for name, value in figures.items()},
+        "ratios": {
+            "first index / floor": figures["first index"] / figures["floor: first index"],
+            "cold search / python -c pass": figures["cold search"] / figures["python -c pass"],
+            "warm search p50 / floor": figures["warm search p50"] / figures["floor: warm search p50"],
+            "index bytes / text bytes": index_bytes / text_bytes,
+        },
+        "peak_rss_mb": round(peak),
+    }
+
+
+def warm(workspace: Path, env: dict[str, str], database: Path, queries: list[str]) -> dict[str, float]:
+    """Searches in one process: with the look for changed files that every search makes, and without."""
+    from mdrecall.memory import Memory
+
+    db = apsw.Connection(str(database))
+    with Memory.open(workspace, env=env) as memory:
+        memory.sync()
+        time.sleep(SETTLE_S)
+        memory.sync()
+        whole = spread(lambda query: memory.search(query), queries)
+        alone = spread(lambda query: memory._backend._searcher.search(
+            query, max_results=6, min_score=0.35, candidate_multiplier=4), queries)  # fmt: skip
+        look = spread(lambda query: memory.sync(), queries[:20])
+    plain = spread(lambda query: floor.search(db, query), queries)
+    return {
+        "warm search p50": whole[0],
+        "warm search p95": whole[1],
+        "of it: look for changes p50": look[0],
+        "of it: search p50": alone[0],
+        "of it: search p95": alone[1],
+        "floor: warm search p50": plain[0],
+        "floor: warm search p95": plain[1],
+    }
+
+
+def spread(act: Callable[[str], object], queries: list[str]) -> tuple[float, float]:
+    taken = []
+    for query in queries:
+        began = time.perf_counter()
+        act(query)
+        taken.append(time.perf_counter() - began)
+    taken.sort()
+    return taken[len(taken) // 2], taken[int(len(taken) * 0.95)]
+
+
+def make_workspace(folder: Path, count: int) -> list[str]:
+    """Notes with headings, paragraphs, lists and identifiers, in words as frequent as words are; gives the words."""
+    draw = random.Random(20260210)
+    letters = "etaoinshrdlucmfwypvbgk"
+    vocabulary = ["".join(draw.choices(letters, k=draw.randint(2, 10))) for _ in range(12_000)]
+    frequency = [1 / (rank + 2) for rank in range(len(vocabulary))]
+    (folder / "memory").mkdir(parents=True)
+    for number in range(count):
+        day = f"{2000 + number // 336:04d}-{number // 28 % 12 + 1:02d}-{number % 28 + 1:02d}"
+        lines = [f"# {day}", ""]
+        size = 0
+        while size < NOTE_CHARS:
+            kind = draw.random()
+            words = " ".join(draw.choices(vocabulary, frequency, k=draw.randint(6, 22)))
+            if kind < 0.1:
+                line = f"\n## {words[:40].title()}"
+            elif kind < 0.5:
+                line = f"- {words} (TCK-{draw.randint(1, 99_999):05d})" if kind < 0.2 else f"- {words}"
+            else:
+                line = words.capitalize() + "."
+            lines.append(line)
+            size += len(line) + 1
+        (folder / "memory" / f"{day}.md").write_text("\n".join(lines) + "\n")
+    return vocabulary[20:4000]
+
+
+def print_table(table: dict[str, Any]) -> None:
+    print(f"\n{table['files']:,} files, {table['text_mb']} MB of text, peak RSS {table['peak_rss_mb']} MB")
+    for name, value in table["seconds"].items():
+        print(f"  {name:34}{value * 1000:>10.1f} ms")
+    for name, value in table["ratios"].items():
+        print(f"  {name:34}{value:>10.2f} ×")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
