@@ -90,7 +90,7 @@ def run(folder: Path, kind: str, min_score: float | None) -> dict[str, Any]:
                     answer = ask(memory, questions.queries[query_id]["text"], kind, min_score)
                     answers[query_id] = credited(answer, kind, scope)
                     chars += sum(map(cited_chars(workspaces[scope]), answer.results[:6]))
-        scores = {query: score(answers[query], questions, query) for query in questions.relevant}
+        scores = {query: score(answers[query], kind, questions, query) for query in questions.relevant}
     finally:
         shutil.rmtree(scratch)
     names = sorted({name for values in scores.values() for name in values})
@@ -167,7 +167,7 @@ def cited_chars(workspace: Path) -> Any:
     return count
 
 
-def score(answers: list[Any], questions: Questions, query: str) -> dict[str, float]:
+def score(answers: list[Any], kind: str, questions: Questions, query: str) -> dict[str, float]:
     """The usual figures; a span earns every relevant id it overlaps, an id is earned once."""
     relevant = questions.relevant[query]
     earned = list(earn(answers, relevant, questions.lines))
@@ -176,7 +176,7 @@ def score(answers: list[Any], questions: Questions, query: str) -> dict[str, flo
         found = set().union(*earned[:cut]) if earned else set()
         figures[f"hit@{cut}"] = float(bool(found))
         figures[f"recall@{cut}"] = len(found) / len(relevant)
-        if not any(isinstance(answer, Span) for answer in answers):
+        if kind == "documents":
             ideal = sorted(relevant.values(), reverse=True)[:cut]
             gains = [max((relevant[document] for document in ids), default=0) for ids in earned[:cut]]
             figures[f"ndcg@{cut}"] = discounted(gains) / discounted(ideal)

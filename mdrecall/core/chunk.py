@@ -108,7 +108,8 @@ def _split(number: int, offset: int, line: str, limit: int, cut: int) -> Iterato
         while len(part) > 1 and units(part) > step:
             part = part[: len(part) // 2]
         end = start + len(part)
-        yield _Piece(number, offset + start, offset + end, units(part), cut, part.isspace())
+        newline = 1 if end == len(line) else 0
+        yield _Piece(number, offset + start, offset + end, units(part) + newline, cut, part.isspace())
         start, cut = end, _INSIDE_LINE
 
 

@@ -75,7 +75,8 @@ def snippet_around(text: str, passage: Passage, max_units: int = MAX_SNIPPET_UNI
     grown = True
     while grown:
         grown = False
-        for wider in ((first, last + 1), (first - 1, last)):
+        for before, after in ((0, 1), (1, 0)):
+            wider = (first - before, last + after)
             if _fits(text, segments, wider, max_units):
                 (first, last), grown = wider, True
     return cut_units(text[segments[first].start : segments[last].end].strip("\r\n"), max_units)

@@ -5,7 +5,7 @@ time words and words of request, in the languages that OpenClaw's own keyword ex
 """
 
 _ENGLISH = """
-s t d m ll re ve don doesn didn isn wasn weren won wouldn couldn shouldn hasn haven hadn aren ain
+s ll re ve don doesn didn isn wasn weren won wouldn couldn shouldn hasn haven hadn aren ain
 a about above after again all also am an and any anybody anyone anything are arent as ask asked at away be
 because been before being below between both but by can cannot cant could couldnt did didnt do does doesnt
 doing done dont down during each either else ever every few find for from further gave get gets getting give

@@ -193,7 +193,8 @@ class Analyser:
         return names
 
     def _learn(self, token: str) -> frozenset[str]:
-        terms = frozenset(map(stem, (*surface_words(token), *name_terms(token))))
+        words, names = surface_words(token), name_terms(token)
+        terms = frozenset((*map(stem, words), *(stem(name) if name.isalnum() else name for name in names)))
         self._terms[token] = terms
         return terms
 

@@ -1,0 +1,311 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.config.load import agent_ids, is_secret, load
+from mdrecall.config.settings import ExtraPath
+from mdrecall.errors import ConfigError
+from tests.config import files_below, folder, loaded, nested, openclaw_home, value, write
+
+SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
+MAX = "memorySearch.query.maxResults"
+
+DEFAULTS: dict[str, Any] = {
+    "memorySearch.enabled": True,
+    "memorySearch.sources": ("memory",),
+    "memorySearch.extraPaths": (),
+    "memorySearch.experimental.sessionMemory": False,
+    "memorySearch.provider": None,
+    "memorySearch.model": "",
+    "memorySearch.fallback": "none",
+    "memorySearch.remote.baseUrl": None,
+    "memorySearch.remote.apiKey": None,
+    "memorySearch.remote.headers": {},
+    "memorySearch.remote.batch.enabled": False,
+    "memorySearch.remote.batch.wait": True,
+    "memorySearch.remote.batch.concurrency": 2,
+    "memorySearch.remote.batch.pollIntervalMs": 2000,
+    "memorySearch.remote.batch.timeoutMinutes": 60,
+    "memorySearch.local.modelPath": None,
+    "memorySearch.local.modelCacheDir": None,
+    "memorySearch.store.driver": "sqlite",
+    "memorySearch.store.path": None,
+    "memorySearch.store.vector.enabled": True,
+    "memorySearch.store.vector.extensionPath": None,
+    "memorySearch.chunking.tokens": 400,
+    "memorySearch.chunking.overlap": 80,
+    "memorySearch.sync.onSessionStart": True,
+    "memorySearch.sync.onSearch": True,
+    "memorySearch.sync.watch": True,
+    "memorySearch.sync.watchDebounceMs": 1500,
+    "memorySearch.sync.intervalMinutes": 0,
+    "memorySearch.sync.sessions.deltaBytes": 100_000,
+    "memorySearch.sync.sessions.deltaMessages": 50,
+    "memorySearch.sync.sessions.postCompactionForce": True,
+    "memorySearch.query.maxResults": 6,
+    "memorySearch.query.minScore": 0.35,
+    "memorySearch.query.hybrid.enabled": True,
+    "memorySearch.query.hybrid.vectorWeight": 0.7,
+    "memorySearch.query.hybrid.textWeight": 0.3,
+    "memorySearch.query.hybrid.candidateMultiplier": 4,
+    "memorySearch.query.hybrid.mmr.enabled": False,
+    "memorySearch.query.hybrid.mmr.lambda": 0.7,
+    "memorySearch.query.hybrid.temporalDecay.enabled": False,
+    "memorySearch.query.hybrid.temporalDecay.halfLifeDays": 30,
+    "memorySearch.cache.enabled": True,
+    "memorySearch.cache.maxEntries": None,
+    "memorySearch.outputDimensionality": None,
+    "memorySearch.multimodal.enabled": False,
+    "memorySearch.multimodal.modalities": ("all",),
+    "memorySearch.multimodal.maxFileBytes": 10_485_760,
+    "memory.backend": "builtin",
+    "memory.citations": "auto",
+    "memory.qmd.command": "qmd",
+    "memory.qmd.searchMode": "search",
+    "memory.qmd.includeDefaultMemory": True,
+    "memory.qmd.paths": (),
+    "memory.qmd.sessions.enabled": False,
+    "memory.qmd.sessions.exportDir": None,
+    "memory.qmd.sessions.retentionDays": 0,
+    "memory.qmd.update.interval": 300_000,
+    "memory.qmd.update.debounceMs": 15_000,
+    "memory.qmd.update.onBoot": True,
+    "memory.qmd.update.waitForBootSync": False,
+    "memory.qmd.update.embedInterval": 3_600_000,
+    "memory.qmd.update.commandTimeoutMs": 30_000,
+    "memory.qmd.update.updateTimeoutMs": 120_000,
+    "memory.qmd.update.embedTimeoutMs": 120_000,
+    "memory.qmd.limits.maxResults": 6,
+    "memory.qmd.limits.maxSnippetChars": 700,
+    "memory.qmd.limits.maxInjectedChars": 4000,
+    "memory.qmd.limits.timeoutMs": 4000,
+    "memory.qmd.scope": SCOPE,
+    "memory.qmd.mcporter.enabled": False,
+    "memory.qmd.mcporter.serverName": "qmd",
+    "memory.qmd.mcporter.startDaemon": True,
+    "compaction.reserveTokensFloor": 20_000,
+    "compaction.memoryFlush.enabled": True,
+    "compaction.memoryFlush.softThresholdTokens": 4000,
+    "compaction.memoryFlush.forceFlushTranscriptBytes": 2_097_152,
+    "compaction.memoryFlush.prompt": None,
+    "compaction.memoryFlush.systemPrompt": None,
+    "compaction.postIndexSync": "async",
+    "plugins.enabled": True,
+    "plugins.allow": (),
+    "plugins.deny": (),
+    "plugins.slots.memory": "memory-core",
+    "memory-lancedb.embedding.apiKey": None,
+    "memory-lancedb.embedding.model": "text-embedding-3-small",
+    "memory-lancedb.embedding.baseUrl": None,
+    "memory-lancedb.embedding.dimensions": None,
+    "memory-lancedb.dbPath": None,
+    "memory-lancedb.autoCapture": False,
+    "memory-lancedb.autoRecall": True,
+    "memory-lancedb.captureMaxChars": 500,
+    "mdrecall.maxFileBytes": 33_554_432,
+    "mdrecall.ignore": (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"),
+}
+
+
+@pytest.mark.parametrize(("name", "default"), DEFAULTS.items())
+def test_a_setting_that_is_not_given_has_its_default(tmp_path: Path, name: str, default: object) -> None:
+    found = loaded(tmp_path, {}).found[name]
+    assert (found.value, type(found.value), found.origin) == (default, type(default), "default")
+
+
+def test_the_table_of_defaults_has_every_setting(tmp_path: Path) -> None:
+    assert sorted(loaded(tmp_path, {}).found) == sorted([*DEFAULTS, "agent", "index", "workspace"])
+
+
+def test_the_settings_carry_the_values_that_were_found(tmp_path: Path) -> None:
+    content = {
+        "agents": {"defaults": {"memorySearch": {"query": {"hybrid": {"mmr": {"lambda": 0.25}}}}}},
+        "memory": {"qmd": {"limits": {"maxSnippetChars": 10}}},
+        "plugins": {"deny": ["x"], "entries": {"memory-lancedb": {"config": {"captureMaxChars": 100}}}},
+        "mdrecall": {"maxFileBytes": "1k"},
+    }
+    settings = loaded(tmp_path, content).settings
+    assert settings.memory_search.query.hybrid.mmr.lambda_ == 0.25
+    assert settings.memory.qmd.limits.max_snippet_chars == 10
+    assert settings.plugins.deny == ("x",)
+    assert settings.lancedb.capture_max_chars == 100
+    assert settings.mdrecall.max_file_bytes == 1024
+    assert settings.compaction.memory_flush.force_flush_transcript_bytes == 2_097_152
+
+
+def layered(agent_search: object, search: object) -> dict[str, Any]:
+    """One default agent with its own values over those for all agents."""
+    entry = {"id": "main", "default": True, "memorySearch": agent_search}
+    return {"agents": {"defaults": {"memorySearch": search}, "list": [entry]}}
+
+
+def test_each_leaf_is_the_agents_then_the_defaults_then_the_builtin_one(tmp_path: Path) -> None:
+    found = loaded(tmp_path, layered({"query": {"maxResults": 3}}, {"query": {"maxResults": 9, "minScore": 0.5}})).found
+    file = "~/.openclaw/openclaw.json"
+    assert found[MAX] == (3, f"{file}: agents.list[0].memorySearch.query.maxResults")
+    assert found["memorySearch.query.minScore"] == (0.5, f"{file}: agents.defaults.memorySearch.query.minScore")
+    assert found["memorySearch.query.hybrid.enabled"] == (True, "default")
+
+
+@pytest.mark.parametrize(
+    ("name", "mine", "everyones"),
+    [("enabled", False, True), ("model", "", "big"), ("outputDimensionality", 1, 768)],
+)
+def test_an_agents_value_counts_even_if_it_is_false_or_empty(
+    tmp_path: Path, name: str, mine: object, everyones: object
+) -> None:
+    assert value(tmp_path, layered({name: mine}, {name: everyones}), f"memorySearch.{name}") == mine
+
+
+def test_the_values_of_another_agent_do_not_count(tmp_path: Path) -> None:
+    other = {"id": "second", "memorySearch": {"query": {"maxResults": 1}}}
+    content = {"agents": {"list": [{"id": "main", "default": True}, other]}}
+    folder(tmp_path / ".openclaw" / "workspace-second")
+    assert value(tmp_path, content, MAX) == 6
+    assert value(tmp_path, content, MAX, agent="second") == 1
+
+
+def test_extra_paths_are_joined_trimmed_and_without_repeats_the_defaults_first(tmp_path: Path) -> None:
+    docs = {"path": " docs ", "pattern": "*.md"}
+    content = layered({"extraPaths": ["c", " a ", docs, docs, ""]}, {"extraPaths": ["a", "  ", " b ", "a", "docs"]})
+    found = loaded(tmp_path, content).found["memorySearch.extraPaths"]
+    assert found.value == (ExtraPath("a"), ExtraPath("b"), ExtraPath("docs"), ExtraPath("c"), ExtraPath("docs", "*.md"))
+    assert found.origin == (
+        "~/.openclaw/openclaw.json: agents.defaults.memorySearch.extraPaths, "
+        "~/.openclaw/openclaw.json: agents.list[0].memorySearch.extraPaths"
+    )
+
+
+def test_sources_are_replaced_whole(tmp_path: Path) -> None:
+    content = layered(
+        {"sources": ["sessions"]}, {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+    )
+    assert value(tmp_path, content, "memorySearch.sources") == ("sessions",)
+
+
+def test_headers_are_replaced_whole(tmp_path: Path) -> None:
+    content = layered(
+        {"remote": {"headers": {"B": "2"}}}, {"remote": {"headers": {"A": "1", "B": "1"}, "baseUrl": "u"}}
+    )
+    found = loaded(tmp_path, content).found
+    assert found["memorySearch.remote.headers"].value == {"B": "2"}
+    assert found["memorySearch.remote.baseUrl"].value == "u"
+
+
+PLACES = [
+    ("agents.entries.main.memory.search", 1),
+    ("agents.entries.main.memorySearch", 2),
+    ("memory.search", 3),
+    ("agents.defaults.memorySearch", 4),
+    ("memorySearch", 5),
+]
+
+
+def merge(into: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    for name, entry in more.items():
+        into[name] = merge(into[name], entry) if name in into else entry
+    return into
+
+
+@pytest.mark.parametrize("strongest", range(len(PLACES)))
+def test_the_newer_places_beat_the_older_and_the_agents_beat_those_for_all(tmp_path: Path, strongest: int) -> None:
+    content: dict[str, Any] = {"agents": {"entries": {"main": {"default": True}}}}
+    for path, number in PLACES[strongest:]:
+        merge(content, nested(path, {"query": {"maxResults": number}}))
+    place, number = PLACES[strongest]
+    assert loaded(tmp_path, content).found[MAX] == (
+        number,
+        f"~/.openclaw/openclaw.json: {place}.query.maxResults",
+    )
+
+
+def test_the_legacy_top_level_block_fills_only_what_is_missing(tmp_path: Path) -> None:
+    content = {
+        "memorySearch": {"query": {"maxResults": 1, "minScore": 0.1}},
+        "agents": {"defaults": {"memorySearch": {"query": {"maxResults": 2}}}},
+    }
+    query = loaded(tmp_path, content).settings.memory_search.query
+    assert (query.max_results, query.min_score) == (2, 0.1)
+
+
+def test_the_own_file_is_laid_over_openclaws(tmp_path: Path) -> None:
+    env = openclaw_home(tmp_path, {"memory": {"citations": "on", "backend": "qmd"}, "memorySearch": {"model": "a"}})
+    write(tmp_path / "own" / "mdrecall.json", {"memory": {"citations": "off"}, "memorySearch": {"fallback": "local"}})
+    result = load(env=env, cwd="/")
+    assert result.files == ("~/own/mdrecall.json", "~/.openclaw/openclaw.json")
+    assert result.found["memory.citations"] == ("off", "~/own/mdrecall.json: memory.citations")
+    assert result.found["memory.backend"] == ("qmd", "~/.openclaw/openclaw.json: memory.backend")
+    assert result.settings.memory_search.model == "a"
+    assert result.settings.memory_search.fallback == "local"
+
+
+def test_the_config_flag_uses_only_that_file(tmp_path: Path) -> None:
+    env = openclaw_home(tmp_path, {"memory": {"citations": "on"}, "no": "matter"})
+    write(tmp_path / "own" / "mdrecall.json", "not even JSON")
+    write(tmp_path / "only.json", {"memory": {"backend": "qmd"}})
+    for name in ("~/only.json", "only.json", str(tmp_path / "only.json")):
+        result = load(env=env, cwd=str(tmp_path), config=name)
+        assert result.files == ("~/only.json",)
+        assert (result.settings.memory.citations, result.settings.memory.backend) == ("auto", "qmd")
+        assert result.settings.standalone is False
+
+
+def test_without_any_file_all_settings_are_defaults_and_the_agent_is_main(tmp_path: Path) -> None:
+    result = load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path))
+    assert result.found["agent"] == ("main", "default")
+    assert result.home == str(tmp_path)
+    assert {name: result.found[name].value for name in DEFAULTS} == DEFAULTS
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("agents", "ids"),
+    [
+        ({}, ["main"]),
+        ({"list": []}, ["main"]),
+        ({"list": [{"id": "b"}, {"id": "a"}]}, ["b", "a"]),
+        ({"list": [{"id": "b"}, {"id": "a", "default": True}, {"id": "c", "default": True}]}, ["a", "b", "c"]),
+        ({"list": [{"id": "b"}, {"id": "a", "default": "true"}]}, ["b", "a"]),
+        ({"list": [{"id": " My Agent! "}, {}]}, ["my-agent", "main"]),
+        ({"entries": {"Ops": {}, "dev": {"default": True}}}, ["dev", "ops"]),
+    ],
+)
+def test_the_default_agent_is_the_first_marked_one_or_else_the_first(
+    tmp_path: Path, agents: dict[str, Any], ids: list[str]
+) -> None:
+    env = openclaw_home(tmp_path, {"agents": agents})
+    assert agent_ids(env=env, cwd="/") == ids
+    notes = str(folder(tmp_path / "notes"))
+    assert load(env=env, cwd="/", workspace=notes).settings.agent_id == ids[0]
+    assert agent_ids(env=env, cwd="/", workspace=notes) == [ids[0]]
+
+
+def test_an_agent_is_chosen_by_its_id_in_any_spelling(tmp_path: Path) -> None:
+    folder(tmp_path / ".openclaw" / "workspace-my-agent")
+    found = loaded(tmp_path, {"agents": {"list": [{"id": "x"}, {"id": "My Agent"}]}}, agent=" my agent ").found
+    assert found["agent"] == ("my-agent", "--agent")
+
+
+def test_an_unknown_agent_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, {"agents": {"list": [{"id": "main"}, {"id": "research"}]}}, agent="reserch")
+    assert str(caught.value) == "There is no agent 'reserch'; did you mean research? Known here: main, research."
+    assert "--agent" in caught.value.hint
+    with pytest.raises(ConfigError, match="There is no agent 'other'; known here: main"):
+        loaded(tmp_path, {}, agent="other")
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("memorySearch.remote.apiKey", True),
+        ("memorySearch.remote.headers", True),
+        ("memory-lancedb.embedding.apiKey", True),
+        ("memorySearch.remote.baseUrl", False),
+        ("memory.backend", False),
+        ("workspace", False),
+    ],
+)
+def test_keys_and_headers_are_secret(name: str, secret: bool) -> None:
+    assert is_secret(name) is secret

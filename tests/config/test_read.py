@@ -1,0 +1,315 @@
+from pathlib import Path
+
+import pytest
+
+from mdrecall.config.load import load
+from mdrecall.config.read import read_file, snake
+from mdrecall.errors import ConfigError
+from tests.config import loaded, nested, openclaw_home, problems, value, write
+
+FILE = "~/.openclaw/openclaw.json"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"memory": {"backend": "qmd"}}', {"memory": {"backend": "qmd"}}),
+        ("{memory: {backend: 'qmd'}}", {"memory": {"backend": "qmd"}}),
+        ('{"a": [1, 2,], "b": {},}', {"a": [1, 2], "b": {}}),
+        ('// first\n{/* a\nb */ "a": 1 // last\n}', {"a": 1}),
+        ("{a: .5, b: 5., c: +1, d: 0x10}", {"a": 0.5, "b": 5.0, "c": 1, "d": 16}),
+        ("{a: 'it\\'s', b: 'one \\\ntwo'}", {"a": "it's", "b": "one two"}),
+        ('{"a": "// no comment"}', {"a": "// no comment"}),
+        ('\ufeff{"a": 1}', {"a": 1}),
+        ("\ufeff{a: 1}", {"a": 1}),
+        ('{"a": "höchst"}', {"a": "höchst"}),
+        ("", {}),
+        (" \n\t", {}),
+        ("\ufeff", {}),
+        ("{}", {}),
+    ],
+)
+def test_a_file_is_read_as_json5(tmp_path: Path, content: str, expected: dict[str, object]) -> None:
+    assert read_file(str(write(tmp_path / "x.json", content))) == expected
+
+
+@pytest.mark.parametrize("content", ['{"a": 1', "{a 1}", '{"a": "x', "{a: 1} b", "hello", "{" * 100_000, "// only"])
+def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path / "x.json", content)
+    with pytest.raises(ConfigError) as caught:
+        read_file(str(path))
+    assert str(caught.value).startswith(f"{path} is not JSON5: ")
+    assert caught.value.hint == "Mend the file at that place."
+
+
+def test_a_broken_file_does_not_show_what_is_in_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_file(str(write(tmp_path / "x.json", "{'apiKey': 'sk-hush', 'b': sk-hush}")))
+    assert "hush" not in f"{caught.value} {caught.value.problems} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("content", ["[]", "3", '"text"', "null", "true", "// x\n[1,]"])
+def test_a_file_that_holds_no_object_is_refused(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path / "x.json", content)
+    with pytest.raises(ConfigError) as caught:
+        read_file(str(path))
+    assert str(caught.value) == f"{path} must hold one object in braces."
+    assert caught.value.hint == "An empty configuration is {}."
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_file(str(tmp_path / "gone.json"))
+    assert str(caught.value) == f"There is no configuration file {tmp_path / 'gone.json'}."
+
+
+@pytest.mark.parametrize("variable", ["OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH", "MDRECALL_CONFIG"])
+def test_a_file_that_the_environment_names_must_be_there(tmp_path: Path, variable: str) -> None:
+    env = {"HOME": str(tmp_path), variable: "~/gone.json"}
+    with pytest.raises(ConfigError, match=r"There is no configuration file .*gone\.json\."):
+        load(env=env, cwd=str(tmp_path))
+
+
+def test_a_file_that_the_config_flag_names_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"There is no configuration file .*gone\.json\."):
+        load(env=openclaw_home(tmp_path, {}), cwd=str(tmp_path), config="gone.json")
+
+
+def test_a_folder_in_place_of_the_file_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_file(str(tmp_path))
+    assert str(caught.value) == f"Cannot read the configuration file {tmp_path}: Is a directory."
+
+
+def test_a_file_that_is_not_utf8_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(ConfigError) as caught:
+        read_file(str(path))
+    assert str(caught.value).startswith(f"Cannot read the configuration file {path}: 'utf-8' codec")
+
+
+def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
+    result = loaded(tmp_path, "")
+    assert result.files == (FILE,)
+    assert result.settings.memory_search.query.max_results == 6
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        (
+            "agents.defaults.memorySearch.query.maxResult",
+            "did you mean maxResults? Known here: maxResults, minScore, hybrid.",
+        ),
+        ("agents.defaults.memorySearch.query.zzz", "known here: maxResults, minScore, hybrid."),
+        ("memory.search.chunking.Tokens", "did you mean tokens? Known here: tokens, overlap."),
+        ("memorySearch.store.vector.extension", "did you mean extensionPath? Known here: enabled, extensionPath."),
+        ("memory.citation", "did you mean citations? Known here: backend, citations, qmd."),
+        (
+            "memory.qmd.limit",
+            (
+                "did you mean limits? Known here: command, searchMode, includeDefaultMemory, paths, "
+                "sessions, update, limits, scope, mcporter."
+            ),
+        ),
+        (
+            "agents.defaults.compaction.memoryFlush.promt",
+            (
+                "did you mean prompt? Known here: enabled, "
+                "softThresholdTokens, forceFlushTranscriptBytes, prompt, systemPrompt."
+            ),
+        ),
+        (
+            "agents.entries.main.memory.search.cache.maxEntrys",
+            ("did you mean maxEntries? Known here: enabled, maxEntries."),
+        ),
+        (
+            "plugins.entries.memory-lancedb.config.embedding.dimension",
+            ("did you mean dimensions? Known here: apiKey, model, baseUrl, dimensions."),
+        ),
+        ("mdrecall.ignored", "did you mean ignore? Known here: maxFileBytes, ignore."),
+    ],
+)
+def test_an_unknown_key_names_its_path_and_the_nearest_known_key(tmp_path: Path, path: str, complaint: str) -> None:
+    assert problems(tmp_path, nested(path, 1)) == (f"{FILE}: {path} is not a known setting; {complaint}",)
+
+
+def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: Path) -> None:
+    entry = {"id": "main", "default": True, "memorySearch": {"sync": {"watsh": True}}}
+    [problem] = problems(tmp_path, {"agents": {"list": [{"id": "x"}, entry]}})
+    assert problem.startswith(
+        f"{FILE}: agents.list[1].memorySearch.sync.watsh is not a known setting; did you mean watch? Known here: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "complaint"),
+    [
+        ("memorySearch.enabled", "yes", 'is "yes", but it takes true or false.'),
+        ("memorySearch.enabled", None, "is null, but it takes true or false."),
+        ("memorySearch.query.maxResults", 0, "is 0, but it takes a whole number of at least 1."),
+        ("memorySearch.query.maxResults", "6", 'is "6", but it takes a whole number of at least 1.'),
+        ("memorySearch.query.minScore", 1.5, "is 1.5, but it takes a number from 0 to 1."),
+        ("memorySearch.query.hybrid.vectorWeight", -0.1, "is -0.1, but it takes a number from 0 to 1."),
+        ("memorySearch.chunking.overlap", -1, "is -1, but it takes a whole number of at least 0."),
+        ("memorySearch.chunking.tokens", 1.5, "is 1.5, but it takes a whole number of at least 1."),
+        ("memorySearch.store.driver", "lmdb", 'is "lmdb", but it takes one of sqlite.'),
+        (
+            "memorySearch.provider",
+            "auto",
+            ('is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama.'),
+        ),
+        (
+            "memorySearch.fallback",
+            "auto",
+            ('is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama, none.'),
+        ),
+        ("memorySearch.sources", "memory", 'is "memory", but it takes a list, each one of memory, sessions.'),
+        ("memory.backend", "mem0", 'is "mem0", but it takes one of builtin, qmd.'),
+        ("memory.qmd.limits.maxResults", 0, "is 0, but it takes a whole number of at least 1."),
+        ("agents.defaults.compaction.postIndexSync", True, "is true, but it takes one of off, async, await."),
+        ("memorySearch.query", 3, "must be an object with maxResults, minScore, hybrid."),
+        ("memorySearch.chunking", None, "must be an object with tokens, overlap."),
+        ("agents.defaults", [], "must be an object."),
+        ("agents.list", {}, "must be a list."),
+        ("agents.entries.main", "x", "must be an object."),
+        ("plugins.entries", 1, "must be an object."),
+    ],
+)
+def test_an_ill_typed_value_names_its_path_and_what_is_taken(
+    tmp_path: Path, path: str, given: object, complaint: str
+) -> None:
+    assert problems(tmp_path, nested(path, given)) == (f"{FILE}: {path} {complaint}",)
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "complaint"),
+    [
+        ("memorySearch.sources", ["memory", "mail"], '[1] is "mail", but it takes one of memory, sessions.'),
+        ("memorySearch.extraPaths", [{"pattern": "*"}], "[0].path is missing; it takes a text."),
+        ("memorySearch.extraPaths", ["a", {"path": 1}], "[1].path is 1, but it takes a text."),
+        (
+            "memory.qmd.paths",
+            [{"path": "a", "nam": "b"}],
+            ("[0].nam is not a known setting; did you mean name? Known here: path, name, pattern."),
+        ),
+        (
+            "memory.qmd.scope",
+            {"rules": [{"action": "ask"}]},
+            ('.rules[0].action is "ask", but it takes one of allow, deny.'),
+        ),
+        ("memory.qmd.scope", {"rules": [{}]}, ".rules[0].action is missing; it takes one of allow, deny."),
+    ],
+)
+def test_a_fault_inside_a_value_names_the_place_inside_it(
+    tmp_path: Path, path: str, given: object, complaint: str
+) -> None:
+    assert problems(tmp_path, nested(path, given)) == (f"{FILE}: {path}{complaint}",)
+
+
+def test_all_problems_of_all_files_are_collected(tmp_path: Path) -> None:
+    content = {
+        "agents": {"defaults": {"memorySearch": {"enabled": 1, "query": {"maxResults": -1, "oops": 1}}}},
+        "memory": {"backend": "x"},
+        "plugins": {"slots": {"memory": 1}},
+    }
+    env = openclaw_home(tmp_path, content)
+    write(tmp_path / "own" / "mdrecall.json", {"mdrecall": {"maxFileBytes": "big"}})
+    with pytest.raises(ConfigError) as caught:
+        load(env=env, cwd="/")
+    assert [problem.split(" is ")[0] for problem in caught.value.problems] == [
+        f"{FILE}: agents.defaults.memorySearch.enabled",
+        f"{FILE}: agents.defaults.memorySearch.query.maxResults",
+        f"{FILE}: agents.defaults.memorySearch.query.oops",
+        f"{FILE}: memory.backend",
+        f"{FILE}: plugins.slots.memory",
+        "~/own/mdrecall.json: mdrecall.maxFileBytes",
+    ]
+    assert str(caught.value) == f"{caught.value.problems[0]} (5 more)"
+    assert "mdrecall config check" in caught.value.hint
+
+
+def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path) -> None:
+    content = {"memorySearch": {"model": 1}, "agents": {"defaults": {"memorySearch": {"model": "a"}}}}
+    assert problems(tmp_path, content) == (f"{FILE}: memorySearch.model is 1, but it takes a text.",)
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "complaint"),
+    [
+        (
+            "memorySearch.remote.apiKey",
+            ["sk-hush"],
+            (" is not what it takes: a text, or an object with source, provider, id."),
+        ),
+        (
+            "memorySearch.remote.apiKey",
+            {"source": "sk-hush", "id": "x"},
+            (".source is not what it takes: a text, or an object with source, provider, id."),
+        ),
+        ("memorySearch.remote.headers", "Bearer sk-hush", " is not what it takes: an object whose values are a text."),
+        (
+            "memorySearch.remote.headers",
+            {"Authorization": ["sk-hush"]},
+            (".Authorization is not what it takes: an object whose values are a text."),
+        ),
+        ("plugins.entries.memory-lancedb.config.embedding.apiKey", {"k": "sk-hush"}, " is not what it takes: a text."),
+        (
+            "memorySearch.remote.apikey",
+            "sk-hush",
+            (" is not a known setting; did you mean apiKey? Known here: baseUrl, apiKey, headers, batch."),
+        ),
+        ("memorySearch.remote", "sk-hush", " must be an object with baseUrl, apiKey, headers, batch."),
+    ],
+)
+def test_a_secret_is_never_shown_in_a_message(tmp_path: Path, path: str, given: object, complaint: str) -> None:
+    assert problems(tmp_path, nested(path, given)) == (f"{FILE}: {path}{complaint}",)
+
+
+def test_a_key_may_be_a_text_or_a_reference(tmp_path: Path) -> None:
+    reference = {"source": "env", "id": "MY_KEY"}
+    name = "memorySearch.remote.apiKey"
+    assert value(tmp_path, nested(name, "sk-1"), name) == "sk-1"
+    assert value(tmp_path, nested(name, reference), name) == reference
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "agents.defaults.compaction.mode",
+        "agents.defaults.model",
+        "agents.entries.main.tools",
+        "agents.entries.main.memory.other",
+        "plugins.load",
+        "plugins.entries.memory-core",
+        "plugins.entries.memory-lancedb.enabled",
+        "plugins.slots.contextEngine",
+        "gateway",
+        "channels",
+        "$schema",
+    ],
+)
+def test_where_openclaw_keeps_other_settings_an_unknown_key_is_let_be(tmp_path: Path, path: str) -> None:
+    content = nested(path, {"any": ["thing"]})
+    content.setdefault("agents", {}).setdefault("entries", {}).setdefault("main", {})["default"] = True
+    content["mdrecall"] = {"ignore": ["read"]}
+    assert value(tmp_path, content, "mdrecall.ignore") == ("read",)
+
+
+def test_a_listed_agent_may_have_other_keys(tmp_path: Path) -> None:
+    entry = {"id": "main", "default": True, "tools": {"deny": ["x"]}, "memorySearch": {"fallback": "local"}}
+    assert value(tmp_path, {"agents": {"list": [entry]}}, "memorySearch.fallback") == "local"
+
+
+@pytest.mark.parametrize(
+    ("name", "python"),
+    [
+        ("enabled", "enabled"),
+        ("maxResults", "max_results"),
+        ("lambda", "lambda_"),
+        ("pollIntervalMs", "poll_interval_ms"),
+    ],
+)
+def test_a_setting_has_a_python_name(name: str, python: str) -> None:
+    assert snake(name) == python

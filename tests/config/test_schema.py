@@ -1,0 +1,122 @@
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from mdrecall.config.keys import COMPACTION, LANCEDB, MEMORY, MEMORY_SEARCH, OWN, PLUGINS, Section
+from mdrecall.config.read import leaf_keys
+from mdrecall.config.schema import json_schema
+from tests.config import nested
+
+
+def accepts(document: object) -> bool:
+    return bool(jsonschema.Draft202012Validator(json_schema()).is_valid(document))
+
+
+def at(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The schema of the setting at a dotted path."""
+    found: Any = schema
+    for name in path.split("."):
+        found = found["properties"][name]
+    assert isinstance(found, dict)
+    return found
+
+
+def every_setting() -> Iterator[tuple[str, str, Section]]:
+    for place, section in [
+        ("memorySearch", MEMORY_SEARCH),
+        ("memory.search", MEMORY_SEARCH),
+        ("agents.defaults.memorySearch", MEMORY_SEARCH),
+        ("agents.defaults.compaction", COMPACTION),
+        ("memory", MEMORY),
+        ("plugins", PLUGINS),
+        ("plugins.entries.memory-lancedb.config", LANCEDB),
+        ("mdrecall", OWN),
+    ]:
+        for name, _ in leaf_keys(section):
+            yield f"{place}.{name}", name, section
+
+
+def test_the_schema_is_itself_valid_and_is_plain_json() -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(("path", "name", "section"), list(every_setting()))
+def test_every_setting_is_described_and_its_default_is_valid(path: str, name: str, section: Section) -> None:
+    key = dict(leaf_keys(section))[name]
+    schema = at(json_schema(), path)
+    assert schema["description"] == key.about
+    assert key.about.endswith(".")
+    assert ("default" in schema) is (key.default is not None)
+    if "default" in schema:
+        jsonschema.Draft202012Validator(schema).validate(schema["default"])
+
+
+def test_an_agent_takes_the_same_settings_in_the_list_and_among_the_entries() -> None:
+    agents = at(json_schema(), "agents")["properties"]
+    agent = agents["list"]["items"]
+    assert agents["entries"]["additionalProperties"] == agent
+    assert at(agent, "memorySearch") == at(agent, "memory.search") == at(json_schema(), "memorySearch")
+
+
+GOOD: list[dict[str, Any]] = [
+    {},
+    {"$schema": "x", "gateway": {"port": 1}, "channels": {}},
+    {"agents": {"defaults": {"workspace": "~/notes", "compaction": {"mode": "safeguard", "reserveTokensFloor": 0}}}},
+    {"agents": {"list": [{"id": "main", "default": True, "tools": {}, "memorySearch": {"provider": "gemini"}}]}},
+    {"agents": {"entries": {"main": {"memory": {"search": {"query": {"maxResults": 1}}, "other": 1}}}}},
+    {"memory": {"backend": "qmd", "qmd": {"scope": {"rules": [{"action": "deny", "match": {"keyPrefix": "a"}}]}}}},
+    {"memory": {"search": {"extraPaths": ["a", {"path": "b", "pattern": "*.md"}]}}},
+    {"memory": {"qmd": {"update": {"interval": "1h30m", "embedInterval": 5}}}},
+    {"memorySearch": {"remote": {"apiKey": {"source": "env", "id": "K"}, "headers": {"A": "b"}}}},
+    {"plugins": {"load": {"paths": []}, "slots": {"memory": "none", "contextEngine": "x"}}},
+    {"plugins": {"entries": {"other": 1, "memory-lancedb": {"enabled": True, "config": {"autoRecall": False}}}}},
+    {"mdrecall": {"maxFileBytes": "2mb", "ignore": [".git"]}},
+]
+
+
+@pytest.mark.parametrize("document", GOOD)
+def test_the_schema_accepts_a_good_document(document: dict[str, Any]) -> None:
+    assert accepts(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        ("memorySearch.enabled", "yes"),
+        ("memorySearch.provider", "auto"),
+        ("memorySearch.query.maxResults", 0),
+        ("memorySearch.query.maxResults", 1.5),
+        ("memorySearch.query.minScore", 1.1),
+        ("memorySearch.query.maxResult", 1),
+        ("memorySearch.query", []),
+        ("memorySearch.sources", ["mail"]),
+        ("memorySearch.extraPaths", [{"pattern": "*"}]),
+        ("memorySearch.remote.headers", {"A": 1}),
+        ("memorySearch.remote.apiKey", {"source": "sky", "id": "x"}),
+        ("memory.search.chunking.tokens", 0),
+        ("memory.searches", {}),
+        ("memory.backend", "mem0"),
+        ("memory.qmd.scope", {"rules": [{}]}),
+        ("memory.qmd.update.interval", -1),
+        ("agents.defaults.memorySearch.unknown", 1),
+        ("agents.defaults.compaction.memoryFlush.unknown", 1),
+        ("agents.defaults.compaction.postIndexSync", "later"),
+        ("agents.defaults.workspace", 1),
+        ("agents.list", {}),
+        ("agents.list", [{"memorySearch": {"unknown": 1}}]),
+        ("agents.entries.main.memory.search.unknown", 1),
+        ("plugins.slots.memory", 1),
+        ("plugins.entries.memory-lancedb.config.unknown", 1),
+        ("plugins.entries.memory-lancedb.config.captureMaxChars", 99),
+        ("mdrecall.maxFileBytes", -1),
+        ("mdrecall.unknown", 1),
+    ],
+)
+def test_the_schema_rejects_a_bad_document(path: str, wrong: object) -> None:
+    assert not accepts(nested(path, wrong))

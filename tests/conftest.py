@@ -1,0 +1,63 @@
+"""Workspaces that tests write into; nothing outside the test's own folder is read or written."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mdrecall.memory import Memory
+
+LONG_AGO_NS = 1_600_000_000_000_000_000
+
+
+class Workspace:
+    """A folder of notes with a home and a state folder of its own."""
+
+    def __init__(self, base: Path) -> None:
+        self.path = base / "workspace"
+        self.home = base / "home"
+        self.state = base / "state"
+        self.path.mkdir()
+        self.home.mkdir()
+        self._open: list[Memory] = []
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "MDRECALL_STATE_DIR": str(self.state), "PATH": os.environ["PATH"]}
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        """Write a note; its time is long ago, so that its stamp is trusted at once."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
+        return path
+
+    def configure(self, config: str) -> Path:
+        """Write mdrecall's own configuration file."""
+        self.state.mkdir(exist_ok=True)
+        path = self.state / "mdrecall.json"
+        path.write_text(config)
+        return path
+
+    def memory(self) -> Memory:
+        """Open the memory of this workspace; it is closed when the test ends."""
+        memory = Memory.open(self.path, env=self.env)
+        self._open.append(memory)
+        return memory
+
+    @property
+    def index(self) -> Path:
+        return Path(self.memory().settings.index_path)
+
+    def close(self) -> None:
+        for memory in self._open:
+            memory.close()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    space = Workspace(tmp_path)
+    yield space
+    space.close()
