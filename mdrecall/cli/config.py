@@ -6,6 +6,7 @@ from typing import Any
 from mdrecall.cli.options import add_common
 from mdrecall.cli.output import home_short, print_json, style
 from mdrecall.config.load import Loaded, agent_ids, load
+from mdrecall.errors import ConfigError
 from mdrecall.wire import to_json
 
 
@@ -24,13 +25,28 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(json_schema())
         return 0
-    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
-    loaded = [load(workspace=options.workspace, agent=agent, config=options.config) for agent in agents]
     if options.action == "check":
-        _print_check(options, loaded)
+        _print_check(options, _load_all(options))
     else:
-        _print_values(options, loaded[0])
+        _print_values(options, load(workspace=options.workspace, agent=options.agent, config=options.config))
     return 0
+
+
+def _load_all(options: argparse.Namespace) -> list[Loaded]:
+    """The settings of every agent; raises one error with the problems of all of them."""
+    loaded: list[Loaded] = []
+    problems: dict[str, None] = {}
+    hint = ""
+    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
+    for agent in agents:
+        try:
+            loaded.append(load(workspace=options.workspace, agent=agent, config=options.config))
+        except ConfigError as error:
+            problems.update(dict.fromkeys(error.problems))
+            hint = hint or error.hint
+    if problems:
+        raise ConfigError(next(iter(problems)), hint=hint, problems=tuple(problems))
+    return loaded
 
 
 def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:

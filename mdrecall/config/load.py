@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.config import keys
 from mdrecall.config.places import Places, default_workspace, expand, find_places, normal_agent_id, shorten
-from mdrecall.config.read import Found, Layer, build, everywhere, leaf_keys, read_file, resolve
+from mdrecall.config.read import Found, Layer, build, first_with, leaf_keys, read_file, resolve
 from mdrecall.config.rules import nearest
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import ConfigError, WorkspaceError
@@ -54,22 +54,27 @@ def load(
     problems: list[str] = []
     agents = _agents(files, problems)
     chosen = _choose(agents, agent)
-    found = _resolve_all(files, [entry for entry in agents if entry.id == chosen.id], problems)
+    entries = [entry for entry in agents if entry.id == chosen]
+    found = _resolve_all(files, entries, problems)
     if problems:
         raise _config_error(problems)
-    _normalise(found)
+    _normalise(found, places)
     standalone = config is None and not _openclaw_is_here(places, env)
-    space = _workspace(places, env, cwd, workspace, chosen, files, standalone)
+    is_default = chosen == _default_agent(agents)
+    space = Found(expand(workspace, places.home, cwd), "--workspace") if workspace is not None else None
+    space = space or _configured_workspace(places, files, entries, is_default)
+    space = space or _default_place(places, env, cwd, standalone, None if is_default else chosen)
+    _must_exist(space)
     own_place = workspace is not None or standalone
-    index, index_is_ours = _index_path(found, places, chosen.id, space.value, own_place)
+    index, index_is_ours = _index_path(found, places, chosen, space.value, own_place)
     everything = {
-        "agent": Found(chosen.id, "--agent" if agent is not None else "default"),
+        "agent": Found(chosen, "--agent" if agent is not None else "default"),
         "workspace": space,
         "index": index,
         **found,
     }
     settings = Settings(
-        agent_id=chosen.id,
+        agent_id=chosen,
         workspace=space.value,
         index_path=index.value,
         index_path_is_ours=index_is_ours,
@@ -96,7 +101,7 @@ def agent_ids(
     cwd = os.getcwd() if cwd is None else cwd
     problems: list[str] = []
     agents = _agents(_files(find_places(env, cwd), cwd, config), problems)
-    default = _choose(agents, None).id
+    default = _default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
 
 
@@ -121,6 +126,7 @@ def _config_error(problems: list[str]) -> ConfigError:
 
 
 def _agents(files: list[_File], problems: list[str]) -> list[_Agent]:
+    """Every agent entry, those of the strongest file first."""
     agents: list[_Agent] = []
     for file in files:
         group = _object(file, "agents", file.values.get("agents"), problems)
@@ -135,26 +141,36 @@ def _agents(files: list[_File], problems: list[str]) -> list[_Agent]:
         entries += [(f"agents.entries.{name}", entry, name) for name, entry in mapped.items()]
         for at, entry, name in entries:
             entry = _object(file, at, entry, problems)
-            agent_id = normal_agent_id(str(name if name is not None else entry.get("id", "")))
+            agent_id = normal_agent_id(str(name if name is not None else entry.get("id") or ""))
             agents.append(_Agent(agent_id, entry.get("default") is True, at, file.label, entry))
     return agents
 
 
-def _choose(agents: list[_Agent], wanted: str | None) -> _Agent:
-    nobody = _Agent("main", True, "", "", {})
+def _default_agent(agents: list[_Agent]) -> str:
+    """The agent that says so, else the first one; what lies over OpenClaw's file does not come before it."""
+    chosen = next((agent.id for agent in agents if agent.is_default), None)
+    if chosen is None and agents:
+        weakest = agents[-1].file
+        chosen = next(agent.id for agent in agents if agent.file == weakest)
+    return chosen or "main"
+
+
+def _choose(agents: list[_Agent], wanted: str | None) -> str:
+    default = _default_agent(agents)
     if wanted is None:
-        return next((agent for agent in agents if agent.is_default), agents[0] if agents else nobody)
-    known = {agent.id: agent for agent in agents} or {"main": nobody}
+        return default
+    known = dict.fromkeys([default, *(agent.id for agent in agents)])
     if normal_agent_id(wanted) not in known:
         raise ConfigError(f"There is no agent {wanted!r}{nearest(wanted, known)}.", hint="Name one with --agent.")
-    return known[normal_agent_id(wanted)]
+    return normal_agent_id(wanted)
 
 
-def _resolve_all(files: list[_File], agent_entries: list[_Agent], problems: list[str]) -> dict[str, Found]:
-    search = _search_layers(files, agent_entries, problems)
-    found = resolve(keys.MEMORY_SEARCH, search, "memorySearch", problems)
-    extra = everywhere(search, keys.MEMORY_SEARCH, "extraPaths", problems)
-    found["memorySearch.extraPaths"] = _extra_paths(extra)
+def _resolve_all(files: list[_File], entries: list[_Agent], problems: list[str]) -> dict[str, Found]:
+    own = [_agent_layers(file, entries, problems) for file in files]
+    shared = [_default_layers(file, problems) for file in files]
+    by_file = [layer for pair in zip(own, shared, strict=True) for layers in pair for layer in layers]
+    found = resolve(keys.MEMORY_SEARCH, by_file, "memorySearch", problems)
+    found["memorySearch.extraPaths"] = _extra_paths([*reversed(shared), *reversed(own)])
     found |= resolve(keys.MEMORY, _memory_layers(files, problems), "memory", problems)
     found |= resolve(keys.COMPACTION, _layers(files, "agents.defaults.compaction", problems), "compaction", problems)
     found |= resolve(keys.PLUGINS, _layers(files, "plugins", problems), "plugins", problems)
@@ -164,25 +180,29 @@ def _resolve_all(files: list[_File], agent_entries: list[_Agent], problems: list
     return found
 
 
-def _search_layers(files: list[_File], agent_entries: list[_Agent], problems: list[str]) -> list[Layer]:
+def _agent_layers(file: _File, entries: list[_Agent], problems: list[str]) -> list[Layer]:
+    """What a file sets for one agent, the newer place first."""
     layers: list[Layer] = []
-    for entry in agent_entries:
-        file = _File(entry.file, entry.entry)
-        layers += _layers([file], "memory.search", problems, entry.at) + _layers(
-            [file], "memorySearch", problems, entry.at
-        )
-    for path in ("memory.search", "agents.defaults.memorySearch", "memorySearch"):
-        layers += _layers(files, path, problems)
+    for entry in entries:
+        if entry.file == file.label:
+            inside = _File(entry.file, entry.entry)
+            for path in ("memory.search", "memorySearch"):
+                layers += _layers([inside], path, problems, entry.at)
     return layers
 
 
+def _default_layers(file: _File, problems: list[str]) -> list[Layer]:
+    """What a file sets for all agents, the newest place first, the legacy one last."""
+    places = ("memory.search", "agents.defaults.memorySearch", "memorySearch")
+    return [layer for path in places for layer in _layers([file], path, problems)]
+
+
 def _memory_layers(files: list[_File], problems: list[str]) -> list[Layer]:
-    layers = _layers(files, "memory", problems)
+    """The ``memory`` objects without ``search``, which is read as part of the search settings."""
     return [
         layer._replace(values={name: value for name, value in layer.values.items() if name != "search"})
+        for layer in _layers(files, "memory", problems)
         if isinstance(layer.values, dict)
-        else layer
-        for layer in layers
     ]
 
 
@@ -211,21 +231,22 @@ def _object(file: _File, at: str, value: Any, problems: list[str]) -> dict[str, 
     return {}
 
 
-def _extra_paths(layers: list[Found]) -> Found:
+def _extra_paths(groups: list[list[Layer]]) -> Found:
+    """The extra paths of every group of layers, one after the other; in a group the first layer that has any wins."""
     paths: dict[ExtraPath, None] = {}
-    for layer in layers:
-        for item in layer.value:
-            entry = (
-                ExtraPath(item.strip())
-                if isinstance(item, str)
-                else ExtraPath(item["path"].strip(), item.get("pattern"))
-            )
+    origins: list[str] = []
+    for layers in groups:
+        layer = first_with(layers, keys.MEMORY_SEARCH, "extraPaths")
+        for item in layer.value if layer else ():
+            path = item if isinstance(item, str) else item["path"]
+            entry = ExtraPath(path.strip(), None if isinstance(item, str) else item.get("pattern"))
             if entry.path:
                 paths.setdefault(entry)
-    return Found(tuple(paths), ", ".join(layer.origin for layer in layers) or "default")
+        origins += [layer.origin] if layer else []
+    return Found(tuple(paths), ", ".join(origins) or "default")
 
 
-def _normalise(found: dict[str, Found]) -> None:
+def _normalise(found: dict[str, Found], places: Places) -> None:
     """The rules that look at two settings at once."""
 
     def put(name: str, value: Any) -> None:
@@ -246,6 +267,8 @@ def _normalise(found: dict[str, Found]) -> None:
     allowed = ("memory", "sessions") if get("memorySearch.experimental.sessionMemory") else ("memory",)
     sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
     put("memorySearch.sources", sources or ("memory",))
+    if extension := get("memorySearch.store.vector.extensionPath"):
+        put("memorySearch.store.vector.extensionPath", expand(extension, places.home, places.state_dir))
     if not get("memorySearch.model").strip():
         put("memorySearch.model", keys.DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
 
@@ -254,36 +277,31 @@ def _openclaw_is_here(places: Places, env: Mapping[str, str]) -> bool:
     return places.config_path is not None or os.path.isdir(default_workspace(places, env))
 
 
-def _workspace(
-    places: Places,
-    env: Mapping[str, str],
-    cwd: str,
-    flag: str | None,
-    agent: _Agent,
-    files: list[_File],
-    standalone: bool,
+def _configured_workspace(places: Places, files: list[_File], entries: list[_Agent], is_default: bool) -> Found | None:
+    named = [(entry.entry, f"{entry.file}: {entry.at}.workspace") for entry in entries]
+    if is_default:
+        layers = _layers(files, "agents.defaults", [])
+        named += [(layer.values, f"{layer.file}: {layer.at}.workspace") for layer in layers]
+    for values, origin in named:
+        path = values.get("workspace") if isinstance(values, dict) else None
+        if path is not None and not isinstance(path, str):
+            raise ConfigError(f"{origin} must be a text.", hint="Name a folder.")
+        if path and (bare := path.replace("\0", "").strip()):
+            return Found(expand(bare, places.home, places.state_dir), origin)
+    return None
+
+
+def _default_place(
+    places: Places, env: Mapping[str, str], cwd: str, standalone: bool, other_agent: str | None
 ) -> Found:
-    if flag is not None:
-        return _existing(Found(expand(flag, places.home, cwd), "--workspace"))
-    if agent.entry.get("workspace"):
-        return _existing(_configured(agent.entry["workspace"], places, f"{agent.file}: {agent.at}.workspace"))
     if standalone:
-        return _existing(Found(cwd, "the current folder"))
-    if agent.is_default or not agent.at:
-        for layer in _layers(files, "agents.defaults", []):
-            if isinstance(layer.values, dict) and layer.values.get("workspace"):
-                return _existing(_configured(layer.values["workspace"], places, f"{layer.file}: {layer.at}.workspace"))
-        return _existing(Found(default_workspace(places, env), "default"))
-    return _existing(Found(os.path.join(places.state_dir, f"workspace-{agent.id}"), "default"))
+        return Found(cwd, "the current folder")
+    if other_agent:
+        return Found(os.path.join(places.state_dir, f"workspace-{other_agent}"), "default")
+    return Found(default_workspace(places, env), "default")
 
 
-def _configured(path: Any, places: Places, origin: str) -> Found:
-    if not isinstance(path, str):
-        raise ConfigError(f"{origin} must be a text.")
-    return Found(expand(path.replace("\0", ""), places.home, places.state_dir), origin)
-
-
-def _existing(found: Found) -> Found:
+def _must_exist(found: Found) -> None:
     path = found.value
     if "\0" in path or not os.path.exists(path):
         hint = "Create it, or name another folder with --workspace."
@@ -291,7 +309,6 @@ def _existing(found: Found) -> Found:
     if not os.path.isdir(path):
         hint = "Name the folder that holds MEMORY.md or memory/, not a file."
         raise WorkspaceError(f"The workspace {path!r} is not a folder (from {found.origin}).", hint=hint)
-    return found
 
 
 def _index_path(

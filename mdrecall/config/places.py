@@ -63,7 +63,7 @@ def normal_agent_id(agent_id: str) -> str:
 
 def _home(env: Mapping[str, str], cwd: str) -> str:
     system = env.get("HOME", "").strip() or env.get("USERPROFILE", "").strip() or os.path.expanduser("~")
-    system = os.path.abspath(system) if system and not system.startswith("~") else cwd
+    system = os.path.normpath(os.path.join(cwd, system)) if not system.startswith("~") else cwd
     override = env.get("OPENCLAW_HOME", "").strip()
     return expand(override, system, cwd) if override else system
 
@@ -85,7 +85,8 @@ def _config_path(env: Mapping[str, str], home: str, cwd: str, state_dir: str) ->
             return expand(override, home, cwd)
     folders = [state_dir]
     if not (env.get("OPENCLAW_STATE_DIR", "").strip() or env.get("CLAWDBOT_STATE_DIR", "").strip()):
-        folders += [os.path.join(home, name) for name in (".openclaw", *_LEGACY_DIRS)]
+        legacy = () if env.get("OPENCLAW_TEST_FAST") == "1" else _LEGACY_DIRS
+        folders += [os.path.join(home, name) for name in (".openclaw", *legacy)]
     candidates = (os.path.join(folder, name) for folder in folders for name in _CONFIG_NAMES)
     return next((path for path in candidates if os.path.isfile(path)), None)
 

@@ -34,7 +34,7 @@ def read_file(path: str) -> dict[str, Any]:
             content = file.read()
     except FileNotFoundError as missing:
         raise ConfigError(f"There is no configuration file {path}.", hint="Check the path.") from missing
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"Cannot read the configuration file {path}: {reason}.") from error
     value = _parse(path, content)
@@ -55,8 +55,16 @@ def _parse(path: str, content: str) -> Any:
     try:
         return pyjson5.decode(content)
     except pyjson5.Json5Exception as error:
-        reason = str(error.args[0] if error.args else error)
-        raise ConfigError(f"{path} is not JSON5: {reason}.", hint="Mend the file at that place.") from error
+        raise ConfigError(f"{path} is not JSON5{_where(content, str(error))}.", hint="Mend the file there.") from error
+
+
+def _where(content: str, message: str) -> str:
+    """The place that the parser stumbled over; what stands there may be a secret and is not shown."""
+    offset = re.search(r"near (\d+)", message)
+    if offset is None:
+        return ""
+    before = content[: int(offset[1])]
+    return f": it goes wrong at line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
 
 
 def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, Found]:
@@ -70,10 +78,10 @@ def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[s
     return found
 
 
-def everywhere(layers: list[Layer], section: Section, name: str, problems: list[str]) -> list[Found]:
-    """The values of one setting in every layer that has it, the weakest layer first."""
-    read = (dict(_leaves(section, layer.values, layer, "", [])) for layer in reversed(layers))
-    return [values[name] for values in read if name in values]
+def first_with(layers: list[Layer], section: Section, name: str) -> Found | None:
+    """One setting from the first layer that has it."""
+    read = (dict(_leaves(section, layer.values, layer, "", [])) for layer in layers)
+    return next((values[name] for values in read if name in values), None)
 
 
 def build(section: Section, found: Mapping[str, Found], prefix: str) -> Any:
@@ -119,7 +127,7 @@ def _leaves(
             try:
                 yield prefix + name, Found(entry.rule.read(value), f"{layer.file}: {where}")
             except Refused as refused:
-                shown = str(refused)
+                shown = f"{refused.at} {refused}"
                 if entry.secret:
-                    shown = f"is not what it takes: {entry.rule.accepts}"
-                problems.append(f"{layer.file}: {where}{refused.at} {shown}.")
+                    shown = f" is not what it takes: {entry.rule.accepts}"
+                problems.append(f"{layer.file}: {where}{shown}.")

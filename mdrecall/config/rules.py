@@ -5,6 +5,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+#: The largest whole number that JSON readers agree on.
+_MOST = 2**53
+
 
 class Refused(ValueError):
     """A value that a rule does not take; ``at`` is the place inside the value."""
@@ -145,14 +148,18 @@ def duration_ms() -> Rule:
     accepts = "a duration such as 90s, 5m or 1h30m (a bare number is minutes)"
 
     def read(value: Any) -> int:
+        total: float
         if _is_number(value) and value >= 0:
-            minutes: float = value
-            return round(minutes * _UNIT_MS["m"])
+            total = value * _UNIT_MS["m"]
+            if total <= _MOST:
+                return round(total)
         if isinstance(value, str) and (bare := value.strip()):
             parts = list(_DURATION.finditer(bare))
             single = len(parts) == 1
             if "".join(part[0] for part in parts) == bare and (single or all(part[2] for part in parts)):
-                return round(sum(float(part[1]) * _UNIT_MS[(part[2] or "m").lower()] for part in parts))
+                total = sum(float(part[1]) * _UNIT_MS[(part[2] or "m").lower()] for part in parts)
+                if total <= _MOST:
+                    return round(total)
         raise _not(value, accepts)
 
     return Rule(accepts, read, {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]})
@@ -169,8 +176,9 @@ def size_bytes() -> Rule:
         if _is_number(value) and value >= 0 and value == math.floor(value):
             return int(value)
         if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
-            power = " kmgt".index(match[3].lower()) if match[3] else 0
-            return int(float(match[1]) * math.pow(1024, power))
+            size = float(match[1]) * math.pow(1024, " kmgt".index(match[3].lower()) if match[3] else 0)
+            if size <= _MOST:
+                return int(size)
         raise _not(value, accepts)
 
     return Rule(accepts, read, {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})
@@ -187,7 +195,7 @@ def nearest(word: str, known: Mapping[str, Any]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
 
 
 def _inside(rule: Rule, value: Any, at: str) -> Any:

@@ -68,7 +68,7 @@ def _without_plural(word: str) -> str:
 
 
 def _without_tense(word: str) -> str:
-    if word.endswith("eed"):
+    if word.endswith("eed") and len(word) > 3:
         return word[:-1] if _ONE.match(word[:-3]) else word
     ending = "ed" if word.endswith("ed") else "ing"
     bare = word.removesuffix(ending)

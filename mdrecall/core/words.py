@@ -114,7 +114,7 @@ def surface_words(token: str) -> list[str]:
     for part in _PATTERNS.part.findall(token):
         folded = fold(part)
         if folded.isascii() or not _MAYBE_UNSPACED.search(folded):
-            found.append(folded)
+            found += [folded] if folded else []
             continue
         for run in _PATTERNS.runs.findall(folded):
             if is_unspaced(run[0]):

@@ -38,8 +38,13 @@ def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -
     path = write(tmp_path / "x.json", content)
     with pytest.raises(ConfigError) as caught:
         read_file(str(path))
-    assert str(caught.value).startswith(f"{path} is not JSON5: ")
-    assert caught.value.hint == "Mend the file at that place."
+    assert str(caught.value).startswith(f"{path} is not JSON5")
+    assert caught.value.hint == "Mend the file there."
+
+
+def test_a_broken_file_says_where_it_goes_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="line 3, column 9"):
+        read_file(str(write(tmp_path / "x.json", "{\n  a: 1,\n  oops 2\n}")))
 
 
 def test_a_broken_file_does_not_show_what_is_in_it(tmp_path: Path) -> None:
@@ -122,11 +127,11 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
         ),
         (
             "agents.entries.main.memory.search.cache.maxEntrys",
-            ("did you mean maxEntries? Known here: enabled, maxEntries."),
+            "did you mean maxEntries? Known here: enabled, maxEntries.",
         ),
         (
             "plugins.entries.memory-lancedb.config.embedding.dimension",
-            ("did you mean dimensions? Known here: apiKey, model, baseUrl, dimensions."),
+            "did you mean dimensions? Known here: apiKey, model, baseUrl, dimensions.",
         ),
         ("mdrecall.ignored", "did you mean ignore? Known here: maxFileBytes, ignore."),
     ],
@@ -158,12 +163,12 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
         (
             "memorySearch.provider",
             "auto",
-            ('is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama.'),
+            'is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama.',
         ),
         (
             "memorySearch.fallback",
             "auto",
-            ('is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama, none.'),
+            'is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama, none.',
         ),
         ("memorySearch.sources", "memory", 'is "memory", but it takes a list, each one of memory, sessions.'),
         ("memory.backend", "mem0", 'is "mem0", but it takes one of builtin, qmd.'),
@@ -192,12 +197,12 @@ def test_an_ill_typed_value_names_its_path_and_what_is_taken(
         (
             "memory.qmd.paths",
             [{"path": "a", "nam": "b"}],
-            ("[0].nam is not a known setting; did you mean name? Known here: path, name, pattern."),
+            "[0].nam is not a known setting; did you mean name? Known here: path, name, pattern.",
         ),
         (
             "memory.qmd.scope",
             {"rules": [{"action": "ask"}]},
-            ('.rules[0].action is "ask", but it takes one of allow, deny.'),
+            '.rules[0].action is "ask", but it takes one of allow, deny.',
         ),
         ("memory.qmd.scope", {"rules": [{}]}, ".rules[0].action is missing; it takes one of allow, deny."),
     ],
@@ -241,24 +246,24 @@ def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path
         (
             "memorySearch.remote.apiKey",
             ["sk-hush"],
-            (" is not what it takes: a text, or an object with source, provider, id."),
+            " is not what it takes: a text, or an object with source, provider, id.",
         ),
         (
             "memorySearch.remote.apiKey",
             {"source": "sk-hush", "id": "x"},
-            (".source is not what it takes: a text, or an object with source, provider, id."),
+            " is not what it takes: a text, or an object with source, provider, id.",
         ),
         ("memorySearch.remote.headers", "Bearer sk-hush", " is not what it takes: an object whose values are a text."),
         (
             "memorySearch.remote.headers",
             {"Authorization": ["sk-hush"]},
-            (".Authorization is not what it takes: an object whose values are a text."),
+            " is not what it takes: an object whose values are a text.",
         ),
         ("plugins.entries.memory-lancedb.config.embedding.apiKey", {"k": "sk-hush"}, " is not what it takes: a text."),
         (
             "memorySearch.remote.apikey",
             "sk-hush",
-            (" is not a known setting; did you mean apiKey? Known here: baseUrl, apiKey, headers, batch."),
+            " is not a known setting; did you mean apiKey? Known here: baseUrl, apiKey, headers, batch.",
         ),
         ("memorySearch.remote", "sk-hush", " must be an object with baseUrl, apiKey, headers, batch."),
     ],

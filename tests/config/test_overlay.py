@@ -1,0 +1,127 @@
+"""Two files, several agents, odd values: each of these once went wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from mdrecall.config.load import agent_ids, load
+from mdrecall.config.rules import Refused, duration_ms, size_bytes, whole
+from mdrecall.errors import ConfigError
+
+
+def home(tmp_path: Path, openclaw: str | None, own: str | None = None) -> dict[str, str]:
+    """An environment with OpenClaw's file, mdrecall's file, or both, and folders to be workspaces."""
+    for name in ("a", "b", ".openclaw", "state"):
+        (tmp_path / name).mkdir()
+    if openclaw is not None:
+        (tmp_path / ".openclaw/openclaw.json").write_text(openclaw)
+    if own is not None:
+        (tmp_path / "state/mdrecall.json").write_text(own)
+    return {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "state")}
+
+
+def test_the_first_agent_is_the_default_one_and_has_the_default_workspace(tmp_path: Path) -> None:
+    env = home(tmp_path, '{agents: {defaults: {workspace: "~/a"}, list: [{id: "first"}, {id: "second"}]}}')
+    loaded = load(env=env, cwd=str(tmp_path))
+    assert loaded.settings.agent_id == "first"
+    assert loaded.settings.workspace == str(tmp_path / "a")
+
+
+def test_an_overlay_does_not_change_the_default_agent_unless_it_says_so(tmp_path: Path) -> None:
+    openclaw = '{agents: {list: [{id: "main", workspace: "~/a"}, {id: "work", workspace: "~/b"}]}}'
+    env = home(tmp_path, openclaw, '{agents: {list: [{id: "work", memorySearch: {query: {maxResults: 9}}}]}}')
+    assert load(env=env, cwd=str(tmp_path)).settings.agent_id == "main"
+    work = load(env=env, cwd=str(tmp_path), agent="work").settings
+    assert (work.workspace, work.memory_search.query.max_results) == (str(tmp_path / "b"), 9)
+    assert agent_ids(env=env, cwd=str(tmp_path)) == ["main", "work"]
+
+
+def test_an_agent_in_both_files_is_the_same_with_and_without_naming_it(tmp_path: Path) -> None:
+    env = home(
+        tmp_path,
+        '{agents: {list: [{id: "work", workspace: "~/b"}]}}',
+        '{agents: {list: [{id: "work", workspace: "~/a"}]}}',
+    )
+    spaces = {load(env=env, cwd=str(tmp_path), agent=agent).settings.workspace for agent in (None, "work")}
+    assert spaces == {str(tmp_path / "a")}
+
+
+THREE_RESULTS = "{query: {maxResults: 3}}"
+
+
+@pytest.mark.parametrize(
+    ("openclaw", "own"),
+    [
+        (
+            "{memory: {search: {query: {maxResults: 1}}}}",
+            f"{{agents: {{defaults: {{memorySearch: {THREE_RESULTS}}}}}}}",
+        ),
+        ("{agents: {defaults: {memorySearch: {query: {maxResults: 1}}}}}", f"{{memorySearch: {THREE_RESULTS}}}"),
+        ('{agents: {list: [{id: "main", memorySearch: {}}]}}', f"{{memorySearch: {THREE_RESULTS}}}"),
+    ],
+)
+def test_what_lies_over_always_wins(tmp_path: Path, openclaw: str, own: str) -> None:
+    env = home(tmp_path, openclaw, own)
+    loaded = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a"))
+    assert loaded.settings.memory_search.query.max_results == 3
+
+
+def test_legacy_extra_paths_only_fill_in(tmp_path: Path) -> None:
+    env = home(
+        tmp_path, '{memorySearch: {extraPaths: ["old"]}, agents: {defaults: {memorySearch: {extraPaths: ["new"]}}}}'
+    )
+    extra = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a")).settings.memory_search.extra_paths
+    assert [entry.path for entry in extra] == ["new"]
+
+
+def test_a_blank_workspace_is_none(tmp_path: Path) -> None:
+    env = home(tmp_path, '{agents: {defaults: {workspace: "~/b"}, list: [{id: "main", workspace: "  "}]}}')
+    assert load(env=env, cwd=str(tmp_path)).settings.workspace == str(tmp_path / "b")
+
+
+def test_mdrecalls_own_file_may_name_the_workspace_without_openclaw(tmp_path: Path) -> None:
+    env = home(tmp_path, None, '{agents: {defaults: {workspace: "~/b"}}}')
+    assert load(env=env, cwd=str(tmp_path / "a")).settings.workspace == str(tmp_path / "b")
+
+
+def test_fast_tests_of_openclaw_do_not_look_into_legacy_folders(tmp_path: Path) -> None:
+    (tmp_path / ".clawdbot").mkdir()
+    (tmp_path / ".clawdbot/clawdbot.json").write_text("{")
+    env = {"HOME": str(tmp_path), "OPENCLAW_TEST_FAST": "1"}
+    assert load(env=env, cwd=str(tmp_path)).files == ()
+
+
+def test_the_vector_library_path_is_expanded(tmp_path: Path) -> None:
+    env = home(tmp_path, '{memorySearch: {store: {vector: {extensionPath: "~/v.so"}}}}')
+    settings = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a")).settings
+    assert settings.memory_search.store.vector.extension_path == str(tmp_path / "v.so")
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e306, float("inf"), float("nan")])
+def test_numbers_beyond_reason_are_refused(value: float) -> None:
+    for rule in (whole(), duration_ms(), size_bytes()):
+        with pytest.raises(Refused):
+            rule.read(value)
+
+
+@pytest.mark.parametrize("rule", [duration_ms(), size_bytes()])
+def test_texts_of_numbers_beyond_reason_are_refused(rule: object) -> None:
+    with pytest.raises(Refused):
+        rule.read("9" * 400)  # type: ignore[attr-defined]
+
+
+def test_an_agent_without_an_id_is_main(tmp_path: Path) -> None:
+    env = home(tmp_path, '{agents: {list: [{id: null, workspace: "~/a"}]}}')
+    assert load(env=env, cwd=str(tmp_path)).settings.agent_id == "main"
+
+
+def test_one_mistake_is_one_problem(tmp_path: Path) -> None:
+    env = home(tmp_path, "{memory: 5}")
+    with pytest.raises(ConfigError) as raised:
+        load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a"))
+    assert len(raised.value.problems) == 1
+
+
+def test_a_configuration_path_with_a_nul_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config="a\0b")

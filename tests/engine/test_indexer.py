@@ -1,0 +1,135 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from mdrecall.types import Progress
+from tests.conftest import LONG_AGO_NS, Workspace
+
+
+def test_a_first_sync_adds_and_a_second_finds_nothing_new(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "one")
+    workspace.write("memory/a.md", "two")
+    memory = workspace.memory()
+    first, second = memory.sync(), memory.sync()
+    assert (first.added, first.changed, first.removed, first.unchanged) == (2, 0, 0, 0)
+    assert (second.added, second.changed, second.removed, second.unchanged) == (0, 0, 0, 2)
+
+
+def test_changed_and_vanished_files_are_noticed(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    gone = workspace.write("memory/b.md", "penguin")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/a.md", "seal and more")
+    gone.unlink()
+    report = memory.sync()
+    assert (report.added, report.changed, report.removed) == (0, 1, 1)
+    assert not memory.search("walrus").results
+    assert not memory.search("penguin").results
+    assert memory.search("seal")[0].path == "memory/a.md"
+
+
+def test_a_change_that_keeps_size_and_time_is_noticed(workspace: Workspace) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    path.write_text("turtle")
+    os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
+    assert memory.sync().changed == 1
+
+
+def test_a_file_written_this_moment_is_read_again_even_if_its_stamp_is_the_same(workspace: Workspace) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    now = time.time_ns()
+    os.utime(path, ns=(now, now))
+    memory = workspace.memory()
+    memory.sync()
+    assert memory.status().dirty
+    assert memory.sync().changed == 0
+
+
+def test_a_touched_file_is_not_indexed_again(workspace: Workspace) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    os.utime(path, ns=(LONG_AGO_NS + 10**9, LONG_AGO_NS + 10**9))
+    assert memory.status().dirty
+    assert memory.sync().changed == 0
+    assert not memory.status().dirty
+
+
+def test_other_chunk_settings_index_everything_again(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "word " * 2000)
+    before = workspace.memory()
+    before.sync()
+    chunks = before.status().chunks
+    before.close()
+    workspace.configure("{memorySearch: {chunking: {tokens: 100, overlap: 0}}}")
+    after = workspace.memory()
+    assert after.sync().changed == 1
+    assert after.status().chunks > 2 * chunks
+
+
+def test_force_indexes_everything_again(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    assert memory.sync(force=True).changed == 1
+
+
+def test_a_vanished_root_keeps_what_was_indexed_from_it_and_says_so(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("MEMORY.md", "text")
+    workspace.write("memory/a.md", "walrus")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/team.md").write_text("penguin")
+    workspace.configure('{memorySearch: {extraPaths: ["../shared"]}}')
+    memory = workspace.memory()
+    memory.sync()
+    (workspace.path / "memory").rename(tmp_path / "away")
+    (tmp_path / "shared").rename(tmp_path / "away-too")
+    report = memory.sync()
+    assert report.removed == 0
+    assert {issue.path for issue in report.issues if "kept" in issue.problem} == {"memory", "../shared"}
+    assert memory.search("walrus").results
+    assert memory.search("penguin").results
+    assert memory.sync(force=True).removed == 2
+    assert not memory.search("walrus").results
+
+
+def test_one_bad_file_is_reported_and_the_rest_is_indexed(workspace: Workspace) -> None:
+    workspace.configure("{mdrecall: {maxFileBytes: 100}}")
+    workspace.write("memory/big.md", "x" * 200)
+    workspace.write("memory/good.md", "walrus")
+    report = workspace.memory().sync()
+    assert report.added == 1
+    assert [(issue.path, "limit" in issue.problem) for issue in report.failed] == [("memory/big.md", True)]
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"   \n\n\t", b"\xff\xfe", b"\x00\x01\x02 binary", b"a\rb\rc", "\u2028 line separator".encode()]
+)
+def test_odd_files_are_indexed_without_complaint(workspace: Workspace, text: bytes) -> None:
+    workspace.write("memory/odd.md", text)
+    workspace.write("memory/good.md", "walrus")
+    memory = workspace.memory()
+    assert memory.sync().failed == ()
+    assert memory.search("walrus")[0].path == "memory/good.md"
+
+
+def test_progress_counts_the_files_that_are_looked_at(workspace: Workspace) -> None:
+    for number in range(3):
+        workspace.write(f"memory/{number}.md", "text")
+    seen: list[Progress] = []
+    workspace.memory().sync(progress=seen.append)
+    assert [(step.completed, step.total) for step in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_many_files_go_in_several_transactions(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.engine.indexer._BATCH_DOCUMENTS", 2)
+    for number in range(5):
+        workspace.write(f"memory/{number}.md", f"walrus{number}")
+    memory = workspace.memory()
+    assert memory.sync().added == 5
+    assert all(memory.search(f"walrus{number}")[0].path == f"memory/{number}.md" for number in range(5))

@@ -1,0 +1,177 @@
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mdrecall.errors import QueryError
+from tests.conftest import Workspace
+
+
+def test_a_natural_question_finds_the_note_that_answers_it(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "We decided to put PgBouncer in front of Postgres.\n")
+    workspace.write("memory/b.md", "The weather was fine and we had lunch in the park.\n")
+    answer = workspace.memory().search("what did we decide about pgbouncer and where is it?")
+    assert answer[0].path == "memory/a.md"
+
+
+def test_lines_of_chunk_match_and_snippet_are_those_of_the_file(workspace: Workspace) -> None:
+    lines = [f"filler {number} " + "text " * 12 for number in range(1, 121)]
+    lines[76] = "the canary is called Pip"
+    workspace.write("memory/a.md", "\n".join(lines))
+    best = workspace.memory().search("canary Pip")[0]
+    assert (best.match_start_line, best.match_end_line) == (77, 77)
+    assert best.start_line <= 77 <= best.end_line
+    assert "canary is called Pip" in best.snippet
+    assert best.snippet in "\n".join(lines[best.start_line - 1 : best.end_line])
+    assert best.citation == f"memory/a.md#L{best.start_line}-L{best.end_line}"
+
+
+def test_the_heading_above_the_match_is_given(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "# Plan\n\n## Easter\n\ngift wrapping\n\n## Summer\n\nparasols\n")
+    memory = workspace.memory()
+    assert memory.search("wrapping")[0].heading == "Plan › Easter"
+    assert memory.search("parasols")[0].heading == "Plan › Summer"
+
+
+def test_headings_and_file_names_are_searchable_from_any_chunk(workspace: Workspace) -> None:
+    body = "\n".join(f"unrelated line {number} with words" for number in range(200))
+    workspace.write("memory/zeppelin-project.md", f"# Airship\n\n{body}\n\nthe hangar is in Leipzig\n")
+    workspace.write("memory/other.md", "the hangar is elsewhere\n")
+    memory = workspace.memory()
+    for query in ("zeppelin hangar", "airship hangar"):
+        best = memory.search(query)[0]
+        assert (best.path, "Leipzig" in best.snippet) == ("memory/zeppelin-project.md", True)
+
+
+def test_a_question_with_a_date_finds_the_note_of_that_day(workspace: Workspace) -> None:
+    for day in range(1, 29):
+        workspace.write(f"memory/2026-02-{day:02d}.md", "we had a meeting about the budget\n")
+    assert workspace.memory().search("budget meeting on February 17")[0].path == "memory/2026-02-17.md"
+
+
+def test_exact_ids_come_first_among_hundreds_of_similar_notes(workspace: Workspace) -> None:
+    draw = random.Random(7)
+    for day in range(365):
+        ids = " ".join(f"TCK-{draw.randint(0, 99999):05d}" for _ in range(3))
+        name = f"memory/{2025 - day // 336}-{day // 28 % 12 + 1:02d}-{day % 28 + 1:02d}.md"
+        talk = "the ticket was discussed at length\n" * 8
+        workspace.write(name, f"# Day\n\n{talk}\nclosed ZX-{day:05d} and {ids}\n")
+    memory = workspace.memory()
+    for day in range(0, 365, 7):
+        best = memory.search(f"recovery ticket ZX-{day:05d}", max_results=1)[0]
+        assert f"ZX-{day:05d}" in best.snippet
+
+
+def test_repeating_a_common_word_does_not_beat_holding_the_rare_one(workspace: Workspace) -> None:
+    workspace.write("memory/rare.md", "a long note " * 60 + "with the word walrus in it and one pool")
+    for number in range(30):
+        workspace.write(f"memory/{number}.md", "pool " * 50)
+    results = workspace.memory().search("pool walrus", min_score=0).results
+    assert results[0].path == "memory/rare.md"
+    assert results[0].score >= 0.7 > results[1].score
+
+
+@pytest.mark.parametrize("count", [5, 1500])
+def test_a_score_means_the_same_in_small_and_large_workspaces(workspace: Workspace, count: int) -> None:
+    workspace.write("memory/right.md", "the recovery code of the vault is hidden under the stone\n")
+    for number in range(count):
+        workspace.write(f"memory/{number}.md", f"note {number} about the weather and lunch code\n")
+    answer = workspace.memory().search("recovery code vault", min_score=0)
+    assert answer[0].score == pytest.approx(0.92, abs=0.03)
+    assert answer[1].score < 0.5
+
+
+def test_results_are_sorted_bounded_and_the_same_every_time(workspace: Workspace) -> None:
+    for number in range(40):
+        workspace.write(f"memory/{number:02d}.md", f"pool database {'pool ' * (number % 5)} filler {number}\n")
+    memory = workspace.memory()
+    first = memory.search("pool database", max_results=20)
+    scores = [result.score for result in first]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    assert [r.path for r in first] == [r.path for r in memory.search("pool database", max_results=20)]
+    memory.sync(force=True)
+    assert [r.path for r in first] == [r.path for r in memory.search("pool database", max_results=20)]
+
+
+def test_max_results_and_min_score_are_kept(workspace: Workspace) -> None:
+    for number in range(10):
+        workspace.write(f"memory/{number}.md", "pool")
+    memory = workspace.memory()
+    assert len(memory.search("pool")) == 6
+    assert len(memory.search("pool", max_results=2)) == 2
+    assert memory.search("pool", min_score=1.0).reason == "below_min_score"
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
+def test_a_blank_query_is_an_error(workspace: Workspace, query: str) -> None:
+    workspace.write("MEMORY.md", "text")
+    with pytest.raises(QueryError, match="blank"):
+        workspace.memory().search(query)
+
+
+def test_an_empty_answer_says_why_and_what_to_do(workspace: Workspace) -> None:
+    empty = workspace.memory().search("anything")
+    assert (empty.reason, "no Markdown file" in empty.action) == ("index_empty", True)
+    workspace.write("MEMORY.md", "walrus and penguin on the ice")
+    memory = workspace.memory()
+    assert memory.search("zebra").reason == "no_match"
+    assert memory.search("!!! ???").reason == "no_searchable_words"
+    low = memory.search("walrus zebra giraffe lion tiger", min_score=0.95)
+    assert low.reason == "below_min_score"
+    assert "MEMORY.md#L1" in low.action
+    assert all(answer.action for answer in (memory.search("zebra"), memory.search("!!!"), low))
+
+
+def test_an_empty_workspace_with_a_memory_folder_says_where_to_write(workspace: Workspace) -> None:
+    (workspace.path / "memory").mkdir()
+    answer = workspace.memory().search("anything")
+    assert "MEMORY.md or memory/" in answer.action
+
+
+def test_a_workspace_whose_only_note_is_a_link_says_so(workspace: Workspace) -> None:
+    (workspace.path / "MEMORY.md").symlink_to("/dev/null")
+    answer = workspace.memory().search("anything")
+    assert "symbolic link" in answer.action
+
+
+def test_explanations_name_the_terms_and_what_is_missing(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+    why = workspace.memory().search("walrus zebra", explain=True)[0].why
+    assert why is not None
+    assert {term: held for term, _, held in why.terms} == {"walru": True, "zebra": False}
+    assert workspace.memory().search("walrus")[0].why is None
+
+
+def test_a_search_sees_what_was_written_just_before(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    memory = workspace.memory()
+    assert not memory.search("walrus").results
+    (workspace.path / "memory").mkdir()
+    (workspace.path / "memory/new.md").write_text("walrus")
+    assert memory.search("walrus")[0].path == "memory/new.md"
+
+
+def test_without_sync_on_search_the_index_is_used_as_it_is(workspace: Workspace) -> None:
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+    workspace.write("MEMORY.md", "walrus")
+    memory = workspace.memory()
+    assert not memory.search("walrus").results
+    memory.sync()
+    assert memory.search("walrus").results
+
+
+SYNTAX = st.text("ab \"'*()^:-+ANDORNOTNEAR{}[]~%\\;", max_size=40)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.one_of(SYNTAX, st.text(max_size=60)))
+def test_no_query_is_an_error_but_a_blank_one(workspace: Workspace, query: str) -> None:
+    if not (workspace.path / "MEMORY.md").exists():
+        workspace.write("MEMORY.md", "alpha beta NEAR gamma AND delta")
+        workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+        workspace.memory().sync()
+    if query.strip():
+        answer = workspace.memory().search(query)
+        assert answer.results or answer.reason

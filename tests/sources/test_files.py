@@ -1,0 +1,173 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from mdrecall.config.load import load
+from mdrecall.sources.files import MemoryFiles, matches
+from mdrecall.types import Listing
+from tests.conftest import Workspace
+
+
+def files_of(workspace: Workspace) -> MemoryFiles:
+    loaded = load(env=workspace.env, cwd=str(workspace.path), workspace=str(workspace.path))
+    return MemoryFiles(loaded.settings, loaded.home)
+
+
+def scan(workspace: Workspace) -> Listing:
+    return files_of(workspace).scan()
+
+
+def paths(workspace: Workspace) -> list[str]:
+    return sorted(scan(workspace).stamps)
+
+
+def problems(workspace: Workspace) -> dict[str, str]:
+    return {issue.path: issue.problem for issue in scan(workspace).issues}
+
+
+def test_root_files_and_everything_below_memory_are_found(workspace: Workspace) -> None:
+    for name in (
+        "MEMORY.md",
+        "memory/2026-02-10.md",
+        "memory/a/b/deep.md",
+        "other.md",
+        "memory/not.txt",
+        "memory/X.MD",
+    ):
+        workspace.write(name, "text")
+    assert paths(workspace) == ["MEMORY.md", "memory/2026-02-10.md", "memory/a/b/deep.md"]
+
+
+def test_both_spellings_of_the_root_file_are_found(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "one")
+    workspace.write("memory.md", "two")
+    assert paths(workspace) == ["MEMORY.md", "memory.md"]
+
+
+def test_a_plain_folder_of_markdown_is_searched_whole(workspace: Workspace) -> None:
+    workspace.write("recipes/bread.md", "flour")
+    workspace.write("notes.md", "text")
+    workspace.write("node_modules/pkg/README.md", "no")
+    assert files_of(workspace).is_whole_folder()
+    assert paths(workspace) == ["notes.md", "recipes/bread.md"]
+
+
+def test_a_folder_with_memory_files_is_not_searched_whole(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    workspace.write("notes.md", "text")
+    assert paths(workspace) == ["MEMORY.md"]
+
+
+@pytest.mark.parametrize("folder", [".git", "node_modules", ".venv", "venv", "__pycache__", ".TOX", ".pnpm-store"])
+def test_ignored_folders_are_not_walked_into(workspace: Workspace, folder: str) -> None:
+    workspace.write("memory/keep.md", "text")
+    workspace.write(f"memory/{folder}/skip.md", "text")
+    assert paths(workspace) == ["memory/keep.md"]
+
+
+def test_symbolic_links_are_reported_and_not_followed(workspace: Workspace, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    workspace.write("memory/keep.md", "text")
+    (workspace.path / "memory/linked.md").symlink_to(outside / "secret.md")
+    (workspace.path / "memory/linked-folder").symlink_to(outside)
+    (workspace.path / "MEMORY.md").symlink_to(outside / "secret.md")
+    assert paths(workspace) == ["memory/keep.md"]
+    assert set(problems(workspace)) == {"MEMORY.md", "memory/linked.md", "memory/linked-folder"}
+
+
+def test_a_memory_folder_that_is_a_link_is_not_followed(workspace: Workspace, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    (workspace.path / "memory").symlink_to(outside)
+    assert paths(workspace) == []
+    assert "symbolic link" in problems(workspace)["memory"]
+
+
+def test_pipes_and_folders_that_look_like_notes_are_not_files(workspace: Workspace) -> None:
+    workspace.write("memory/folder.md/inner.md", "text")
+    os.mkfifo(workspace.path / "memory/pipe.md")
+    assert paths(workspace) == ["memory/folder.md/inner.md"]
+
+
+def test_extra_paths_may_be_folders_files_patterns_and_outside(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("MEMORY.md", "text")
+    workspace.write("docs/guide.md", "text")
+    workspace.write("docs/api/list.md", "text")
+    workspace.write("single.md", "text")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/team.md").write_text("text")
+    (workspace.home / "journal").mkdir()
+    (workspace.home / "journal/day.md").write_text("text")
+    workspace.configure(
+        """{memorySearch: {extraPaths: [
+            {path: "docs", pattern: "api/*.md"}, "single.md", "../shared", "~/journal", "missing"]}}"""
+    )
+    assert paths(workspace) == [
+        "../home/journal/day.md",
+        "../shared/team.md",
+        "MEMORY.md",
+        "docs/api/list.md",
+        "single.md",
+    ]
+    assert problems(workspace) == {"missing": "is missing"}
+
+
+def test_an_extra_path_that_is_not_markdown_is_reported(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    workspace.write("table.csv", "a,b")
+    workspace.configure('{memorySearch: {extraPaths: ["table.csv"]}}')
+    assert problems(workspace) == {"table.csv": "is not a Markdown file (.md)"}
+
+
+def test_a_file_that_two_roots_reach_is_listed_once(workspace: Workspace) -> None:
+    workspace.write("memory/note.md", "text")
+    workspace.configure('{memorySearch: {extraPaths: ["memory", "memory/note.md", "."]}}')
+    assert paths(workspace) == ["memory/note.md"]
+
+
+def test_hard_links_are_two_files(workspace: Workspace) -> None:
+    first = workspace.write("memory/one.md", "text")
+    os.link(first, workspace.path / "memory/two.md")
+    assert paths(workspace) == ["memory/one.md", "memory/two.md"]
+
+
+def test_a_missing_memory_folder_is_lost_but_no_problem(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    listing = scan(workspace)
+    assert listing.lost == ("memory",)
+    assert listing.issues == ()
+
+
+def test_a_file_is_read_with_its_hash_and_without_its_byte_order_mark(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", b"\xef\xbb\xbfcaf\xc3\xa9 \xff end")
+    files = files_of(workspace)
+    listing = files.scan()
+    document = files.read("MEMORY.md", listing)
+    assert document.text == "café \ufffd end"
+    assert document.stamp == listing.stamps["MEMORY.md"]
+    assert len(document.hash) == 64
+
+
+def test_utf_16_with_a_mark_is_understood(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "Grüße".encode("utf-16"))
+    files = files_of(workspace)
+    assert files.read("MEMORY.md", files.scan()).text == "Grüße"
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "fits"),
+    [
+        ("a.md", "**/*.md", True),
+        ("x/y/a.md", "**/*.md", True),
+        ("x/a.md", "*.md", True),
+        ("api/a.md", "api/*.md", True),
+        ("x/api/a.md", "api/*.md", False),
+        ("x/api/a.md", "**/api/*.md", True),
+    ],
+)
+def test_patterns(path: str, pattern: str, fits: bool) -> None:
+    assert matches(path, pattern) is fits

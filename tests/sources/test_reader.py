@@ -1,0 +1,180 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from mdrecall.errors import (
+    FileMissing,
+    FileTooLarge,
+    NotAFile,
+    NotMarkdown,
+    PathOutside,
+    ReadError,
+    SymlinkRefused,
+)
+from mdrecall.sources.reader import window
+from tests.conftest import Workspace
+
+FIVE = "one\ntwo\nthree\nfour\nfive\n"
+
+
+def test_a_whole_file_is_read_as_it_is(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", FIVE)
+    read = workspace.memory().read("MEMORY.md")
+    assert (read.text, read.path, read.total_lines, read.truncated, read.next_from) == (
+        FIVE,
+        "MEMORY.md",
+        5,
+        False,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("from_line", "lines", "text", "next_from"),
+    [
+        (2, 2, "two\nthree", 4),
+        (4, None, "four\nfive", None),
+        (None, 1, "one", 2),
+        (5, 10, "five", None),
+        (6, 1, "", None),
+        (0, 0, FIVE, None),
+        (-3, -1, "one", 2),
+    ],
+)
+def test_lines_are_counted_from_one(
+    workspace: Workspace, from_line: int | None, lines: int | None, text: str, next_from: int | None
+) -> None:
+    workspace.write("MEMORY.md", FIVE)
+    read = workspace.memory().read("MEMORY.md", from_line=from_line, lines=lines)
+    assert (read.text, read.next_from) == (text, next_from)
+
+
+def test_more_than_the_budget_is_cut_at_a_line_end_and_says_where_to_go_on() -> None:
+    read = window("a.md", FIVE, None, None, max_chars=9)
+    assert (read.text, read.truncated, read.next_from, read.line_count) == ("one\ntwo", True, 3, 2)
+    rest = window("a.md", FIVE, read.next_from, None, max_chars=100)
+    assert rest.text == "three\nfour\nfive"
+
+
+def test_a_single_line_over_the_budget_is_cut_inside() -> None:
+    read = window("a.md", "x" * 50 + "\nnext", None, None, max_chars=10)
+    assert (read.text, read.truncated, read.next_from) == ("x" * 10, True, 2)
+
+
+def test_carriage_returns_stay(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "a\r\nb\r\n")
+    assert workspace.memory().read("MEMORY.md", from_line=1, lines=1).text == "a\r"
+
+
+def test_absolute_paths_and_dotted_spellings_inside_are_fine(workspace: Workspace) -> None:
+    workspace.write("memory/x.md", "text")
+    memory = workspace.memory()
+    for spelling in (str(workspace.path / "memory/x.md"), "./memory/x.md", "memory/../memory/x.md", " memory/x.md "):
+        assert memory.read(spelling).path == "memory/x.md"
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("", PathOutside),
+        ("  ", PathOutside),
+        ("memory/a\0b.md", PathOutside),
+        (".memory/x.md", PathOutside),
+        (".MEMORY.md", PathOutside),
+        ("memory/../../x.md", PathOutside),
+        ("../workspace-other/MEMORY.md", PathOutside),
+        ("/etc/passwd", PathOutside),
+        ("/memory/x.md", PathOutside),
+        ("notes.md", PathOutside),
+        ("Memory.md", PathOutside),
+        ("memoryx/a.md", PathOutside),
+        ("memory", PathOutside),
+        ("memory/secret.txt", NotMarkdown),
+        ("memory/X.MD", NotMarkdown),
+        ("memory/missing.md", FileMissing),
+        ("memory.md", FileMissing),
+        ("MEMORY.md/x.md", PathOutside),
+        ("memory/note.md/x.md", FileMissing),
+        ("memory/folder.md", NotAFile),
+        ("memory/pipe.md", NotAFile),
+        ("memory/link.md", SymlinkRefused),
+        ("memory/linked/x.md", SymlinkRefused),
+    ],
+)
+def test_what_is_refused_says_why(workspace: Workspace, tmp_path: Path, path: str, error: type[ReadError]) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x.md").write_text("secret")
+    workspace.write("MEMORY.md", "text")
+    workspace.write("notes.md", "text")
+    workspace.write("memory/note.md", "text")
+    workspace.write("memory/secret.txt", "text")
+    workspace.write("memory/folder.md/inner.md", "text")
+    os.mkfifo(workspace.path / "memory/pipe.md")
+    (workspace.path / "memory/link.md").symlink_to(outside / "x.md")
+    (workspace.path / "memory/linked").symlink_to(outside)
+    with pytest.raises(error) as raised:
+        workspace.memory().read(path)
+    assert type(raised.value) is error
+    assert "secret" not in str(raised.value) or "secret.txt" in path
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+def test_a_device_reached_by_a_hard_path_is_refused(workspace: Workspace, device: str) -> None:
+    workspace.write("MEMORY.md", "text")
+    workspace.configure(f'{{memorySearch: {{extraPaths: ["{device}"]}}}}')
+    with pytest.raises(ReadError):
+        workspace.memory().read(device)
+
+
+def test_files_below_extra_paths_can_be_read_and_their_neighbours_cannot(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/team.md").write_text("team")
+    (tmp_path / "private.md").write_text("private")
+    workspace.write("MEMORY.md", "text")
+    workspace.configure('{memorySearch: {extraPaths: ["../shared"]}}')
+    memory = workspace.memory()
+    assert memory.read("../shared/team.md").text == "team"
+    assert memory.read(str(tmp_path / "shared/team.md")).path == "../shared/team.md"
+    with pytest.raises(PathOutside):
+        memory.read("../private.md")
+    with pytest.raises(PathOutside):
+        memory.read("../shared/../private.md")
+
+
+def test_only_files_that_fit_the_pattern_of_an_extra_path_can_be_read(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    workspace.write("docs/public/a.md", "public")
+    workspace.write("docs/private/b.md", "private")
+    workspace.configure('{memorySearch: {extraPaths: [{path: "docs", pattern: "public/*.md"}]}}')
+    assert workspace.memory().read("docs/public/a.md").text == "public"
+    with pytest.raises(PathOutside):
+        workspace.memory().read("docs/private/b.md")
+
+
+def test_a_missing_file_suggests_a_near_one(workspace: Workspace) -> None:
+    workspace.write("memory/2026-02-10.md", "text")
+    with pytest.raises(FileMissing) as raised:
+        workspace.memory().read("memory/2026-02-11.md")
+    assert "memory/2026-02-10.md" in raised.value.hint
+
+
+def test_a_file_over_the_limit_is_refused(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "x" * 2000)
+    workspace.configure("{mdrecall: {maxFileBytes: 1000}}")
+    with pytest.raises(FileTooLarge) as raised:
+        workspace.memory().read("MEMORY.md")
+    assert "maxFileBytes" in raised.value.hint
+
+
+def test_a_folder_swapped_for_a_link_between_two_reads_is_noticed(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("memory/sub/x.md", "mine")
+    memory = workspace.memory()
+    assert memory.read("memory/sub/x.md").text == "mine"
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.md").write_text("theirs")
+    (workspace.path / "memory/sub").rename(workspace.path / "memory/old")
+    (workspace.path / "memory/sub").symlink_to(tmp_path / "outside")
+    with pytest.raises(SymlinkRefused):
+        memory.read("memory/sub/x.md")

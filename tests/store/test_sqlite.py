@@ -1,0 +1,270 @@
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.chunk import chunk_markdown
+from mdrecall.core.query import parse_query
+from mdrecall.core.words import Analyser
+from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
+from mdrecall.store.sqlite import SqliteStore
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from mdrecall.types import Document, IndexedChunk
+
+STAMP = (1, 2, 3, 4)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True)
+    opened.open()
+    yield opened
+    opened.close()
+
+
+def indexed(path: str, text: str, tokens: int = 400) -> tuple[Document, list[IndexedChunk]]:
+    analyser = Analyser()
+    chunks = [
+        IndexedChunk(chunk, *analyser.indexable(chunk.text), path)
+        for chunk in chunk_markdown(text, tokens=tokens, overlap=tokens // 5)
+    ]
+    return Document("memory", path, text, "ab" * 32, STAMP, 10_000_000_000), chunks
+
+
+def found_in(store: SqliteStore, query: str) -> set[str]:
+    matches = store.match_terms(parse_query(query), store.count_chunks())
+    ids = sorted({chunk for match in matches for chunk in match.chunks})
+    return {chunk.path for chunk in store.load_chunks(ids)}
+
+
+def test_a_document_is_found_by_its_words_names_and_title(store: SqliteStore) -> None:
+    store.put_documents([indexed("memory/pool.md", "We use DEC-0054 for the café")], "r")
+    for query in ("using", "DEC-0054", "cafe", "0054", "pool", "DEC-00"):
+        assert found_in(store, query) == {"memory/pool.md"}, query
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("ticket DEC-0054 done", "DEC-0054"),
+        ("ticket DEC-0054 done", "dec-0054"),
+        ("ticket DEC-0054 done", "dec"),
+        ("ticket DEC-0054 done", "0054"),
+        ("ticket DEC-0054 done", "DEC-00"),
+        ("see src/db/pool.ts now", "src/db/pool.ts"),
+        ("see src/db/pool.ts now", "db/pool.ts"),
+        ("see src/db/pool.ts now", "pool.ts"),
+        ("see src/db/pool.ts now", "src/db/po"),
+        ("set memorySearch.query.hybrid", "memorySearch.query.hybrid"),
+        ("set memorySearch.query.hybrid", "memorySearch.query"),
+        ("set memorySearch.query.hybrid", "memory search"),
+        ("set memorySearch.query.hybrid", "memorySea"),
+        ("commit a828e60f1c is good", "a828e60"),
+        ("write alice@example.com", "alice@example.com"),
+        ("write alice@example.com", "alice"),
+        ("write alice@example.com", "example.com"),
+        ("version v2026.4.10 is out", "v2026.4.10"),
+        ("version v2026.4.10 is out", "v2026.4"),
+        ("im Café Zürich", "cafe zurich"),
+        ("深色模式已经打开", "深色模式"),
+        ("明天开会讨论", "开会"),
+        ("今日はしりとりをした", "しりとり"),
+        ("東京タワーに行く", "東京"),
+        ("猫を飼う", "猫"),
+        ("배포 전략을 논의", "전략"),
+        ("ภาษาไทยง่าย", "ไทย"),
+        ("हिन्दी भाषा", "हिन्दी"),
+        ("ДОМОЙ", "домой"),
+        ("ＤＥＣ－００５４", "DEC-0054"),
+    ],
+)
+def test_identifiers_and_every_script_are_found(store: SqliteStore, text: str, query: str) -> None:
+    store.put_documents([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
+    assert found_in(store, query) == {"notes/right.md"}
+
+
+def test_a_term_in_every_chunk_has_a_saturation_between_nothing_and_one(store: SqliteStore) -> None:
+    store.put_documents([indexed(f"{number}.md", "pool " * (number + 1)) for number in range(5)], "r")
+    (match,) = store.match_terms(parse_query("pool"), store.count_chunks())
+    assert len(match.chunks) == 5
+    assert all(0 < saturation < 1 for saturation in match.chunks.values())
+    assert match.chunks[5] > match.chunks[1]
+
+
+def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.keyword.ROW_BUDGET", 3)
+    store.put_documents([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
+    store.put_documents([indexed("rare.md", "common walrus")], "r")
+    common, walrus = store.match_terms(parse_query("common walrus"), store.count_chunks())
+    assert walrus.chunks.keys() == common.chunks.keys()
+    assert len(common.chunks) == 1
+
+
+def test_putting_a_document_again_replaces_it(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "old words"), indexed("b.md", "other")], "r")
+    store.put_documents([indexed("a.md", "new text")], "r")
+    assert found_in(store, "old") == set()
+    assert found_in(store, "new") == {"a.md"}
+    assert found_in(store, "other") == {"b.md"}
+    assert store.check() == ()
+
+
+def test_a_removed_document_leaves_nothing_behind(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "word " * 3000), indexed("b.md", "other")], "r")
+    store.remove_documents("memory", ["a.md", "never.md"])
+    assert found_in(store, "word") == set()
+    assert [(count.files, count.chunks) for count in store.count_by_source()] == [(1, 1)]
+
+
+def test_stamps_prove_something_only_for_the_same_recipe_and_after_settling(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "text")], "r")
+    assert store.known_stamps("memory", "r", 5) == {"a.md": STAMP}
+    assert store.known_stamps("memory", "other", 5) == {"a.md": ()}
+    assert store.known_stamps("memory", "r", 10_000_000_000) == {"a.md": ()}
+    store.refresh_stamps("memory", [("a.md", (9, 9, 9, 9), 20_000_000_000)])
+    assert store.known_stamps("memory", "r", 5) == {"a.md": (9, 9, 9, 9)}
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.lists(st.text("word é東\n- #", max_size=80), max_size=40).map("\n".join), tokens=st.integers(8, 60))
+def test_chunks_come_back_as_they_went_in(store: SqliteStore, text: str, tokens: int) -> None:
+    document, chunks = indexed("a.md", text, tokens)
+    store.put_documents([(document, chunks)], "r")
+    last = max((chunk for match in store.match_terms(parse_query("a.md"), 1) for chunk in match.chunks), default=0)
+    loaded = store.load_chunks(range(last - len(chunks) + 1, last + 1))
+    assert [(c.text, c.start_line, c.end_line, c.trail) for c in loaded] == [
+        (c.chunk.text, c.chunk.start_line, c.chunk.end_line, c.chunk.trail) for c in chunks
+    ]
+
+
+def test_a_snapshot_does_not_see_what_is_written_meanwhile(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "text")], "r")
+    with store.snapshot():
+        assert store.count_chunks() == 1
+        thread = threading.Thread(target=store.put_documents, args=([indexed("b.md", "more")], "r"))
+        thread.start()
+        thread.join()
+        assert store.count_chunks() == 1
+    assert store.count_chunks() == 2
+
+
+def test_every_thread_reads_on_a_connection_of_its_own(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    seen: list[set[str]] = []
+    threads = [threading.Thread(target=lambda: seen.append(found_in(store, "walrus"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [{"a.md"}] * 4
+
+
+def test_closing_twice_is_fine_and_the_store_can_be_used_again(store: SqliteStore) -> None:
+    store.close()
+    store.close()
+    assert store.count_chunks() == 0
+
+
+def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -> None:
+    header = Path(store.path).read_bytes()[:100]
+    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == VERSION == len(MIGRATIONS)
+
+
+def test_an_index_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    SqliteStore(str(path), is_ours=True).open()
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version={VERSION + 1}")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(NewerIndex, match="newer mdrecall"):
+        SqliteStore(str(path), is_ours=True).open()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path, is_ours: bool) -> None:
+    path = tmp_path / "main.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE files(path TEXT PRIMARY KEY)")
+    db.commit()
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(ForeignDatabase, match="another program"):
+        SqliteStore(str(path), is_ours=is_ours).open()
+    assert path.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is_where_others_may_write(tmp_path: Path) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text("# My notes\n" * 50)
+    with pytest.raises(ForeignDatabase, match="not a database"):
+        SqliteStore(str(path), is_ours=False).open()
+    assert path.read_text() == "# My notes\n" * 50
+
+
+@pytest.mark.parametrize("garbage", [b"garbage" * 1000, b"SQLite format 3\0" + b"\0" * 52 + b"mdrc" + b"\xff" * 4000])
+def test_a_damaged_index_is_set_aside_and_begun_anew(tmp_path: Path, garbage: bytes) -> None:
+    path = tmp_path / "index.sqlite"
+    path.write_bytes(garbage)
+    store = SqliteStore(str(path), is_ours=True)
+    store.open()
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    assert found_in(store, "walrus") == {"a.md"}
+    assert Path(store.set_aside).read_bytes() == garbage
+    store.close()
+
+
+def test_an_empty_file_becomes_an_index(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    path.touch()
+    store = SqliteStore(str(path), is_ours=False)
+    store.open()
+    assert store.count_chunks() == 0
+    store.close()
+
+
+def test_damage_inside_the_file_is_an_error_of_its_own(store: SqliteStore) -> None:
+    store.put_documents([indexed(f"{n}.md", f"walrus {n} " + "word " * 300) for n in range(50)], "r")
+    store.close()
+    data = bytearray(Path(store.path).read_bytes())
+    data[8192 : len(data) - 8192] = b"\x5a" * (len(data) - 16384)
+    Path(store.path).write_bytes(data)
+    with pytest.raises(CorruptIndex):
+        found_in(store, "walrus")
+
+
+def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.connect._BUSY_MS", 50)
+    other = apsw.Connection(store.path)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusy, match=r"index\.sqlite"):
+        store.put_documents([indexed("a.md", "text")], "r")
+    other.execute("ROLLBACK")
+    store.put_documents([indexed("a.md", "text")], "r")
+    assert store.count_chunks() == 1
+
+
+def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StoreUnavailable, match="Cannot"):
+        SqliteStore(str(tmp_path / "file" / "index.sqlite"), is_ours=True).open()
+
+
+def test_a_failed_write_changes_nothing(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    document, chunks = indexed("a.md", "penguin")
+    broken = [(document, chunks), (document._replace(path="b.md", hash="not hex"), chunks)]
+    with pytest.raises(ValueError, match="hexadecimal"):
+        store.put_documents(broken, "r")
+    assert found_in(store, "walrus") == {"a.md"}
+    assert found_in(store, "penguin") == set()
