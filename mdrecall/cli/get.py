@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from mdrecall.cli.options import add_common, open_memory, whole_number
-from mdrecall.cli.output import print_json
+from mdrecall.cli.output import counted, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     sys.stdout.write(read.text if read.text.endswith("\n") or not read.text else read.text + "\n")
     if not read.line_count:
-        print(f"{read.path} has only {read.total_lines} lines.", file=sys.stderr)
+        print(f"{read.path} has only {counted(read.total_lines, 'line')}.", file=sys.stderr)
         return 1
     if read.truncated and read.next_from:
         print(f"There is more: go on with --from {read.next_from}.", file=sys.stderr)

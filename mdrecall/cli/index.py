@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from mdrecall.cli.options import add_common, open_memory
-from mdrecall.cli.output import home_short, print_json, style
+from mdrecall.cli.output import counted, home_short, print_json, style
 from mdrecall.cli.progress import progress_line
 from mdrecall.config.load import agent_ids
 from mdrecall.types import Issue, SyncReport
@@ -36,7 +36,7 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
     if not options.json:
         took = f"{time.monotonic() - began:.1f} s"
-        print(f"Indexed {files:,} files in {chunks:,} chunks ({_changes(report)}) in {took}.")
+        print(f"Indexed {counted(files, 'file')} in {counted(chunks, 'chunk')} ({_changes(report)}) in {took}.")
         print(style(f"Index: {home_short(memory.settings.index_path)}", "dim"))
         print_issues((*report.failed, *report.issues))
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
@@ -51,6 +51,7 @@ def _changes(report: SyncReport) -> str:
 def print_issues(issues: tuple[Issue, ...], most: int = 20) -> None:
     """What there is to say about files, on standard error."""
     for issue in issues[:most]:
-        print(f"{style('!', 'yellow', stream=sys.stderr)} {issue.path}: {issue.problem}", file=sys.stderr)
+        said = issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}"
+        print(f"{style('!', 'yellow', stream=sys.stderr)} {said}", file=sys.stderr)
     if len(issues) > most:
         print(f"  … and {len(issues) - most} more", file=sys.stderr)

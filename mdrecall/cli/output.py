@@ -35,6 +35,11 @@ def print_error(error: RecallError, *, as_json: bool) -> None:
         print(f"          {error.hint}", file=sys.stderr)
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 file``, ``2,000 files``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def home_short(path: str) -> str:
     """A path with ``~`` for the home folder."""
     home = os.path.expanduser("~")

@@ -6,7 +6,7 @@ from typing import Any
 
 from mdrecall.cli.index import print_issues
 from mdrecall.cli.options import add_common, open_memory
-from mdrecall.cli.output import home_short, print_error, print_json, style
+from mdrecall.cli.output import counted, home_short, print_error, print_json, style
 from mdrecall.config.load import agent_ids
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
@@ -61,7 +61,7 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield "Index", home_short(status.db_path)
     waiting = "changes on disk wait for the next search or `mdrecall index`" if status.dirty else "up to date"
-    yield "Indexed", f"{status.files:,} files · {status.chunks:,} chunks · {waiting}"
+    yield "Indexed", f"{counted(status.files, 'file')} · {counted(status.chunks, 'chunk')} · {waiting}"
     yield "Sources", ", ".join(status.sources)
     if status.extra_paths:
         yield "Extra paths", ", ".join(status.extra_paths)

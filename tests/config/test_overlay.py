@@ -46,7 +46,7 @@ def test_an_agent_in_both_files_is_the_same_with_and_without_naming_it(tmp_path:
     assert spaces == {str(tmp_path / "a")}
 
 
-THREE_RESULTS = "{query: {maxResults: 3}}"
+THREE = "{query: {maxResults: 3}}"
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ THREE_RESULTS = "{query: {maxResults: 3}}"
     [
         (
             "{memory: {search: {query: {maxResults: 1}}}}",
-            f"{{agents: {{defaults: {{memorySearch: {THREE_RESULTS}}}}}}}",
+            f"{{agents: {{defaults: {{memorySearch: {THREE}}}}}}}",
         ),
-        ("{agents: {defaults: {memorySearch: {query: {maxResults: 1}}}}}", f"{{memorySearch: {THREE_RESULTS}}}"),
-        ('{agents: {list: [{id: "main", memorySearch: {}}]}}', f"{{memorySearch: {THREE_RESULTS}}}"),
+        ("{agents: {defaults: {memorySearch: {query: {maxResults: 1}}}}}", f"{{memorySearch: {THREE}}}"),
+        ('{agents: {list: [{id: "main", memorySearch: {}}]}}', f"{{memorySearch: {THREE}}}"),
     ],
 )
 def test_what_lies_over_always_wins(tmp_path: Path, openclaw: str, own: str) -> None:

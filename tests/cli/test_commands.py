@@ -1,0 +1,362 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mdrecall
+from mdrecall.cli.main import COMMANDS
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+
+
+def test_search_prints_score_citation_match_and_snippet(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "# Team\n\nthe walrus sleeps\n")
+    ran = run("search", "walrus")
+    assert (ran.code, ran.err) == (0, "")
+    head, *snippet = ran.out.splitlines()
+    assert head.split("  ")[1:] == ["MEMORY.md#L1-L3", "match L3", "Team"]
+    assert snippet[-1] == "    the walrus sleeps"
+
+
+def test_search_takes_words_without_quotes_and_a_query_option(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+    assert run("search", "sleeping", "walrus").code == 0
+    assert run("search", "zebra", "--query", "walrus").code == 0
+    assert run("search", "--query", "--walrus").code == 2
+    assert run("search", "--query=--walrus").code == 0
+
+
+def test_search_that_finds_nothing_says_why_and_exits_with_1(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text")
+    ran = run("search", "zebra")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("Nothing found (no_match).")
+
+
+def test_the_json_of_a_search_has_the_names_of_openclaw(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "# Team\n\nthe walrus sleeps\n")
+    answer = run("search", "walrus", "--json").json
+    assert answer["mode"] == "keyword"
+    (result,) = answer["results"]
+    assert result.pop("score") > 0.7
+    assert result == {
+        "path": "MEMORY.md",
+        "startLine": 1,
+        "endLine": 3,
+        "snippet": "# Team\n\nthe walrus sleeps",
+        "source": "memory",
+        "matchStartLine": 3,
+        "matchEndLine": 3,
+        "heading": "Team",
+        "citation": "MEMORY.md#L1-L3",
+    }
+
+
+def test_the_json_of_an_empty_answer_has_reason_and_action(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text")
+    ran = run("search", "zebra", "--json")
+    assert ran.code == 1
+    assert ran.json["results"] == []
+    assert ran.json["reason"] == "no_match"
+    assert ran.json["action"]
+
+
+def test_explain_says_why(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+    assert "why: holds every distinctive term" in run("search", "walrus", "--explain").out
+    terms = run("search", "walrus zebra", "--explain", "--json").json["results"][0]["why"]["terms"]
+    assert [(term["term"], term["held"]) for term in terms] == [("walru", True), ("zebra", False)]
+
+
+def test_get_prints_the_very_lines(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "one\ntwo\nthree\n")
+    assert run("get", "memory/a.md").out == "one\ntwo\nthree\n"
+    assert run("get", "memory/a.md", "--from", "2", "--lines", "1").out == "two\n"
+    ran = run("get", "memory/a.md", "--from", "2", "--lines", "1", "--json")
+    assert ran.json == {
+        "path": "memory/a.md", "text": "two", "from": 2, "lines": 1, "totalLines": 3, "truncated": False, "nextFrom": 3,
+    }  # fmt: skip
+
+
+def test_get_past_the_end_says_how_long_the_file_is(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "one\n")
+    ran = run("get", "memory/a.md", "--from", "9")
+    assert (ran.code, ran.out, ran.err) == (1, "", "memory/a.md has only 1 line.\n")
+
+
+@pytest.mark.parametrize("path", ["../secret.md", "memory/x.txt", "memory/missing.md", "/etc/passwd"])
+def test_get_refuses_with_one_sentence_and_exit_code_2(workspace: Workspace, run: Run, path: str) -> None:
+    workspace.write("memory/a.md", "one\n")
+    ran = run("get", path)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("mdrecall: ")
+    assert "Traceback" not in ran.err
+
+
+def test_errors_in_json_mode_are_json(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text")
+    error = run("get", "nope.md", "--json").json["error"]
+    assert error["type"] == "PathOutside"
+    assert "nope.md" in error["message"]
+    assert error["hint"]
+
+
+def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text")
+    assert run("index").out.startswith("Indexed 1 file in 1 chunk (1 new)")
+    assert "(nothing new)" in run("index").out
+    (report,) = run("index", "--force", "--json").json
+    assert report == {
+        "agentId": "main", "files": 1, "chunks": 1,
+        "added": 0, "changed": 1, "removed": 0, "unchanged": 0, "failed": [], "issues": [],
+    }  # fmt: skip
+
+
+def test_index_with_a_bad_file_goes_on_and_exits_with_2(workspace: Workspace, run: Run) -> None:
+    workspace.configure("{mdrecall: {maxFileBytes: 10}}")
+    workspace.write("memory/big.md", "x" * 100)
+    workspace.write("memory/a.md", "walrus")
+    ran = run("index")
+    assert ran.code == 2
+    assert "1 file in 1 chunk" in ran.out
+    assert "memory/big.md" in ran.err
+    assert run("search", "walrus").code == 0
+
+
+STATUS_KEYS = {
+    "backend", "provider", "model", "requestedProvider", "files", "chunks", "dirty", "workspaceDir", "dbPath",
+    "extraPaths", "sources", "sourceCounts", "cache", "fts", "vector", "batch", "custom",
+}  # fmt: skip
+
+
+def test_status_is_the_whole_record(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text")
+    run("index")
+    (record,) = run("status", "--json").json
+    status = record["status"]
+    assert record["agentId"] == "main"
+    assert set(status) == STATUS_KEYS
+    assert status["sourceCounts"] == [{"source": "memory", "files": 1, "chunks": 1}]
+    assert (status["backend"], status["provider"], status["dirty"]) == ("builtin", "none", False)
+    assert status["batch"]["timeoutMs"] == 3_600_000
+
+
+def test_status_for_people_and_deep(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text")
+    ran = run("status", "--deep")
+    assert ran.code == 0
+    assert "Indexed:     0 files" in ran.out
+    assert "Index check: sound" in ran.out
+    (record,) = run("status", "--deep", "--json").json
+    assert record["embeddingProbe"]["ok"] is False
+    assert record["indexProblems"] == []
+
+
+def test_status_of_several_agents_reports_each(workspace: Workspace, run: Run) -> None:
+    other = workspace.home / "other"
+    other.mkdir()
+    config = workspace.home / "c.json5"
+    config.write_text(
+        f"{{agents: {{list: [{{id: 'one', workspace: '{other}'}}, {{id: 'two', workspace: '/no/where'}}]}}}}"
+    )
+    ran = run("status", "--config", str(config), "--json")
+    assert ran.code == 2
+    assert [record["agentId"] for record in ran.json] == ["one", "two"]
+    assert "/no/where" in ran.json[1]["error"]
+
+
+def test_config_show_tells_where_each_value_came_from(workspace: Workspace, run: Run) -> None:
+    workspace.configure("{memorySearch: {query: {maxResults: 9}, remote: {apiKey: 'sk-hush', headers: {X: 'hush'}}}}")
+    ran = run("config", "show")
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("memorySearch.query.maxResults ")]
+    assert line.split()[1] == "9"
+    assert "mdrecall.json: memorySearch.query.maxResults" in line
+    assert "hush" not in ran.out
+    values = {entry["key"]: entry for entry in run("config", "show", "--json").json}
+    assert values["memorySearch.query.minScore"] == {
+        "key": "memorySearch.query.minScore", "value": 0.35, "origin": "default",
+    }  # fmt: skip
+    assert values["memorySearch.remote.apiKey"]["value"] == "***"
+
+
+def test_config_check_lists_every_problem_of_every_agent(workspace: Workspace, run: Run) -> None:
+    assert run("config", "check").code == 0
+    workspace.configure("""{memorySearch: {qery: 1}, agents: {list: [
+        {id: "a", memorySearch: {query: {minScore: 5}}}, {id: "b", memorySearch: {sources: ["x"]}}]}}""")
+    ran = run("config", "check")
+    assert ran.code == 2
+    assert "did you mean query?" in ran.err
+    assert "takes a number from 0 to 1" in ran.err
+    assert "one of memory, sessions" in ran.err
+
+
+def test_config_schema_is_json(run: Run) -> None:
+    assert run("config", "schema").json["properties"]["memory"]["properties"]["backend"]["default"] == "builtin"
+
+
+def test_demo_ends_in_a_search_with_citations_and_leaves_nothing_behind(workspace: Workspace, run: Run) -> None:
+    ran = run("demo")
+    assert ran.code == 0
+    assert "memory/2026-01-14.md#L1-L10" in ran.out
+    assert not workspace.state.exists()
+    assert list(workspace.path.iterdir()) == []
+    assert [bool(answer["results"]) for answer in run("demo", "--json").json["answers"]] == [True, True, True]
+
+
+def test_demo_into_a_folder_keeps_it_and_refuses_to_overwrite(workspace: Workspace, run: Run) -> None:
+    assert run("demo", "--into", "sample").code == 0
+    assert (workspace.path / "sample/MEMORY.md").is_file()
+    again = run("demo", "--into", "sample")
+    assert (again.code, "exists already" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_command(run: Run, shell: str) -> None:
+    script = run("completion", shell).out
+    assert all(command in script for command in COMMANDS)
+    assert "max-results" in script
+
+
+def test_the_bash_completion_completes(run: Run) -> None:
+    script = run("completion", "bash").out
+    ask = 'COMP_WORDS=(mdrecall search --exp); COMP_CWORD=2; _mdrecall; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "--explain\n"
+
+
+def test_a_mistyped_command_suggests_the_right_one(run: Run) -> None:
+    ran = run("serch", "x")
+    assert ran.code == 2
+    assert "did you mean search?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["search", "x", "-n", "0"], "not a whole number of at least 1"),
+        (["search", "x", "--min-score", "2"], "not a number from 0 to 1"),
+        (["get", "x.md", "--lines", "many"], "not a whole number"),
+        (["search", "x", "--explian"], "--explian"),
+        (["search"], "There is no query"),
+        ([], "COMMAND"),
+        (["search", "x", "--workspace", "/no/where"], "/no/where"),
+        (["search", "x", "--config", "/no/file.json"], "/no/file.json"),
+        (["search", "x", "--agent", "ghost"], "'ghost'"),
+    ],
+)
+def test_bad_input_is_named_and_exits_with_2(workspace: Workspace, run: Run, arguments: list[str], said: str) -> None:
+    workspace.write("MEMORY.md", "text")
+    ran = run(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_workspace_that_is_a_file_is_named(workspace: Workspace, run: Run) -> None:
+    note = workspace.write("note.md", "text")
+    ran = run("search", "x", "--workspace", str(note))
+    assert (ran.code, "is not a folder" in ran.err) == (2, True)
+
+
+def test_the_version(run: Run) -> None:
+    assert run("--version").out == f"mdrecall {mdrecall.__version__}\n"
+
+
+def test_help_lists_every_command(run: Run) -> None:
+    text = run("--help").out
+    assert all(about in text for about in COMMANDS.values())
+
+
+def test_a_closed_pipe_is_no_error(workspace: Workspace) -> None:
+    for number in range(50):
+        workspace.write(f"memory/{number}.md", "walrus " * 100)
+    command = f"{sys.executable} -m mdrecall search walrus -n 50 | head -1"
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=workspace.path, env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+
+
+def test_nothing_is_coloured_and_no_progress_is_drawn_in_a_pipe(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "walrus")
+    ran = run("index")
+    assert "\x1b" not in ran.out + ran.err + run("search", "walrus").out
+
+
+def on_a_terminal(workspace: Workspace, command: str, **more_env: str) -> str:
+    """What a person sees: the command on a pseudo-terminal of its own."""
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm", **more_env}
+    script = f"import pty, sys; sys.exit(pty.spawn(['bash', '-c', {command!r}]) >> 8)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=workspace.path, env=env, capture_output=True, check=False)
+    return done.stdout.decode()
+
+
+def test_a_terminal_gets_colour_unless_no_color_is_set(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "walrus")
+    command = f"{sys.executable} -m mdrecall search walrus"
+    assert "\x1b[1;36mMEMORY.md#L1" in on_a_terminal(workspace, command)
+    assert "\x1b" not in on_a_terminal(workspace, command, NO_COLOR="1")
+
+
+def test_openclaws_home_is_never_created(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "walrus")
+    for command in (["search", "walrus"], ["index"], ["status"], ["get", "MEMORY.md"], ["config", "show"], ["demo"]):
+        assert run(*command).code == 0
+    assert list(workspace.home.iterdir()) == []
+
+
+def test_an_openclaw_workspace_is_found_by_itself_and_its_index_is_not_touched(workspace: Workspace, run: Run) -> None:
+    claw = workspace.home / ".openclaw"
+    (claw / "workspace/memory").mkdir(parents=True)
+    (claw / "memory").mkdir()
+    (claw / "memory/main.sqlite").write_bytes(b"OpenClaw's own index")
+    (claw / "workspace/memory/2026-02-10.md").write_text("the walrus sleeps")
+    (claw / "openclaw.json").write_text(
+        "{agents: {defaults: {memorySearch: {query: {maxResults: 1}}}}, gateway: {port: 1}}"
+    )
+    assert run("search", "walrus", "--json").json["results"][0]["path"] == "memory/2026-02-10.md"
+    assert (claw / "memory/main.sqlite").read_bytes() == b"OpenClaw's own index"
+    assert (claw / "memory/main.mdrecall.sqlite").is_file()
+    assert not workspace.state.exists()
+
+
+def test_a_foreign_database_at_the_store_path_is_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    import sqlite3
+
+    database = tmp_path / "foreign.sqlite"
+    db = sqlite3.connect(database)
+    db.execute("CREATE TABLE t(x)")
+    db.close()
+    workspace.configure(json.dumps({"memorySearch": {"store": {"path": str(database)}}}))
+    workspace.write("MEMORY.md", "walrus")
+    before = database.read_bytes()
+    ran = run("search", "walrus")
+    assert ran.code == 2
+    assert "another program" in ran.err
+    assert database.read_bytes() == before
+
+
+def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+    run("index")
+    (index,) = (workspace.state / "index").glob("*.sqlite")
+    index.write_bytes(b"\0garbage" * 4096)
+    assert run("search", "walrus").code == 0
+    assert len(list((workspace.state / "index").glob("*.corrupt-*"))) == 1
+
+
+def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+    code = "import sys; from mdrecall.cli.main import main; main(sys.argv[1:]); print(' '.join(sys.modules))"
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, "search", "walrus"]
+    done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, check=True)
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert "apsw" in modules
+    heavy = {"asyncio", "dataclasses", "difflib", "inspect", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess",
+             "tempfile", "mdrecall.config.schema"}  # fmt: skip
+    assert not modules & heavy

@@ -1,0 +1,90 @@
+import threading
+from pathlib import Path
+
+import pytest
+
+from mdrecall import Memory, RecallError, SearchResult
+from mdrecall.errors import WorkspaceError
+from tests.conftest import Workspace
+
+
+def test_the_readme_example(workspace: Workspace) -> None:
+    workspace.write("memory/2026-02-10.md", "We meet at the canal café.\n")
+    with Memory.open(workspace=workspace.path, env=workspace.env) as memory:
+        (result,) = memory.search("where do we meet?")
+    assert result.citation == "memory/2026-02-10.md#L1"
+
+
+def test_results_are_frozen_and_answers_are_sequences(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "walrus")
+    answer = workspace.memory().search("walrus")
+    assert isinstance(answer[0], SearchResult)
+    assert [result.path for result in answer] == ["MEMORY.md"]
+    assert len(answer) == 1
+    with pytest.raises(AttributeError):
+        answer[0].score = 1.0  # type: ignore[misc]
+
+
+def test_closing_twice_is_fine(workspace: Workspace) -> None:
+    memory = workspace.memory()
+    memory.close()
+    memory.close()
+
+
+def test_a_missing_workspace_is_an_error_of_the_tree(tmp_path: Path) -> None:
+    with pytest.raises(RecallError) as raised:
+        Memory.open(tmp_path / "nowhere", env={"HOME": str(tmp_path)})
+    assert isinstance(raised.value, WorkspaceError)
+    assert raised.value.hint
+
+
+def test_one_memory_serves_several_threads(workspace: Workspace) -> None:
+    for number in range(20):
+        workspace.write(f"memory/{number}.md", f"walrus{number} on the ice")
+    memory = workspace.memory()
+    memory.sync()
+    wrong: list[str] = []
+
+    def ask(number: int) -> None:
+        for _ in range(5):
+            found = memory.search(f"walrus{number}")
+            if [result.path for result in found] != [f"memory/{number}.md"]:
+                wrong.append(repr(found))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_two_memories_on_one_workspace_see_the_same(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    one, two = workspace.memory(), workspace.memory()
+    assert one.search("walrus").results == two.search("walrus").results
+    workspace.write("memory/b.md", "penguin")
+    assert one.search("penguin").results
+    assert two.search("penguin").results
+
+
+def test_an_index_damaged_while_open_is_rebuilt(workspace: Workspace) -> None:
+    for number in range(60):
+        workspace.write(f"memory/{number}.md", f"walrus{number} " + "word " * 200)
+    memory = workspace.memory()
+    memory.sync()
+    memory.close()
+    index = Path(memory.settings.index_path)
+    data = bytearray(index.read_bytes())
+    data[8192:-8192] = b"\x5a" * (len(data) - 16384)
+    index.write_bytes(data)
+    again = workspace.memory()
+    assert again.search("walrus17")[0].path == "memory/17.md"
+    assert again.status().custom["damagedIndexKeptAt"]
+
+
+def test_an_index_in_a_configured_place_is_used(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.configure(f'{{memorySearch: {{store: {{path: "{tmp_path}/kept/{{agentId}}.sqlite"}}}}}}')
+    workspace.write("MEMORY.md", "walrus")
+    assert workspace.memory().search("walrus").results
+    assert (tmp_path / "kept/main.sqlite").is_file()
