@@ -3,6 +3,7 @@
 RecallError
 ├── ConfigError            a configuration file or setting cannot be used
 ├── WorkspaceError         the workspace is missing or not a folder
+├── MemoryDisabled         the configuration switches this agent's memory off
 ├── QueryError             the query is blank
 ├── ReadError              a file will not be read
 │   ├── PathOutside            not one of the memory files
@@ -41,6 +42,10 @@ class ConfigError(RecallError):
 
 class WorkspaceError(RecallError):
     """The workspace is missing or not a folder."""
+
+
+class MemoryDisabled(RecallError):
+    """The configuration switches this agent's memory off."""
 
 
 class QueryError(RecallError):

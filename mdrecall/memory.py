@@ -9,6 +9,7 @@ from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
+from mdrecall.errors import MemoryDisabled
 from mdrecall.types import Issue, Probe, ProgressCallback, ReadResult, SearchAnswer, SourceCount, Status, SyncReport
 
 
@@ -35,6 +36,10 @@ class Memory:
             agent=agent,
             config=None if config is None else os.fspath(config),
         )
+        if not loaded.settings.memory_search.enabled:
+            origin = loaded.found["memorySearch.enabled"].origin
+            message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
+            raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
         return cls(loaded.settings, open_backend(loaded.settings, home=loaded.home))
 
     def search(

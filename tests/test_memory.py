@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall import Memory, RecallError, SearchResult
-from mdrecall.errors import WorkspaceError
+from mdrecall.errors import MemoryDisabled, WorkspaceError
 from tests.conftest import Workspace
 
 
@@ -88,3 +88,18 @@ def test_an_index_in_a_configured_place_is_used(workspace: Workspace, tmp_path: 
     workspace.write("MEMORY.md", "walrus")
     assert workspace.memory().search("walrus").results
     assert (tmp_path / "kept/main.sqlite").is_file()
+
+
+def test_a_memory_that_is_switched_off_says_where(workspace: Workspace) -> None:
+    workspace.configure("{memorySearch: {enabled: false}}")
+    with pytest.raises(MemoryDisabled, match=r"mdrecall\.json: memorySearch\.enabled"):
+        workspace.memory()
+
+
+def test_settings_of_later_features_are_admitted_in_the_status(workspace: Workspace) -> None:
+    workspace.configure('{memory: {backend: "qmd"}, memorySearch: {provider: "openai"}}')
+    status = workspace.memory().status()
+    assert status.fallback is not None
+    assert status.fallback["from"] == "qmd"
+    assert status.requested_provider == "openai"
+    assert "openai" in status.custom["providerUnavailableReason"]

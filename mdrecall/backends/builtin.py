@@ -112,7 +112,7 @@ class BuiltinBackend:
             cache={"enabled": search.cache.enabled, "entries": 0}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
-            fallback=None,
+            fallback=self._fallback(),
             vector={"enabled": search.store.vector.enabled, "available": False},
             batch={
                 "enabled": batch.enabled,
@@ -125,6 +125,11 @@ class BuiltinBackend:
             },
             custom=custom,
         )
+
+    def _fallback(self) -> dict[str, str] | None:
+        if self._settings.memory.backend == "builtin":
+            return None
+        return {"from": self._settings.memory.backend, "reason": "This version has the builtin backend only."}
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many files and chunks of each active source are indexed."""

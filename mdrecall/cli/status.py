@@ -66,6 +66,8 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if status.extra_paths:
         yield "Extra paths", ", ".join(status.extra_paths)
     yield "Search", "by keywords; embeddings come with a later version"
+    if status.fallback:
+        yield "Fallback", f"builtin instead of {status.fallback['from']}: {status.fallback['reason']}"
     if reason := status.custom.get("providerUnavailableReason"):
         yield "Provider", reason
     if kept := status.custom.get("damagedIndexKeptAt"):

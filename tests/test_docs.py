@@ -1,0 +1,107 @@
+"""Documentation cannot rot: examples run, and every command, option, setting and error is described."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mdrecall
+from mdrecall import errors
+from mdrecall.cli.main import COMMANDS, build_parser
+from mdrecall.config import keys
+from mdrecall.config.read import leaf_keys
+
+PROJECT = Path(mdrecall.__file__).parent.parent
+DOCS = PROJECT / "docs"
+
+SECTIONS = {
+    "memorySearch": keys.MEMORY_SEARCH,
+    "memory": keys.MEMORY,
+    "agents.defaults.compaction": keys.COMPACTION,
+    "plugins": keys.PLUGINS,
+    "plugins.entries.memory-lancedb.config": keys.LANCEDB,
+    "mdrecall": keys.OWN,
+}
+USED_NOW = re.compile(
+    r"memorySearch\.(enabled|sources|extraPaths|chunking\..*|store\.(driver|path)|sync\.onSearch|query\.(maxResults|minScore)"
+    r"|query\.hybrid\.candidateMultiplier)|mdrecall\..*"
+)
+
+
+def settings_table() -> str:
+    """The table of every setting as docs/config.md must have it."""
+    lines = ["| setting | accepts | default | |", "| --- | --- | --- | --- |"]
+    for prefix, section in SECTIONS.items():
+        for name, key in leaf_keys(section):
+            full = f"{prefix}.{name}"
+            used = " •" if USED_NOW.fullmatch(full) else ""
+            default = "–" if key.default is None else f"`{json.dumps(key.default, ensure_ascii=False)}`"
+            lines.append(f"| `{full}`{used} | {key.rule.accepts} | {default} | {key.about} |")
+    return "\n".join(lines)
+
+
+def test_every_setting_is_in_the_docs_with_its_default() -> None:
+    text = (DOCS / "config.md").read_text()
+    between = text.split("<!-- settings -->\n")[1].split("\n<!-- end of settings -->")[0]
+    assert between == settings_table()
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    return {option for action in parser._actions for option in action.option_strings} - {"-h", "--help"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_and_option_is_in_the_docs(command: str) -> None:
+    text = (DOCS / "cli.md").read_text()
+    section = re.search(rf"^## mdrecall {command}\b.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert section, command
+    general = text.split("\n## ")[0]
+    actions = build_parser()._actions
+    commands = next(action for action in actions if isinstance(action, argparse._SubParsersAction))
+    for option in options_of(commands.choices[command]):
+        assert f"`{option}" in section[0] + general, option
+
+
+def test_the_tree_of_errors_is_in_the_docs() -> None:
+    drawn = (errors.__doc__ or "").split("\n\n")[1].strip()
+    assert drawn in (DOCS / "errors.md").read_text()
+
+
+def code_blocks(path: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+EXAMPLES = [(path, code) for path in (PROJECT / "README.md", *sorted(DOCS.glob("*.md"))) for code in code_blocks(path)]
+
+
+@pytest.mark.parametrize(("path", "code"), EXAMPLES, ids=[path.name for path, _ in EXAMPLES])
+def test_the_python_examples_run(
+    path: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(PROJECT / "mdrecall/sample", tmp_path / "my-notes")
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    names: dict[str, Any] = {"Memory": mdrecall.Memory}
+    exec(compile(code, str(path), "exec"), names)
+    assert capsys.readouterr().out.strip()
+
+
+def test_links_between_the_docs_lead_somewhere() -> None:
+    for path in (PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *DOCS.glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_readme_has_exactly_two_commands_to_set_up_and_ci_runs_the_second() -> None:
+    commands = re.findall(r"^```sh\n(.*?)\n```", (PROJECT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(commands) == 2
+    assert commands[0].endswith("mdrecall demo")
+    assert commands[1] in (PROJECT / ".ci/run").read_text()
