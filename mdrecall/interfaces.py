@@ -82,6 +82,7 @@ class Backend(Protocol):
         min_score: float | None = None,
         session_key: str | None = None,
         explain: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> SearchAnswer: ...
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult: ...

@@ -50,10 +50,19 @@ class Memory:
         min_score: float | None = None,
         session_key: str | None = None,
         explain: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
-        """The best snippets for a query, best first; an empty answer says why and what to do."""
+        """The best snippets for a query, best first; an empty answer says why and what to do.
+
+        ``progress`` is told how far the indexing of changed files is, which comes first.
+        """
         return self._backend.search(
-            query, max_results=max_results, min_score=min_score, session_key=session_key, explain=explain
+            query,
+            max_results=max_results,
+            min_score=min_score,
+            session_key=session_key,
+            explain=explain,
+            progress=progress,
         )
 
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
@@ -73,7 +82,7 @@ class Memory:
         return self._backend.counts()
 
     def issues(self) -> tuple[Issue, ...]:
-        """What there is to say about the files: links, missing folders, files that are too large."""
+        """What there is to say about the files: links, missing or closed folders, names that are not Unicode."""
         return self._backend.issues()
 
     def check(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
     overlap: int
     """How many leading characters of ``text`` are also the end of the chunk before."""
     trail: tuple[str, ...]
-    """The Markdown heading lines this chunk stands under, outermost first."""
+    """The Markdown heading lines this chunk stands under, outermost first; last the fence, if it begins inside one."""
 
 
 class IndexedChunk(NamedTuple):
@@ -120,17 +120,33 @@ class SearchResult(NamedTuple):
 
 
 class SearchAnswer:
-    """The results of one search, best first; when there are none, ``reason`` and ``action`` say why and what to do."""
+    """The results of one search, best first; when there are none, ``reason`` and ``action`` say why and what to do.
 
-    __slots__ = ("action", "mode", "reason", "results")
+    ``issues`` tells what could not be looked at or is not as new as it should be; the results stand nevertheless.
+    """
+
+    __slots__ = ("action", "issues", "mode", "reason", "results")
+
+    results: tuple[SearchResult, ...]
+    reason: Reason
+    action: str
+    mode: str
+    issues: tuple[Issue, ...]
 
     def __init__(
-        self, results: tuple[SearchResult, ...], *, reason: Reason = "", action: str = "", mode: str = "keyword"
+        self,
+        results: tuple[SearchResult, ...],
+        *,
+        reason: Reason = "",
+        action: str = "",
+        mode: str = "keyword",
+        issues: tuple[Issue, ...] = (),
     ) -> None:
-        self.results = results
-        self.reason = reason
-        self.action = action
-        self.mode = mode
+        for name, value in zip(self.__slots__, (action, issues, mode, reason, results), strict=True):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"A SearchAnswer does not change; {name} cannot be set.")
 
     def __iter__(self) -> Iterator[SearchResult]:
         return iter(self.results)
@@ -177,7 +193,11 @@ class SyncReport(NamedTuple):
     removed: int = 0
     unchanged: int = 0
     failed: tuple[Issue, ...] = ()
+    """Files that could not be read."""
+    kept: tuple[Issue, ...] = ()
+    """Folders that could not be looked at; what was indexed from them is kept."""
     issues: tuple[Issue, ...] = ()
+    """What else there is to say about the files."""
 
 
 class SourceCount(NamedTuple):
@@ -198,7 +218,7 @@ class Status(NamedTuple):
 
     backend: str
     provider: str
-    model: str
+    model: str | None
     requested_provider: str
     files: int
     chunks: int

@@ -1,12 +1,13 @@
 """The builtin backend: files in a workspace, an index beside them, answers from both."""
 
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.searcher import Searcher
-from mdrecall.errors import CorruptIndex
+from mdrecall.errors import CorruptIndex, StoreBusy
 from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
@@ -35,10 +36,7 @@ class BuiltinBackend:
         self._store = store
         self._indexer = indexer
         self._searcher = searcher
-
-    def open(self) -> None:
-        """Make the index ready for use."""
-        self._store.open()
+        self._syncing = threading.RLock()
 
     def search(
         self,
@@ -48,12 +46,11 @@ class BuiltinBackend:
         min_score: float | None = None,
         session_key: str | None = None,
         explain: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query; what changed on disk is indexed first (``sync.onSearch``)."""
         wanted = self._settings.memory_search.query
-        report = SyncReport()
-        if self._settings.memory_search.sync.on_search and query.strip():
-            report = self.sync(reason="search")
+        issues = self._catch_up(progress) if query.strip() else ()
         answer = self._repairing(
             lambda: self._searcher.search(
                 query,
@@ -63,9 +60,21 @@ class BuiltinBackend:
                 explain=explain,
             )
         )
-        if answer.reason == "index_empty":
-            return SearchAnswer((), reason="index_empty", action=self._why_empty(report.issues))
-        return answer
+        if self._store.set_aside:
+            problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
+            issues = (*issues, Issue(self._store.path, problem))
+        action = self._why_empty(issues) if answer.reason == "index_empty" else answer.action
+        return SearchAnswer(answer.results, reason=answer.reason, action=action, mode=answer.mode, issues=issues)
+
+    def _catch_up(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
+        """Index what changed; if another process keeps writing, the search goes on with what there is."""
+        if not self._settings.memory_search.sync.on_search:
+            return ()
+        try:
+            report = self.sync(reason="search", progress=progress)
+        except StoreBusy as busy:
+            return (Issue(self._store.path, f"may be behind the notes: {busy}"),)
+        return report.failed + report.kept
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, straight from the disk."""
@@ -82,7 +91,8 @@ class BuiltinBackend:
         self, *, reason: str = "manual", force: bool = False, progress: ProgressCallback | None = None
     ) -> SyncReport:
         """Bring the index in line with the files."""
-        return self._repairing(lambda: self._indexer.sync(force=force, progress=progress))
+        with self._syncing:
+            return self._repairing(lambda: self._indexer.sync(force=force, progress=progress))
 
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is changed by asking."""
@@ -99,11 +109,11 @@ class BuiltinBackend:
         return Status(
             backend="builtin",
             provider="none",
-            model="fts-only",
+            model=None,
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=self._indexer.is_dirty(),
+            dirty=self._repairing(self._indexer.is_dirty),
             workspace_dir=self._settings.workspace,
             db_path=self._store.path,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
@@ -133,17 +143,20 @@ class BuiltinBackend:
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many files and chunks of each active source are indexed."""
-        counted = {count.source: count for count in self._store.count_by_source()}
+        counted = {count.source: count for count in self._repairing(self._store.count_by_source)}
         sources = self._settings.memory_search.sources
         return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
 
     def issues(self) -> tuple[Issue, ...]:
-        """What a walk over the files finds worth saying."""
-        return self._files.scan().issues
+        """What a look at the files finds worth saying."""
+        return self._repairing(self._indexer.issues)
 
     def check(self) -> tuple[str, ...]:
         """What is wrong with the index file; nothing, if it is sound."""
-        return self._store.check()
+        try:
+            return self._store.check()
+        except CorruptIndex as damage:
+            return (str(damage),)
 
     def probe_embedding(self) -> Probe:
         """Whether embeddings can be made."""
@@ -162,15 +175,19 @@ class BuiltinBackend:
         try:
             return act()
         except CorruptIndex:
-            self._store.begin_anew()
-            self._indexer.sync()
+            with self._syncing:
+                self._store.begin_anew()
+                self._indexer.sync()
             return act()
 
     def _why_empty(self, issues: tuple[Issue, ...]) -> str:
         workspace = self._settings.workspace
+        issues = issues or self._files.scan().issues
         if issues:
-            first = issues[0]
-            return f"No note could be indexed: {first.path} {first.problem}."
+            said = issues[0].problem.removeprefix(issues[0].path).strip()
+            return f"No note could be indexed: {issues[0].path} {said.rstrip('.')}."
+        if not self._settings.memory_search.sync.on_search and self._indexer.is_dirty():
+            return "The notes are not indexed yet, and sync.onSearch is off: run `mdrecall index`."
         if self._files.is_whole_folder():
             return f"There is no Markdown file in {workspace}. Write a note, or name another folder with --workspace."
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."

@@ -7,8 +7,7 @@ import sys
 import tempfile
 from importlib.resources import as_file, files
 
-from mdrecall.cli.index import print_issues
-from mdrecall.cli.output import print_json, style
+from mdrecall.cli.output import print_issues, print_json, style
 from mdrecall.cli.search import print_answer
 from mdrecall.errors import WorkspaceError
 from mdrecall.memory import Memory
@@ -22,24 +21,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.into:
-        return _tour(_copy(options.into), options)
     with tempfile.TemporaryDirectory(prefix="mdrecall-demo-") as scratch:
-        return _tour(_copy(os.path.join(scratch, "workspace")), options, state=os.path.join(scratch, "state"))
+        return _tour(_copy(options.into or os.path.join(scratch, "workspace")), options, home=scratch)
 
 
 def _copy(target: str) -> str:
     target = os.path.abspath(os.path.expanduser(target))
     if os.path.exists(target):
         raise WorkspaceError(f"{target} exists already.", hint="Name a folder that does not exist yet.")
-    with as_file(files("mdrecall") / "sample") as sample:
-        shutil.copytree(sample, target)
+    try:
+        with as_file(files("mdrecall") / "sample") as sample:
+            shutil.copytree(sample, target)
+    except OSError as error:
+        reason = error.strerror or "the copy failed"
+        raise WorkspaceError(f"Cannot copy the sample to {target}: {reason}.", hint="Name another folder.") from error
     return target
 
 
-def _tour(workspace: str, options: argparse.Namespace, state: str | None = None) -> int:
-    env = {**os.environ, "MDRECALL_STATE_DIR": state} if state else None
-    with Memory.open(workspace, env=env) as memory:
+def _tour(workspace: str, options: argparse.Namespace, home: str) -> int:
+    # A home of its own: no configuration and no index of the user's are read or written.
+    with Memory.open(workspace, env={"HOME": home, "MDRECALL_STATE_DIR": os.path.join(home, "state")}) as memory:
         report = memory.sync()
         status = memory.status()
         if options.json:

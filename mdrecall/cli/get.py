@@ -21,11 +21,12 @@ def run(options: argparse.Namespace) -> int:
         from mdrecall.wire import read_to_json
 
         print_json(read_to_json(read))
-        return 0
+        return 0 if read.line_count else 1
     sys.stdout.write(read.text if read.text.endswith("\n") or not read.text else read.text + "\n")
     if not read.line_count:
         print(f"{read.path} has only {counted(read.total_lines, 'line')}.", file=sys.stderr)
         return 1
-    if read.truncated and read.next_from:
-        print(f"There is more: go on with --from {read.next_from}.", file=sys.stderr)
+    if read.truncated:
+        more = f"; go on with --from {read.next_from}" if read.next_from else ""
+        print(f"Cut after {len(read.text):,} characters{more}.", file=sys.stderr)
     return 0

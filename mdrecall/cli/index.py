@@ -1,15 +1,13 @@
 """``mdrecall index``: bring the index up to date."""
 
 import argparse
-import sys
 import time
 from typing import Any
 
-from mdrecall.cli.options import add_common, open_memory
-from mdrecall.cli.output import counted, home_short, print_json, style
+from mdrecall.cli.options import add_common, for_each_agent, open_memory
+from mdrecall.cli.output import counted, home_short, print_issues, print_json, style
 from mdrecall.cli.progress import progress_line
-from mdrecall.config.load import agent_ids
-from mdrecall.types import Issue, SyncReport
+from mdrecall.types import SyncReport
 from mdrecall.wire import to_json
 
 
@@ -19,12 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    reports: list[dict[str, Any]] = []
-    for agent in [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace):
-        reports.append(_index(options, agent))
+    reports, failed = for_each_agent(options, lambda agent: _index(options, agent))
     if options.json:
         print_json(reports)
-    return 2 if any(report["failed"] for report in reports) else 0
+    return 2 if failed or any(report.get("failed") for report in reports) else 0
 
 
 def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
@@ -38,7 +34,7 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         took = f"{time.monotonic() - began:.1f} s"
         print(f"Indexed {counted(files, 'file')} in {counted(chunks, 'chunk')} ({_changes(report)}) in {took}.")
         print(style(f"Index: {home_short(memory.settings.index_path)}", "dim"))
-        print_issues((*report.failed, *report.issues))
+        print_issues(report.failed + report.kept + report.issues)
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
 
 
@@ -46,12 +42,3 @@ def _changes(report: SyncReport) -> str:
     counts = [(report.added, "new"), (report.changed, "changed"), (report.removed, "removed")]
     said = [f"{count:,} {word}" for count, word in counts if count]
     return ", ".join(said) or "nothing new"
-
-
-def print_issues(issues: tuple[Issue, ...], most: int = 20) -> None:
-    """What there is to say about files, on standard error."""
-    for issue in issues[:most]:
-        said = issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}"
-        print(f"{style('!', 'yellow', stream=sys.stderr)} {said}", file=sys.stderr)
-    if len(issues) > most:
-        print(f"  … and {len(issues) - most} more", file=sys.stderr)

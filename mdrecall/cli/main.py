@@ -4,10 +4,12 @@ Exit codes: 0 done, 1 nothing found, 2 error.
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TextIO
 
 import mdrecall
 from mdrecall.errors import RecallError
@@ -54,9 +56,10 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    _prepare_streams()
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     if name is not None and name not in COMMANDS:
-        return _unknown(name)
+        return _unknown(name, arguments)
     if arguments == ["--version"]:
         print(f"mdrecall {mdrecall.__version__}")
         return 0
@@ -71,16 +74,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(error, as_json=getattr(options, "json", False))
         return 2
     except BrokenPipeError:
-        # The reader, such as `head`, has seen enough; keep Python from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, such as `head`, has seen enough.
+        _silence_stdout()
         return 0
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        _silence_stdout()
+        return _failed(
+            f"The system refused: {error.strerror or error}.", "Check the disk, the permissions and the output."
+        )
+    except Exception as error:
+        if os.environ.get("MDRECALL_DEBUG"):
+            raise
+        return _failed(f"Something unexpected went wrong: {type(error).__name__}: {error}.",
+                       "This is a bug: please report it, with what MDRECALL_DEBUG=1 shows.")  # fmt: skip
 
 
-def _unknown(name: str) -> int:
+def _prepare_streams() -> None:
+    """A missing stream is nobody watching; what a stream cannot encode is shown escaped."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, _nowhere())
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _nowhere() -> TextIO:
+    return io.TextIOWrapper(io.FileIO(os.open(os.devnull, os.O_WRONLY), "w"), write_through=True)
+
+
+def _silence_stdout() -> None:
+    """Keep Python from complaining about standard output when it flushes at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = _nowhere()
+
+
+def _failed(message: str, hint: str) -> int:
+    print(f"mdrecall: {message}\n          {hint}", file=sys.stderr)
+    return 2
+
+
+def _unknown(name: str, arguments: list[str]) -> int:
     from mdrecall.config.rules import nearest
 
+    if arguments[0].startswith("-") and any(argument in COMMANDS for argument in arguments):
+        return _failed(f"The command comes first, then options such as {arguments[0]}.", "See `mdrecall --help`.")
     print(f"mdrecall: {name!r} is not a command{nearest(name, COMMANDS)}.", file=sys.stderr)
     print("          `mdrecall --help` shows what each does.", file=sys.stderr)
     return 2

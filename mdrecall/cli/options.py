@@ -1,7 +1,8 @@
 """Options that several commands share."""
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
@@ -22,6 +23,30 @@ def open_memory(options: argparse.Namespace, agent: str | None = None) -> "Memor
     from mdrecall.memory import Memory
 
     return Memory.open(options.workspace, agent=agent or options.agent, config=options.config)
+
+
+def for_each_agent(
+    options: argparse.Namespace, act: Callable[[str], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], bool]:
+    """What ``act`` gives for every agent that the options mean; one that fails is reported and the rest goes on."""
+    from mdrecall.cli.output import print_error
+    from mdrecall.config.load import agent_ids
+    from mdrecall.errors import RecallError
+
+    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
+    records: list[dict[str, Any]] = []
+    failed = False
+    for agent in agents:
+        try:
+            records.append(act(agent))
+        except RecallError as error:
+            if len(agents) == 1:
+                raise
+            failed = True
+            records.append({"agentId": agent, "error": str(error), "hint": error.hint})
+            if not options.json:
+                print_error(error, as_json=False)
+    return records, failed
 
 
 def whole_number(text: str) -> int:

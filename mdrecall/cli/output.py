@@ -6,6 +6,7 @@ import sys
 from typing import Any, TextIO
 
 from mdrecall.errors import ConfigError, RecallError
+from mdrecall.types import Issue
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -30,9 +31,23 @@ def print_error(error: RecallError, *, as_json: bool) -> None:
         print_json({"error": {"type": type(error).__name__, "message": str(error), "hint": error.hint}})
     lines = error.problems if isinstance(error, ConfigError) else (str(error),)
     for line in lines:
-        print(f"{style('mdrecall:', 'red', stream=sys.stderr)} {line}", file=sys.stderr)
+        print(f"{style('mdrecall:', 'red', stream=sys.stderr)} {printable(line)}", file=sys.stderr)
     if error.hint:
         print(f"          {error.hint}", file=sys.stderr)
+
+
+def print_issues(issues: tuple[Issue, ...], most: int = 20) -> None:
+    """What there is to say about files, on standard error."""
+    for issue in issues[:most]:
+        said = printable(issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}")
+        print(f"{style('!', 'yellow', stream=sys.stderr)} {said}", file=sys.stderr)
+    if len(issues) > most:
+        print(f"  … and {len(issues) - most} more", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which could move the cursor or fake a line."""
+    return "".join(char if char == "\t" or (char.isprintable() and char != "\x7f") else "\ufffd" for char in text)
 
 
 def counted(count: int, noun: str) -> str:

@@ -14,11 +14,10 @@ _WIDTH = 24
 @contextmanager
 def progress_line(label: str) -> Iterator[ProgressCallback | None]:
     """Gives a callback that draws on standard error, or None when nobody watches; the line is gone afterwards."""
-    if not sys.stderr.isatty():
+    if not (sys.stderr and sys.stderr.isatty()):
         yield None
         return
-    began = time.monotonic()
-    drawn = began
+    began = drawn = time.monotonic()
 
     def draw(progress: Progress) -> None:
         nonlocal drawn
@@ -31,8 +30,9 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
     try:
         yield draw
     finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+        if drawn > began:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _bar(progress: Progress) -> str:

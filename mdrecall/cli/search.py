@@ -4,7 +4,8 @@ import argparse
 import sys
 
 from mdrecall.cli.options import add_common, open_memory, share, whole_number
-from mdrecall.cli.output import print_json, style
+from mdrecall.cli.output import print_issues, print_json, printable, style
+from mdrecall.cli.progress import progress_line
 from mdrecall.errors import QueryError
 from mdrecall.types import SearchAnswer, SearchResult, Why
 
@@ -22,9 +23,13 @@ def run(options: argparse.Namespace) -> int:
     query = options.query if options.query is not None else " ".join(options.words)
     if not query.strip():
         raise QueryError("There is no query.", hint='Say what to look for: mdrecall search "team pricing"')
-    with open_memory(options) as memory:
+    with open_memory(options) as memory, progress_line("Indexing") as progress:
         answer = memory.search(
-            query, max_results=options.max_results, min_score=options.min_score, explain=options.explain
+            query,
+            max_results=options.max_results,
+            min_score=options.min_score,
+            explain=options.explain,
+            progress=progress,
         )
     if options.json:
         from mdrecall.wire import answer_to_json
@@ -41,9 +46,10 @@ def print_answer(answer: SearchAnswer) -> None:
         if number:
             print()
         print(_headline(result))
-        print("\n".join("    " + line for line in result.snippet.strip("\n").split("\n")))
+        print("\n".join("    " + printable(line) for line in result.snippet.strip("\n").split("\n")))
         if result.why:
             print(_explained(result.why))
+    print_issues(answer.issues)
     if not answer.results:
         print(f"Nothing found ({answer.reason}). {answer.action}", file=sys.stderr)
 
@@ -54,11 +60,11 @@ def _headline(result: SearchResult) -> str:
         lines += f"-L{result.match_end_line}"
     parts = [
         style(f"{result.score:.3f}", "green"),
-        style(result.citation, "bold", "cyan"),
+        style(printable(result.citation), "bold", "cyan"),
         style(f"match {lines}", "dim"),
     ]
     if result.heading:
-        parts.append(style(result.heading, "dim"))
+        parts.append(style(printable(result.heading), "dim"))
     return "  ".join(parts)
 
 

@@ -4,11 +4,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.cli.index import print_issues
-from mdrecall.cli.options import add_common, open_memory
-from mdrecall.cli.output import counted, home_short, print_error, print_json, style
-from mdrecall.config.load import agent_ids
-from mdrecall.errors import RecallError
+from mdrecall.cli.options import add_common, for_each_agent, open_memory
+from mdrecall.cli.output import counted, home_short, print_issues, print_json, style
 from mdrecall.memory import Memory
 from mdrecall.types import Status
 from mdrecall.wire import to_json
@@ -20,23 +17,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
-    records: list[dict[str, Any]] = []
-    failed = False
-    for agent in agents:
-        try:
-            with open_memory(options, agent) as memory:
-                records.append(_record(memory, agent, options))
-        except RecallError as error:
-            if len(agents) == 1:
-                raise
-            failed = True
-            records.append({"agentId": agent, "error": str(error), "hint": error.hint})
-            if not options.json:
-                print_error(error, as_json=False)
+    records, failed = for_each_agent(options, lambda agent: _agent(agent, options))
     if options.json:
         print_json(records)
     return 2 if failed else 0
+
+
+def _agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
+    with open_memory(options, agent) as memory:
+        return _record(memory, agent, options)
 
 
 def _record(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:

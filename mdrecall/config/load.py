@@ -48,7 +48,7 @@ def load(
 ) -> Loaded:
     """Everything that one agent's memory needs to know; raises ``ConfigError`` with every problem at once."""
     env = os.environ if env is None else env
-    cwd = os.getcwd() if cwd is None else cwd
+    cwd = _current_folder() if cwd is None else cwd
     places = find_places(env, cwd)
     files = _files(places, cwd, config)
     problems: list[str] = []
@@ -98,11 +98,18 @@ def agent_ids(
 ) -> list[str]:
     """Every configured agent, the default one first; only that one if a workspace is named."""
     env = os.environ if env is None else env
-    cwd = os.getcwd() if cwd is None else cwd
+    cwd = _current_folder() if cwd is None else cwd
     problems: list[str] = []
     agents = _agents(_files(find_places(env, cwd), cwd, config), problems)
     default = _default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return os.sep
 
 
 def is_secret(name: str) -> bool:

@@ -89,7 +89,10 @@ def _pieces(lines: list[str], structure: list[Line], limit: int) -> list[_Piece]
     offset = 0
     for number, (line, shape) in enumerate(zip(lines, structure, strict=True), start=1):
         cost = units(line)
-        if cost < limit:
+        if not line and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
+            run = pieces[-1]
+            pieces[-1] = run._replace(line=number, end=offset, cost=run.cost + 1)
+        elif cost < limit:
             pieces.append(_Piece(number, offset, offset + len(line), cost + 1, shape.cut, shape.blank))
         else:
             pieces.extend(_split(number, offset, line, limit, shape.cut))

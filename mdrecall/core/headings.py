@@ -22,10 +22,9 @@ class Line(NamedTuple):
     level: int
     """1 to 6 for a heading, else 0."""
     heading: str
-    """The heading as Markdown, such as ``## Decisions``, else empty."""
+    """The heading as Markdown, such as ``## Decisions``; for a line in a fence, what opened it; else empty."""
 
 
-_INSIDE, _INSIDE_BLANK = Line(INSIDE_BLOCK, False, 0, ""), Line(INSIDE_BLOCK, True, 0, "")
 _PLAIN, _BLANK = Line(BETWEEN_LINES, False, 0, ""), Line(BETWEEN_LINES, True, 0, "")
 _ITEM, _BLOCK = Line(LIST_ITEM, False, 0, ""), Line(BLOCK, False, 0, "")
 
@@ -36,7 +35,7 @@ def read_lines(lines: list[str]) -> list[Line]:
 
 
 def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
-    """For every line, the headings it stands under; a heading is not under itself."""
+    """For every line, the headings it stands under, and the fence it stands in; a heading is not under itself."""
     stack: list[Line] = []
     trail: tuple[str, ...] = ()
     for line in structure:
@@ -47,7 +46,12 @@ def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
             stack.append(line)
             trail = tuple(above.heading for above in stack)
         else:
-            yield trail
+            yield (*trail, line.heading) if line.heading else trail
+
+
+def titles(trail: tuple[str, ...]) -> list[str]:
+    """The words of the headings in a trail."""
+    return [heading_title(line) for line in trail if line.startswith("#")]
 
 
 def heading_title(heading: str) -> str:
@@ -63,7 +67,7 @@ def _shapes(lines: list[str]) -> Iterator[Line]:
         line = raw.rstrip()
         if fence or front_matter:
             closes = line == "---" and index > 0 if front_matter else _closes(line, fence)
-            yield _INSIDE_BLANK if not line else _INSIDE
+            yield Line(INSIDE_BLOCK, not line, 0, fence)
             if closes:
                 fence, front_matter, after_break = "", False, True
             continue

@@ -28,6 +28,8 @@ class Match(NamedTuple):
 
     term: Term
     chunks: Mapping[int, float]
+    held_by: int
+    """In how many chunks the term is; more than ``chunks`` has, if it was looked for only among some."""
     loose: bool = False
     """Found only as the beginning of longer terms."""
 
@@ -62,7 +64,7 @@ def weigh(matches: Iterable[Match], chunk_count: int) -> Weights:
     named = {stem(part) for match in matches if match.chunks for part in match.term.parts}
     telling = [match for match in matches if match.chunks and not match.term.stop and match.term.text not in named]
     few = max(1.0, chunk_count * RARE_SHARE)
-    rare = [match for match in telling if len(match.chunks) <= few]
+    rare = [match for match in telling if match.held_by <= few]
     decisive = rare or telling or [match for match in matches if match.chunks]
     return Weights(
         by_term,
@@ -107,6 +109,6 @@ def score(weighted: Weighted, passage_coverage: float) -> float:
 
 
 def _weight(match: Match, chunk_count: int) -> float:
-    count = max(1, len(match.chunks))
+    count = max(1, match.held_by)
     surprise = math.log(1 + (max(chunk_count, count) - count + 0.5) / (count + 0.5))
     return surprise * (STOP_WEIGHT if match.term.stop else 1.0)

@@ -19,6 +19,8 @@ class Term(NamedTuple):
     """The term as the analyser makes it, stemmed."""
     surface: str
     """The same before stemming, for an engine that stems by itself."""
+    also: tuple[str, ...] = ()
+    """Other surfaces of the same term, for an engine that stems them otherwise."""
     parts: tuple[str, ...] = ()
     """For a name such as ``dec-0054``: its words before stemming, which in a row mean the same."""
     stop: bool = False
@@ -39,7 +41,7 @@ def parse_query(query: str) -> tuple[Term, ...]:
             terms.setdefault(term.text, term)
         whole = [name for name in name_terms(token)[:1] if not name.isalnum()]
         if whole and words:
-            terms.setdefault(whole[0], Term(whole[0], whole[0], tuple(words), prefix=True))
+            terms.setdefault(whole[0], Term(whole[0], whole[0], parts=tuple(words), prefix=True))
     if len(terms) > MAX_TERMS:
         telling = [term for term in terms.values() if not term.stop]
         return tuple(telling[:MAX_TERMS])
@@ -58,9 +60,11 @@ def _query_words(words: list[str]) -> list[str]:
 def _word(word: str) -> Term:
     lone = len(word) == 1 and is_unspaced(word)
     least = _MIN_LETTERS_PREFIX_CHARS if word.isalpha() else _MIN_PREFIX_CHARS
+    stemmed = stem(word)
     return Term(
-        stem(word),
+        stemmed,
         word,
+        also=(stemmed + "ment",) if stemmed.endswith(("ay", "ey", "oy")) else (),
         stop=word in STOP_WORDS,
         prefix=len(word) >= least and not is_unspaced(word[0]),
         always_prefix=lone,

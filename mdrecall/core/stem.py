@@ -1,7 +1,8 @@
 """Light English stemming after Porter (1980): inflected forms of a word meet in one term.
 
 Chosen by measurement against no stemming and against plural-only stemming (docs/benchmarks.md). It gives the same
-stems as the Porter tokenizer of SQLite, so that what the index holds can be recognised in a text.
+stems as the Porter tokenizer of SQLite, so that what the index holds can be recognised in a text, except that a y after
+a vowel stays: Porter would part *deploy* from *deployment*.
 """
 
 import re
@@ -47,7 +48,7 @@ def stem(word: str) -> str:
     if last == "d" or last == "g":
         word = _without_tense(word)
         last = word[-1]
-    if last == "y" and _HAS_VOWEL.match(word[:-1]):
+    if last == "y" and word[-2] not in "aeiou" and _HAS_VOWEL.match(word[:-1]):
         word = word[:-1] + "i"
         last = "i"
     if last in _SOFTEN_LAST:
@@ -62,7 +63,7 @@ def stem(word: str) -> str:
 
 
 def _without_plural(word: str) -> str:
-    if word.endswith(("sses", "ies")):
+    if word.endswith(("sses", "ies")) and len(word) > 3:
         return word[:-2]
     return word if word.endswith("ss") else word[:-1]
 

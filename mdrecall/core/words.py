@@ -87,6 +87,9 @@ def count_unspaced(text: str) -> int:
     return len(_PATTERNS.unspaced.findall(text))
 
 
+# Categories that the tokenizer of the index takes for parts of words: marks and private characters.
+_LIKE_LETTERS = frozenset(("Mn", "Mc", "Me", "Co"))
+
 _FOLD_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]+")
 _FOLD_LETTERS = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ħ": "h", "ŧ": "t"}
@@ -206,6 +209,7 @@ class Analyser:
 
 def is_plain(text: str) -> bool:
     """Whether a text has no letters, digits or marks beyond ASCII, so that any engine folds it alike."""
-    return text.isascii() or not any(
-        char.isalnum() or unicodedata.combining(char) for char in set(text) if char > "\x7f"
-    )
+    if text.isascii():
+        return True
+    beyond = [char for char in set(text) if not char.isascii()]
+    return not any(char.isalnum() or unicodedata.category(char) in _LIKE_LETTERS for char in beyond)

@@ -1,13 +1,14 @@
 """Bring the index in line with the files: compare, chunk, analyse, write."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from mdrecall.core.chunk import CHUNKER_VERSION, chunk_markdown
-from mdrecall.core.headings import heading_title
+from mdrecall.core.headings import titles
 from mdrecall.core.title import title_text
 from mdrecall.core.words import ANALYSER_VERSION, Analyser
-from mdrecall.errors import FileMissing, ReadError
+from mdrecall.errors import FileMissing, FileUnreadable, ReadError, StoreBusy
 from mdrecall.interfaces import Source, Store
 from mdrecall.types import (
     Chunk,
@@ -43,6 +44,7 @@ class _Work:
         self.added = 0
         self.changed = 0
         self.failed: list[Issue] = []
+        self.refused: list[str] = []
         self.settled: list[tuple[str, Stamp, int]] = []
         self.batch: list[tuple[Document, list[IndexedChunk]]] = []
         self.chars = 0
@@ -67,8 +69,8 @@ class Indexer:
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport:
         """Index what is new or changed, forget what vanished; ``force`` looks at everything anew."""
-        listing = self._source.scan()
         known = self._known()
+        listing = self._source.scan()
         work = _Work(sorted(listing.stamps) if force else _unsettled(listing, known))
         for done, path in enumerate(work.paths):
             if progress:
@@ -76,8 +78,8 @@ class Indexer:
             self._look_at(path, listing, work, known, force)
         self._flush(work, least_chars=0)
         if work.settled:
-            self._store.refresh_stamps(self._source.name, work.settled)
-        vanished = _vanished(listing, known, even_lost=force)
+            self._refresh(work.settled)
+        vanished = _vanished(listing, known, even_lost=force) + [path for path in work.refused if path in known]
         if vanished:
             self._store.remove_documents(self._source.name, vanished)
         if progress and work.paths:
@@ -88,14 +90,15 @@ class Indexer:
             removed=len(vanished),
             unchanged=len(listing.stamps) - work.added - work.changed - len(work.failed),
             failed=tuple(work.failed),
-            issues=(*listing.issues, *([] if force else _kept(listing, known))),
+            kept=() if force else _kept(listing, known),
+            issues=listing.issues,
         )
 
     def _known(self) -> Mapping[str, tuple[int, ...]]:
         return self._store.known_stamps(self._source.name, self.recipe, _STAMP_SETTLES_NS)
 
     def _look_at(self, path: str, listing: Listing, work: _Work, known: Container[str], force: bool) -> None:
-        document = self._read(path, listing, work.failed)
+        document = self._read(path, listing, work)
         if document is None:
             return
         if path in known:
@@ -110,19 +113,31 @@ class Indexer:
         work.chars += len(document.text)
         self._flush(work, least_chars=_BATCH_CHARS)
 
+    def _refresh(self, settled: list[tuple[str, Stamp, int]]) -> None:
+        """Remember that these need not be read again. It only saves time, so another writer may come first."""
+        with suppress(StoreBusy):
+            self._store.refresh_stamps(self._source.name, settled)
+
+    def issues(self) -> tuple[Issue, ...]:
+        """What a look at the files, without indexing them, finds worth saying."""
+        listing = self._source.scan()
+        return (*listing.issues, *_kept(listing, self._known()))
+
     def _flush(self, work: _Work, least_chars: int) -> None:
         if work.batch and (work.chars >= least_chars or len(work.batch) >= _BATCH_DOCUMENTS):
             self._store.put_documents(work.batch, self.recipe)
             work.batch, work.chars = [], 0
 
-    def _read(self, path: str, listing: Listing, failed: list[Issue]) -> Document | None:
+    def _read(self, path: str, listing: Listing, work: _Work) -> Document | None:
         try:
             return self._source.read(path, listing)
         except FileMissing:
-            return None
+            work.refused.append(path)
         except ReadError as error:
-            failed.append(Issue(path, str(error)))
-            return None
+            work.failed.append(Issue(path, str(error)))
+            if not isinstance(error, FileUnreadable):
+                work.refused.append(path)
+        return None
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
         name = title_text(document.path)
@@ -133,7 +148,7 @@ class Indexer:
 
 
 def _title(name: str, chunk: Chunk) -> str:
-    return "\n".join((name, *map(heading_title, chunk.trail)))
+    return "\n".join((name, *titles(chunk.trail)))
 
 
 def _unsettled(listing: Listing, known: Mapping[str, tuple[int, ...]]) -> list[str]:
@@ -148,11 +163,11 @@ def _vanished(listing: Listing, known: Mapping[str, tuple[int, ...]], even_lost:
     return sorted(path for path in gone if even_lost or not _is_below(path, listing.lost))
 
 
-def _kept(listing: Listing, known: Iterable[str]) -> list[Issue]:
+def _kept(listing: Listing, known: Iterable[str]) -> tuple[Issue, ...]:
     """A report for each lost place that the index still holds documents of."""
     counts = {place: sum(_is_below(path, [place]) for path in known) for place in listing.lost}
     problem = "cannot be looked at; the {} files indexed from it are kept (`mdrecall index --force` drops them)"
-    return [Issue(place, problem.format(count)) for place, count in counts.items() if count]
+    return tuple(Issue(place, problem.format(count)) for place, count in counts.items() if count)
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:

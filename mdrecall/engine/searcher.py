@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mdrecall.core.headings import heading_title, read_lines, trails
+from mdrecall.core.headings import read_lines, titles, trails
 from mdrecall.core.keyword import Match, Weighted, Weights, rank, score, weigh
 from mdrecall.core.query import parse_query
 from mdrecall.core.snippet import Passage, best_passage, snippet_around
@@ -88,7 +88,7 @@ def _heading(chunk: StoredChunk, passage: Passage) -> str:
     *_, trail = trails(structure)
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)
-    return " › ".join(map(heading_title, trail))
+    return " › ".join(titles(trail))
 
 
 def _why(candidate: _Candidate, weights: Weights, matches: list[Match]) -> Why:

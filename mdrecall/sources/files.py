@@ -31,6 +31,7 @@ class Root(NamedTuple):
     """What of it counts: a file name, a folder below it, or everything (empty)."""
     is_file: bool
     pattern: str | None
+    """A glob, relative to ``inside``, that files of a folder must fit."""
     prefix: str
     """The path of ``folder`` as results show it: relative to the workspace, with ``/``."""
     optional: bool = False
@@ -80,6 +81,7 @@ class MemoryFiles:
         seen = _Seen()
         for root in self.roots():
             self._scan_root(root, seen)
+        _drop_unspeakable(seen)
         _drop_twins(seen)
         return Listing(seen.stamps, tuple(seen.issues), tuple(seen.lost), seen.places)
 
@@ -95,15 +97,19 @@ class MemoryFiles:
         return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)
 
     def _extra_root(self, extra: ExtraPath) -> Root:
+        """An extra path inside the workspace is opened from the workspace, any other from the folder that holds it."""
         workspace = self._settings.workspace
         path = extra.path
         if path == "~" or path.startswith(("~/", "~\\")):
             path = self._home + path[1:]
         path = os.path.normpath(os.path.join(workspace, path))
-        if os.path.isdir(path) and not os.path.islink(path):
-            return Root(path, "", False, extra.pattern, _relative(path, workspace))
-        folder, name = os.path.split(path)
-        return Root(folder, name, True, extra.pattern, _relative(folder, workspace))
+        inside = _relative(path, workspace)
+        if inside == ".." or inside.startswith("../"):
+            folder, inside = os.path.split(path)
+        else:
+            folder = workspace
+        is_file = os.path.isfile(path) or (path.endswith(".md") and not os.path.isdir(path))
+        return Root(folder, inside, is_file, extra.pattern, _relative(folder, workspace))
 
     def _scan_root(self, root: Root, seen: _Seen) -> None:
         place = os.path.join(root.folder, root.inside)
@@ -114,7 +120,7 @@ class MemoryFiles:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             if not (missing and root.optional):
                 seen.note(shown, "is missing" if missing else f"cannot be looked at: {error.strerror}")
-            if not (root.is_file and missing and root.optional):
+            if not (root.is_file and missing):
                 seen.lost.append(shown)
             return
         if stat.S_ISLNK(found.st_mode) and root.inside:
@@ -122,48 +128,82 @@ class MemoryFiles:
         elif stat.S_ISREG(found.st_mode):
             if root.inside.endswith(".md"):
                 seen.stamps.setdefault(shown, stamp_of(found))
-                seen.places.setdefault(root.prefix, (root.folder, root.prefix))
+                seen.places.setdefault(shown.rpartition("/")[0], (root.folder, root.prefix))
             elif not root.optional:
                 seen.note(shown, "is not a Markdown file (.md)")
         elif stat.S_ISDIR(found.st_mode) and not (root.is_file and root.optional):
-            self._walk(place, root, root.inside, seen)
+            self._walk(root, seen)
 
-    def _walk(self, folder: str, root: Root, inside: str, seen: _Seen) -> None:
-        """List a folder and those below it; it runs over every file before every search, so it does little."""
-        shown = _join(root.prefix, inside)
-        try:
-            with os.scandir(folder) as listing:
-                entries = list(listing)
-        except OSError as error:
-            seen.note(shown or ".", f"cannot be listed: {error.strerror}")
-            seen.lost.append(shown or ".")
-            return
-        seen.places.setdefault(shown, (root.folder, root.prefix))
+    def _walk(self, root: Root, seen: _Seen) -> None:
+        """List a root and the folders below it; it runs over every file before every search, so it does little."""
+        waiting = [(os.path.join(root.folder, root.inside), root.inside)]
+        while waiting:
+            folder, inside = waiting.pop()
+            shown = _join(root.prefix, inside)
+            try:
+                with os.scandir(folder) as listing:
+                    entries = list(listing)
+            except OSError as error:
+                seen.note(shown or ".", f"cannot be listed: {error.strerror}")
+                seen.lost.append(shown or ".")
+                continue
+            seen.places.setdefault(shown, (root.folder, root.prefix))
+            waiting += self._list(entries, root, inside, shown, seen)
+
+    def _list(
+        self, entries: list[os.DirEntry[str]], root: Root, inside: str, shown: str, seen: _Seen
+    ) -> list[tuple[str, str]]:
+        """Note the files of one folder; gives the folders in it."""
         above, within = f"{shown}/" if shown else "", f"{inside}/" if inside else ""
-        pattern, add = root.pattern, seen.stamps.setdefault
+        pattern, add, folders = root.pattern, seen.stamps.setdefault, []
         for entry in entries:
             name = entry.name
             try:
                 if name.endswith(".md"):
                     found = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(found.st_mode):
-                        if pattern is None or matches(within + name, pattern):
+                        if pattern is None or matches(below(root, within + name), pattern):
                             add(above + name, stamp_of(found))
                         continue
                 if entry.is_dir(follow_symlinks=False):
                     if name.lower() not in self._settings.mdrecall.ignore:
-                        self._walk(entry.path, root, within + name, seen)
-                elif entry.is_symlink() and (name.endswith(".md") or entry.is_dir()):
-                    seen.note(above + name, _LINK)
+                        folders.append((entry.path, within + name))
+                elif entry.is_symlink():
+                    if name.endswith(".md") or entry.is_dir():
+                        seen.note(above + name, _LINK)
+                elif name.endswith(".md"):
+                    seen.note(above + name, "is not a regular file")
             except OSError as error:
                 seen.note(above + name, f"cannot be looked at: {error.strerror}")
+        return folders
+
+
+def below(root: Root, inside: str) -> str:
+    """A path as the pattern of its root sees it."""
+    return inside[len(root.inside) + 1 :] if root.inside else inside
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Whether a relative path fits a glob in which ``**/`` is any number of folders, none included."""
-    if fnmatch.fnmatchcase(path, pattern):
-        return True
-    return pattern.startswith("**/") and matches(path, pattern[3:])
+    """Whether a relative path fits a glob: ``*`` stays inside a folder, ``**`` is any number of folders, even none."""
+    return _fits(path.split("/"), pattern.split("/"))
+
+
+def _fits(parts: list[str], globs: list[str]) -> bool:
+    if not globs:
+        return not parts
+    if globs[0] == "**":
+        return any(_fits(parts[skipped:], globs[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], globs[0]) and _fits(parts[1:], globs[1:])
+
+
+def _drop_unspeakable(seen: _Seen) -> None:
+    """Leave out files whose name is not Unicode: nothing could name them in an answer."""
+    for path in [path for path in seen.stamps if not path.isascii()]:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            del seen.stamps[path]
+            seen.note(path.encode("utf-8", "backslashreplace").decode(), "has a name that is not Unicode")
 
 
 def _drop_twins(seen: _Seen) -> None:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, SymlinkRefused
 from mdrecall.types import Stamp
 
-# Some file systems number their files beyond what SQLite keeps as an integer.
-_MAX_INTEGER = 2**63 - 1
+# Some files have numbers, or times in the far future, beyond what SQLite keeps as an integer.
+_MASK = 2**63 - 1
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,7 +50,7 @@ def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedF
 
 def stamp_of(found: os.stat_result) -> Stamp:
     """The stamp of a file from what the file system says of it."""
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino & _MAX_INTEGER
+    return found.st_size, found.st_mtime_ns & _MASK, found.st_ctime_ns & _MASK, found.st_ino & _MASK
 
 
 def _open(name: str, flags: int, folder: int | None, shown: str) -> int:

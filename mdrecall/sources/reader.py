@@ -4,7 +4,7 @@ import os
 
 from mdrecall.core.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside
-from mdrecall.sources.files import MemoryFiles, Root, matches
+from mdrecall.sources.files import MemoryFiles, Root, below, matches
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.text import decode
 from mdrecall.types import ReadResult
@@ -64,7 +64,7 @@ def window(path: str, text: str, from_line: int | None, lines: int | None, max_c
 def _locate(files: MemoryFiles, workspace: str, path: str) -> tuple[Root, str, str]:
     """The root that a path lies in, the path inside it, and the path as it is shown."""
     asked = path.strip()
-    if not asked or "\0" in asked:
+    if not asked or "\0" in asked or any("\ud800" <= char <= "\udfff" for char in asked):
         raise PathOutside(f"{path!r} is not a path.", path=path, hint="Give a path such as memory/2026-02-10.md.")
     target = os.path.normpath(os.path.join(workspace, asked))
     for root in files.roots():
@@ -89,7 +89,7 @@ def _inside(target: str, root: Root) -> str | None:
         return inside if inside == root.inside else None
     if root.inside and not inside.startswith(root.inside + "/"):
         return None
-    return inside if root.pattern is None or matches(inside, root.pattern) else None
+    return inside if root.pattern is None or matches(below(root, inside), root.pattern) else None
 
 
 def _suggest(files: MemoryFiles, shown: str) -> str:

@@ -111,7 +111,7 @@ def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     (report,) = run("index", "--force", "--json").json
     assert report == {
         "agentId": "main", "files": 1, "chunks": 1,
-        "added": 0, "changed": 1, "removed": 0, "unchanged": 0, "failed": [], "issues": [],
+        "added": 0, "changed": 1, "removed": 0, "unchanged": 0, "failed": [], "kept": [], "issues": [],
     }  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_index_with_a_bad_file_goes_on_and_exits_with_2(workspace: Workspace, ru
 
 
 STATUS_KEYS = {
-    "backend", "provider", "model", "requestedProvider", "files", "chunks", "dirty", "workspaceDir", "dbPath",
+    "backend", "provider", "requestedProvider", "files", "chunks", "dirty", "workspaceDir", "dbPath",
     "extraPaths", "sources", "sourceCounts", "cache", "fts", "vector", "batch", "custom",
 }  # fmt: skip
 
@@ -360,3 +360,97 @@ def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> N
     heavy = {"asyncio", "dataclasses", "difflib", "inspect", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess",
              "tempfile", "mdrecall.config.schema"}  # fmt: skip
     assert not modules & heavy
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mdrecall search walrus >/dev/full",
+        "mdrecall search walrus >&-",
+        "mdrecall search walrus 2>&-",
+        "mdrecall index >&- 2>&-",
+        "PYTHONIOENCODING=ascii mdrecall search cafe",
+    ],
+)
+def test_odd_output_is_never_a_traceback(workspace: Workspace, command: str) -> None:
+    workspace.write("MEMORY.md", "the walrus in the café")
+    script = command.replace("mdrecall", f"{sys.executable} -m mdrecall")
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=workspace.path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (2 if "/dev/full" in command else 0)
+    assert "Traceback" not in done.stderr
+
+
+def test_options_before_the_command_are_explained(workspace: Workspace, run: Run) -> None:
+    ran = run("--workspace", str(workspace.path), "search", "x")
+    assert (ran.code, "The command comes first" in ran.err) == (2, True)
+
+
+def test_control_characters_in_notes_and_names_do_not_reach_the_terminal(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/fake\n0.999  MEMORY.md#L1.md", "walrus \x1b[2J\x07 here")
+    ran = run("search", "walrus")
+    assert ran.code == 0
+    assert not set("\x1b\x07") & set(ran.out)
+    assert len(ran.out.splitlines()) == 2
+    assert "\x1b" in run("search", "walrus", "--json").json["results"][0]["snippet"]
+
+
+def test_get_works_where_no_index_can_be_written(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text\n")
+    workspace.state.write_text("a file where the folder should be")
+    assert run("get", "MEMORY.md").out == "text\n"
+    assert run("search", "text").code == 2
+
+
+def test_get_of_an_endless_line_says_that_it_was_cut(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "x" * 60_000)
+    ran = run("get", "MEMORY.md")
+    assert len(ran.out) == 50_001
+    assert ran.err == "Cut after 50,000 characters.\n"
+
+
+def test_get_past_the_end_exits_with_1_in_json_too(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "text\n")
+    assert run("get", "MEMORY.md", "--from", "99", "--json").code == 1
+
+
+def test_search_says_when_a_note_could_not_be_read(workspace: Workspace, run: Run) -> None:
+    workspace.configure("{mdrecall: {maxFileBytes: 20}}")
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/big.md", "walrus " * 100)
+    ran = run("search", "walrus")
+    assert (ran.code, "memory/big.md has 700 bytes" in ran.err) == (0, True)
+    assert run("search", "walrus", "--json").json["issues"][0]["path"] == "memory/big.md"
+
+
+def test_the_demo_reads_and_writes_nothing_of_the_users(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    workspace.configure(
+        json.dumps({"memorySearch": {"store": {"path": str(tmp_path / "mine.sqlite")}, "query": {"x": 1}}})
+    )
+    assert run("demo").code == 0
+    assert not (tmp_path / "mine.sqlite").exists()
+
+
+def test_two_agents_on_one_index_file_are_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    agents = [{"id": "a", "workspace": str(workspace.path)}, {"id": "b", "workspace": str(tmp_path / "other")}]
+    store = {"path": str(tmp_path / "shared.sqlite")}
+    workspace.configure(json.dumps({"agents": {"list": agents}, "memorySearch": {"store": store}}))
+    workspace.write("MEMORY.md", "walrus")
+    ran = run("index", "--json")
+    assert ran.code == 2
+    assert ran.json[0]["files"] == 1
+    assert "index of agent a" in ran.json[1]["error"]
+    assert run("search", "walrus", "--agent", "a").code == 0
+
+
+def test_a_deleted_current_folder_does_not_matter_when_the_workspace_is_named(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.write("MEMORY.md", "walrus")
+    script = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m mdrecall search walrus --workspace {workspace.path}"
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

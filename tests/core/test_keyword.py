@@ -7,7 +7,7 @@ from mdrecall.core.query import Term
 
 
 def match(text: str, chunks: dict[int, float], *, stop: bool = False) -> Match:
-    return Match(Term(text, text, stop=stop), chunks)
+    return Match(Term(text, text, stop=stop), chunks, len(chunks))
 
 
 def test_rare_terms_weigh_more_and_stop_words_hardly() -> None:
@@ -35,7 +35,7 @@ def test_without_a_rare_term_every_term_that_counts_is_distinctive() -> None:
 
 
 def test_the_words_of_a_name_are_not_distinctive_when_the_name_is_found() -> None:
-    name = Match(Term("dec-0054", "dec-0054", ("dec", "0054")), {1: 1.0})
+    name = Match(Term("dec-0054", "dec-0054", parts=("dec", "0054")), {1: 1.0}, 1)
     matches = [match("dec", {1: 0.5, 2: 0.5}), match("0054", {1: 0.5}), name]
     assert weigh(matches, 100).distinctive == {"dec-0054"}
 

@@ -8,7 +8,7 @@ from mdrecall.core.words import Analyser
 
 
 def weights_for(query: str) -> Weights:
-    return weigh([Match(term, {1: 0.5}) for term in parse_query(query)], 50)
+    return weigh([Match(term, {1: 0.5}, 1) for term in parse_query(query)], 50)
 
 
 def snippet_for(text: str, query: str) -> str:

@@ -112,6 +112,7 @@ def engine_terms(text: str) -> list[str]:
     return [str(term) for term in found]
 
 
+# A y after a vowel stays in ours; see the test of forms in tests/store.
 ENDINGS = ("", "s", "ed", "ing", "ies", "ly", "ness", "ation", "ational", "ement", "ful", "able", "ibly", "er", "e")
 
 

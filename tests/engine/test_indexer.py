@@ -1,7 +1,9 @@
 import os
+import threading
 import time
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mdrecall.types import Progress
@@ -91,7 +93,9 @@ def test_a_vanished_root_keeps_what_was_indexed_from_it_and_says_so(workspace: W
     (tmp_path / "shared").rename(tmp_path / "away-too")
     report = memory.sync()
     assert report.removed == 0
-    assert {issue.path for issue in report.issues if "kept" in issue.problem} == {"memory", "../shared"}
+    assert {issue.path for issue in report.kept} == {"memory", "../shared"}
+    assert {issue.path for issue in memory.search("walrus").issues} == {"memory", "../shared"}
+    assert {"memory", "../shared"} <= {issue.path for issue in memory.issues()}
     assert memory.search("walrus").results
     assert memory.search("penguin").results
     assert memory.sync(force=True).removed == 2
@@ -133,3 +137,106 @@ def test_many_files_go_in_several_transactions(workspace: Workspace, monkeypatch
     memory = workspace.memory()
     assert memory.sync().added == 5
     assert all(memory.search(f"walrus{number}")[0].path == f"memory/{number}.md" for number in range(5))
+
+
+def test_names_that_are_not_unicode_are_reported_and_left_out(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    try:
+        (workspace.path / "memory" / os.fsdecode(b"b\xff.md")).write_text("penguin")
+    except OSError:
+        return  # This file system takes only Unicode names.
+    memory = workspace.memory()
+    assert memory.sync().added == 1
+    assert ["not Unicode" in issue.problem for issue in memory.issues()] == [True]
+
+
+def test_times_in_the_far_future_are_fine(workspace: Workspace) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    os.utime(path, ns=(2**63 + 10**9, 2**63 + 10**9))
+    memory = workspace.memory()
+    assert memory.search("walrus").results
+    path = workspace.write("memory/b.md", "penguin")
+    soon = time.time_ns() + 10**15
+    os.utime(path, ns=(soon, soon))
+    memory.sync()
+    assert not memory.status().dirty
+
+
+def test_folders_as_deep_as_the_system_allows_are_walked(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    folder = os.open(workspace.path / "memory", os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=folder)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = deeper
+    os.close(folder)
+    assert workspace.memory().search("walrus").results
+    _flatten(workspace.path / "memory/d")
+
+
+def _flatten(top: Path) -> None:
+    """Take a tower of folders down from the top: some ways of deleting it would recurse too deep."""
+    while (top / "d").exists():
+        (top / "d").rename(top.parent / "next")
+        top.rmdir()
+        (top.parent / "next").rename(top)
+
+
+def test_a_file_that_can_no_longer_be_read_for_good_leaves_the_index(workspace: Workspace) -> None:
+    workspace.configure("{mdrecall: {maxFileBytes: 100}}")
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/a.md", "walrus " * 50)
+    answer = memory.search("walrus")
+    assert answer.results == ()
+    assert "limit" in answer.action
+
+
+def test_an_extra_file_that_is_gone_leaves_the_index(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    extra = workspace.write("extra/list.md", "walrus")
+    workspace.configure('{memorySearch: {extraPaths: ["extra/list.md"]}}')
+    memory = workspace.memory()
+    assert memory.search("walrus").results
+    extra.unlink()
+    assert not memory.search("walrus").results
+
+
+def test_writers_in_several_threads_find_what_they_wrote(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    memory = workspace.memory()
+    missed: list[str] = []
+
+    def work(name: str) -> None:
+        for turn in range(8):
+            word = f"{name}{turn}"
+            (workspace.path / "memory").mkdir(exist_ok=True)
+            (workspace.path / f"memory/{name}.md").write_text(f"the word is {word}")
+            if not memory.search(word).results:
+                missed.append(word)
+
+    threads = [threading.Thread(target=work, args=(f"walrus{letter}x",)) for letter in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert missed == []
+
+
+def test_a_search_while_another_process_writes_answers_with_what_there_is(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.connect._BUSY_MS", 50)
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/b.md", "walrus too")
+    other = apsw.Connection(memory.settings.index_path)
+    other.execute("BEGIN IMMEDIATE")
+    answer = memory.search("walrus")
+    assert [result.path for result in answer] == ["memory/a.md"]
+    assert "may be behind" in answer.issues[0].problem
+    other.execute("ROLLBACK")
+    assert len(memory.search("walrus")) == 2

@@ -175,3 +175,29 @@ def test_no_query_is_an_error_but_a_blank_one(workspace: Workspace, query: str) 
     if query.strip():
         answer = workspace.memory().search(query)
         assert answer.results or answer.reason
+
+
+def test_words_beyond_the_row_budget_keep_their_true_weight(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.keyword.ROW_BUDGET", 20)
+    workspace.write("memory/both.md", "zebra quagga")
+    workspace.write("memory/one.md", "zebra project plan budget. project plan budget.")
+    workspace.write("memory/other.md", "zebra")
+    for number in range(120):
+        workspace.write(f"memory/{number:03d}.md", "project plan budget" if number % 5 < 3 else "lunch")
+    results = workspace.memory().search("zebra quagga project plan budget", explain=True, min_score=0).results
+    assert results[0].path == "memory/both.md"
+    assert results[0].why is not None
+    weights = {term: weight for term, weight, _ in results[0].why.terms}
+    assert weights["project"] < weights["zebra"] / 3
+
+
+def test_a_comment_in_a_fence_is_not_the_heading_of_a_result(workspace: Workspace) -> None:
+    code = "\n".join(f"value_{number} = {number}  # filler" for number in range(150))
+    workspace.write(
+        "memory/a.md", f"# Real\n\n```python\n# walrus comment\n{code}\n# near the end\nzebra = 1\n```\n\nquagga\n"
+    )
+    memory = workspace.memory()
+    for query in ("zebra", "quagga", "walrus"):
+        assert memory.search(query)[0].heading == "Real"

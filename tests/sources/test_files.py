@@ -163,7 +163,10 @@ def test_utf_16_with_a_mark_is_understood(workspace: Workspace) -> None:
     [
         ("a.md", "**/*.md", True),
         ("x/y/a.md", "**/*.md", True),
-        ("x/a.md", "*.md", True),
+        ("x/a.md", "*.md", False),
+        ("sub/b.md", "sub/**/*.md", True),
+        ("sub/x/y/b.md", "sub/**/*.md", True),
+        ("a/deep/b/c.md", "**/deep/**/*.md", True),
         ("api/a.md", "api/*.md", True),
         ("x/api/a.md", "api/*.md", False),
         ("x/api/a.md", "**/api/*.md", True),

@@ -178,3 +178,31 @@ def test_a_folder_swapped_for_a_link_between_two_reads_is_noticed(workspace: Wor
     (workspace.path / "memory/sub").symlink_to(tmp_path / "outside")
     with pytest.raises(SymlinkRefused):
         memory.read("memory/sub/x.md")
+
+
+def test_an_extra_root_swapped_for_a_link_is_noticed(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.md").write_text("theirs")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/x.md").write_text("mine")
+    workspace.write("MEMORY.md", "text")
+    workspace.write("ext/x.md", "mine")
+    workspace.configure('{memorySearch: {extraPaths: ["ext", "../shared", "deep/link/x.md"]}}')
+    memory = workspace.memory()
+    for folder, path in ((workspace.path / "ext", "ext/x.md"), (tmp_path / "shared", "../shared/x.md")):
+        assert memory.read(path).text == "mine"
+        folder.rename(f"{folder}-old")
+        folder.symlink_to(tmp_path / "outside")
+        with pytest.raises(SymlinkRefused):
+            memory.read(path)
+    (workspace.path / "deep").mkdir()
+    (workspace.path / "deep/link").symlink_to(tmp_path / "outside")
+    with pytest.raises(SymlinkRefused):
+        memory.read("deep/link/x.md")
+    assert "theirs" not in repr(memory.search("theirs").results)
+
+
+def test_a_path_that_is_not_unicode_is_refused(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "text")
+    with pytest.raises(PathOutside):
+        workspace.memory().read("memory/\ud800.md")

@@ -1,4 +1,6 @@
+import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +14,17 @@ from mdrecall.core.chunk import chunk_markdown
 from mdrecall.core.query import parse_query
 from mdrecall.core.words import Analyser
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
-from mdrecall.store.sqlite import SqliteStore
+from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from mdrecall.types import Document, IndexedChunk
 
 STAMP = (1, 2, 3, 4)
+OWNER = Owner("main", "/workspace")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True)
+    opened = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
     opened.open()
     yield opened
     opened.close()
@@ -180,18 +183,17 @@ def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -
 
 def test_an_index_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
-    SqliteStore(str(path), is_ours=True).open()
+    SqliteStore(str(path), is_ours=True, owner=OWNER).open()
     with sqlite3.connect(path) as db:
         db.execute(f"PRAGMA user_version={VERSION + 1}")
     db.close()
     before = path.read_bytes()
     with pytest.raises(NewerIndex, match="newer mdrecall"):
-        SqliteStore(str(path), is_ours=True).open()
+        SqliteStore(str(path), is_ours=True, owner=OWNER).open()
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("is_ours", [True, False])
-def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path, is_ours: bool) -> None:
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "main.sqlite"
     db = sqlite3.connect(path)
     db.execute("CREATE TABLE files(path TEXT PRIMARY KEY)")
@@ -199,7 +201,7 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path, is_ours:
     db.close()
     before = path.read_bytes()
     with pytest.raises(ForeignDatabase, match="another program"):
-        SqliteStore(str(path), is_ours=is_ours).open()
+        SqliteStore(str(path), is_ours=False, owner=OWNER).open()
     assert path.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == [path]
 
@@ -208,15 +210,22 @@ def test_a_file_that_is_no_database_is_left_as_it_is_where_others_may_write(tmp_
     path = tmp_path / "notes.md"
     path.write_text("# My notes\n" * 50)
     with pytest.raises(ForeignDatabase, match="not a database"):
-        SqliteStore(str(path), is_ours=False).open()
+        SqliteStore(str(path), is_ours=False, owner=OWNER).open()
     assert path.read_text() == "# My notes\n" * 50
 
 
-@pytest.mark.parametrize("garbage", [b"garbage" * 1000, b"SQLite format 3\0" + b"\0" * 52 + b"mdrc" + b"\xff" * 4000])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"garbage" * 1000,
+        b"SQLite format 3\0" + b"\0" * 52 + b"mdrc" + b"\xff" * 4000,
+        b"SQLite format 3\0" + b"\0" * 52 + b"what" + b"\xff" * 4000,
+    ],
+)
 def test_a_damaged_index_is_set_aside_and_begun_anew(tmp_path: Path, garbage: bytes) -> None:
     path = tmp_path / "index.sqlite"
     path.write_bytes(garbage)
-    store = SqliteStore(str(path), is_ours=True)
+    store = SqliteStore(str(path), is_ours=True, owner=OWNER)
     store.open()
     store.put_documents([indexed("a.md", "walrus")], "r")
     assert found_in(store, "walrus") == {"a.md"}
@@ -227,20 +236,20 @@ def test_a_damaged_index_is_set_aside_and_begun_anew(tmp_path: Path, garbage: by
 def test_an_empty_file_becomes_an_index(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.touch()
-    store = SqliteStore(str(path), is_ours=False)
+    store = SqliteStore(str(path), is_ours=False, owner=OWNER)
     store.open()
     assert store.count_chunks() == 0
     store.close()
 
 
-def test_damage_inside_the_file_is_an_error_of_its_own(store: SqliteStore) -> None:
+def test_a_file_damaged_inside_is_set_aside_at_the_next_use(store: SqliteStore) -> None:
     store.put_documents([indexed(f"{n}.md", f"walrus {n} " + "word " * 300) for n in range(50)], "r")
     store.close()
     data = bytearray(Path(store.path).read_bytes())
     data[8192 : len(data) - 8192] = b"\x5a" * (len(data) - 16384)
     Path(store.path).write_bytes(data)
-    with pytest.raises(CorruptIndex):
-        found_in(store, "walrus")
+    assert found_in(store, "walrus") == set()
+    assert Path(store.set_aside).read_bytes() == bytes(data)
 
 
 def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +266,7 @@ def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeyp
 def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StoreUnavailable, match="Cannot"):
-        SqliteStore(str(tmp_path / "file" / "index.sqlite"), is_ours=True).open()
+        SqliteStore(str(tmp_path / "file" / "index.sqlite"), is_ours=True, owner=OWNER).open()
 
 
 def test_a_failed_write_changes_nothing(store: SqliteStore) -> None:
@@ -268,3 +277,105 @@ def test_a_failed_write_changes_nothing(store: SqliteStore) -> None:
         store.put_documents(broken, "r")
     assert found_in(store, "walrus") == {"a.md"}
     assert found_in(store, "penguin") == set()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP TABLE chunks",
+        "ALTER TABLE documents DROP COLUMN recipe",
+        "UPDATE documents SET path = CAST(x'ff' AS TEXT)",
+        "UPDATE chunks SET text = CAST(x'c328' AS TEXT)",
+    ],
+)
+def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore, damage: str) -> None:
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.close()
+    db = sqlite3.connect(store.path)
+    db.execute(damage)
+    db.commit()
+    db.close()
+    with pytest.raises(CorruptIndex):
+        assert (found_in(store, "walrus"), store.known_stamps("memory", "r", 5)) == ({"a.md"}, {"a.md": STAMP})
+
+
+def test_the_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    with pytest.raises(ForeignDatabase, match="agent main") as raised:
+        SqliteStore(store.path, is_ours=False, owner=Owner("other", "/workspace")).open()
+    assert "{agentId}" in raised.value.hint
+    assert found_in(store, "walrus") == {"a.md"}
+
+
+def test_of_another_workspace_nothing_is_kept(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.close()
+    moved = SqliteStore(store.path, is_ours=False, owner=Owner("main", "/elsewhere"))
+    assert found_in(moved, "walrus") == set()
+    moved.put_documents([indexed("b.md", "walrus")], "r")
+    assert found_in(moved, "walrus") == {"b.md"}
+    assert moved.check() == ()
+    moved.close()
+
+
+def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "new/index.sqlite"), is_ours=True, owner=OWNER)
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new").iterdir()} == {0o600}
+    store.close()
+
+
+def test_a_pipe_or_folder_at_the_path_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "."):
+        with pytest.raises(ForeignDatabase, match="not a file"):
+            SqliteStore(str(tmp_path / name), is_ours=True, owner=OWNER).open()
+
+
+def test_connections_of_ended_threads_are_closed(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    for _ in range(20):
+        thread = threading.Thread(target=found_in, args=(store, "walrus"))
+        thread.start()
+        thread.join()
+    assert len(store._readers) <= 2
+
+
+def test_what_was_read_earlier_does_not_replace_what_was_read_later(store: SqliteStore) -> None:
+    late, late_chunks = indexed("a.md", "penguin")
+    early, early_chunks = indexed("a.md", "walrus")
+    store.put_documents([(late._replace(seen_ns=late.seen_ns + 1), late_chunks)], "r")
+    store.put_documents([(early, early_chunks)], "r")
+    assert found_in(store, "penguin") == {"a.md"}
+    assert found_in(store, "walrus") == set()
+
+
+def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: SqliteStore) -> None:
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    for path in Path(store.path).parent.glob("index.sqlite*"):
+        path.unlink()
+    counts: list[int] = []
+    thread = threading.Thread(target=lambda: counts.append(store.count_chunks()))
+    thread.start()
+    thread.join()
+    assert counts == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("the deployment failed", "deploy"),
+        ("we deploy today", "deploying"),
+        ("deploying deploys deployed", "deploy"),
+        ("the configuration file", "configurat"),
+        ("authentication is broken", "authentica"),
+        ("a kubernetes cluster", "kube"),
+        ("with ❤️love", "love"),
+        ("⚠️warning sign", "warning"),
+        ("\ue0a0mainline branch", "mainline"),
+    ],
+)
+def test_forms_beginnings_and_words_beside_odd_signs_are_found(store: SqliteStore, text: str, query: str) -> None:
+    store.put_documents([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
+    assert found_in(store, query) == {"notes/right.md"}

@@ -1,5 +1,6 @@
 """The index in one SQLite file: the only SQL of the project."""
 
+from mdrecall.store.sqlite.connect import Owner
 from mdrecall.store.sqlite.store import SqliteStore
 
-__all__ = ["SqliteStore"]
+__all__ = ["Owner", "SqliteStore"]

@@ -1,13 +1,15 @@
 """Opening the index file: whose it is, which format it has, and what to do when it is damaged."""
 
 import os
+import stat
 import time
+from typing import NamedTuple
 
 import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreUnavailable
 from mdrecall.store.sqlite.errors import translated
-from mdrecall.store.sqlite.rows import single
+from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
 
 _MAGIC = b"SQLite format 3\0"
@@ -16,20 +18,21 @@ _BUSY_MS = 5_000
 _SIDE_FILES = ("", "-wal", "-shm")
 
 
-def prepare(path: str, *, is_ours: bool) -> None:
+class Owner(NamedTuple):
+    """Whose notes an index holds."""
+
+    agent: str
+    workspace: str
+
+
+def prepare(path: str, *, is_ours: bool, owner: Owner) -> None:
     """Make sure that ``path`` is an index of the current format, creating or upgrading it; never touch another's file.
 
     ``is_ours`` says that only mdrecall writes at this path, so that a file without a readable header is a damaged
     index and not somebody's data.
     """
     _check_owner(path, is_ours)
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    except OSError as error:
-        hint = "Set MDRECALL_STATE_DIR to a folder that can be written."
-        raise StoreUnavailable(
-            f"Cannot create the folder for the index {path}: {error.strerror}.", hint=hint
-        ) from error
+    _create(path)
     with translated(path):
         db = apsw.Connection(path)
         try:
@@ -37,6 +40,7 @@ def prepare(path: str, *, is_ours: bool) -> None:
             db.execute(f"PRAGMA page_size={PAGE_SIZE}")
             _upgrade(db, path)
             db.execute("PRAGMA journal_mode=WAL")
+            _claim(db, path, owner)
         finally:
             db.close()
 
@@ -68,24 +72,49 @@ def set_aside(path: str) -> str:
     return kept
 
 
+def _create(path: str) -> None:
+    """Make the file, if it is not there, so that only its owner can read it: it holds the text of the notes."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        hint = "Mend the permissions, or set MDRECALL_STATE_DIR to a folder that can be written."
+        raise StoreUnavailable(f"Cannot create or write the index {path}: {error.strerror}.", hint=hint) from error
+
+
 def _check_owner(path: str, is_ours: bool) -> None:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise _foreign(path, "is not a file")
         with open(path, "rb") as file:
             header = file.read(100)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise StoreUnavailable(
-            f"Cannot open the index {path}: {error.strerror}.", hint="Mend its permissions."
-        ) from error
+        hint = "Mend its permissions."
+        raise StoreUnavailable(f"Cannot open the index {path}: {error.strerror}.", hint=hint) from error
     if not header:
         return
-    if not header.startswith(_MAGIC):
-        if is_ours:
-            raise CorruptIndex(f"The index {path} is damaged: it has no SQLite header.")
-        raise _foreign(path, "is not a database")
-    if int.from_bytes(header[_APPLICATION_ID_AT], "big") != APPLICATION_ID:
-        raise _foreign(path, "is a database of another program")
+    is_database = header.startswith(_MAGIC)
+    if is_database and int.from_bytes(header[_APPLICATION_ID_AT], "big") == APPLICATION_ID:
+        return
+    if is_ours:
+        raise CorruptIndex(f"The index {path} is damaged: it does not begin as an index does.")
+    raise _foreign(path, "is a database of another program" if is_database else "is not a database")
+
+
+def _claim(db: apsw.Connection, path: str, owner: Owner) -> None:
+    """Write down whose index it is. Another agent's is left alone; of another workspace nothing is kept."""
+    known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
+    if known == owner._asdict():
+        return
+    if known.get("agent", owner.agent) != owner.agent:
+        hint = "Write {agentId} into memorySearch.store.path, so that each agent has an index of its own."
+        raise ForeignDatabase(f"{path} is the index of agent {known['agent']} and is left as it is.", hint=hint)
+    with transaction(db):
+        if known:
+            db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
+        db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner._asdict().items()))
 
 
 def _foreign(path: str, what: str) -> ForeignDatabase:
@@ -102,13 +131,8 @@ def _upgrade(db: apsw.Connection, path: str) -> None:
         )
     if version == VERSION:
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         version = single(db, "PRAGMA user_version")
         for migrate in MIGRATIONS[version:]:
             migrate(db)
         db.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise

@@ -8,7 +8,7 @@ from mdrecall.store.sqlite.rows import rows, single
 from mdrecall.types import KnownDocument, SourceCount, SourceName, StoredChunk
 
 _STAMPS = """
-    SELECT path, recipe=? AND seen_ns - mtime_ns > ?, size, mtime_ns, ctime_ns, inode
+    SELECT path, recipe=? AND abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode
     FROM documents WHERE source=?
 """
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"

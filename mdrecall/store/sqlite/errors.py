@@ -17,10 +17,13 @@ def translated(path: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise _translate(error, path) from error
+    except UnicodeDecodeError as error:
+        raise CorruptIndex(f"The index {path} is damaged: it holds text that is not Unicode.") from error
 
 
 def _translate(error: apsw.Error, path: str) -> StoreError:
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+    # The statements are fixed: if SQLite cannot make sense of one, the tables are not what they were.
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
         return CorruptIndex(f"The index {path} is damaged: {error}.", hint="`mdrecall index --force` rebuilds it.")
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         hint = "Try again when the other mdrecall process has finished."

@@ -6,6 +6,7 @@ when a term is in most rows, so it is divided out again and only the saturation,
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 
 import apsw
 
@@ -24,6 +25,9 @@ ROW_BUDGET = 6_000
 _SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) FROM keyword WHERE keyword MATCH ?"
 _PLAIN = "SELECT rowid FROM keyword WHERE keyword MATCH ?"
 _COUNT = "SELECT count(*) FROM keyword WHERE keyword MATCH ?"
+_TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
+_LEAST_SHARED = 4
+_MOST_NEAR = 20
 
 # Joiners inside a name as characters that the tokenizer keeps: the name stays one token.
 _JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS + "_"})
@@ -38,25 +42,56 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
     """Where each term occurs, in the order of the terms."""
     counts = {term: _count(db, term) for term in terms if not term.parts and not term.always_prefix}
     found: dict[Term, Match] = {}
-    scored: list[str] = []
-    scored_rows = 0
+    looked_up: list[str] = []
+    rows_so_far = 0
     for term in sorted(terms, key=lambda term: counts.get(term, 0)):
-        count = counts.get(term)
-        if count is None or count == 0:
-            found[term] = _match_name(db, term) if term.parts else _match_beginning(db, term)
-        elif scored and scored_rows + count > ROW_BUDGET:
-            found[term] = _match_among(db, term, scored)
+        count = counts.get(term, 0)
+        if looked_up and rows_so_far + count > ROW_BUDGET:
+            among = f"({' OR '.join(looked_up)}) AND ({_expression(term)})"
+            found[term] = Match(term, _present(db, among, _PRESENT), count)
             continue
+        expression = _expression(term)
+        if term.parts or term.also or not count:
+            chunks = _present(db, expression, 1.0 if term.parts else _PRESENT)
         else:
-            found[term] = Match(term, _saturations(db, _quoted(term.surface), chunk_count))
-        scored_rows += len(found[term].chunks)
-        if found[term].chunks:
-            scored.append(_quoted(encode_names(term.surface)) + (" *" if found[term].loose else ""))
+            chunks = {}
+        if count:
+            chunks |= _saturations(db, _quoted(term.surface), chunk_count)
+        loose = not chunks and (term.prefix or term.always_prefix)
+        if loose:
+            expression = _beginning(db, term)
+            chunks = _present(db, expression, _PRESENT) if expression else {}
+        found[term] = Match(term, chunks, len(chunks), loose)
+        rows_so_far += len(chunks)
+        if chunks:
+            looked_up.append(expression)
     return [found[term] for term in terms]
 
 
 def _count(db: apsw.Connection, term: Term) -> int:
-    return single(db, _COUNT, (_quoted(term.surface),))
+    return single(db, _COUNT, (_expression(term),))
+
+
+def _expression(term: Term) -> str:
+    """A word, or a form that SQLite stems otherwise; a name whole, or its words in a row."""
+    if term.parts:
+        return f"{_quoted(encode_names(term.surface))} OR {_quoted(' '.join(term.parts))}"
+    return " OR ".join(map(_quoted, (term.surface, *term.also)))
+
+
+def _beginning(db: apsw.Connection, term: Term) -> str:
+    """Terms that begin with a word that no chunk has, or that such a word begins with almost whole.
+
+    The index holds stems, so ``configurat`` must also find ``configur``.
+    """
+    start = encode_names(term.surface)
+    if term.parts or not term.surface.isalpha() or not term.surface.isascii():
+        return f"{_quoted(start)} *"
+    near = rows(db, _TERMS, (start[:_LEAST_SHARED], start[:_LEAST_SHARED] + "\U0010ffff"))
+    fits = (
+        name for (name,) in near if name.startswith(start) or (start.startswith(name) and len(start) < len(name) + 5)
+    )
+    return " OR ".join(map(_quoted, islice(fits, _MOST_NEAR)))
 
 
 def _saturations(db: apsw.Connection, expression: str, chunk_count: int) -> dict[int, float]:
@@ -66,25 +101,6 @@ def _saturations(db: apsw.Connection, expression: str, chunk_count: int) -> dict
     surprise = math.log((chunk_count - len(found) + 0.5) / (len(found) + 0.5)) if chunk_count > len(found) else 0.0
     divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
     return {chunk_id: rank / divisor for chunk_id, rank in found}
-
-
-def _match_name(db: apsw.Connection, term: Term) -> Match:
-    """A name whole, or its words in a row; only if there is neither, names that begin with it."""
-    expression = f"{_quoted(encode_names(term.surface))} OR {_quoted(' '.join(term.parts))}"
-    chunks = _present(db, expression, 1.0)
-    return Match(term, chunks) if chunks else _match_beginning(db, term)
-
-
-def _match_beginning(db: apsw.Connection, term: Term) -> Match:
-    if not (term.prefix or term.always_prefix):
-        return Match(term, {})
-    return Match(term, _present(db, f"{_quoted(encode_names(term.surface))} *", _PRESENT), loose=True)
-
-
-def _match_among(db: apsw.Connection, term: Term, scored: Sequence[str]) -> Match:
-    """A common term, looked for only in chunks that hold a rarer one."""
-    expression = f"({' OR '.join(scored)}) AND {_quoted(term.surface)}"
-    return Match(term, _present(db, expression, _PRESENT))
 
 
 def _present(db: apsw.Connection, expression: str, saturation: float) -> dict[int, float]:

@@ -1,6 +1,7 @@
-"""Rows as plain tuples: SQLite's column types are ours to know, not the type checker's."""
+"""Statements and transactions. Rows are plain tuples: their types are ours to know, not the type checker's."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
@@ -15,3 +16,16 @@ def single(db: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> int:
     """The one whole number that a statement gives."""
     ((value,),) = rows(db, sql, bindings)
     return int(value)
+
+
+@contextmanager
+def transaction(db: apsw.Connection) -> Iterator[None]:
+    """Everything inside happens, or nothing. The right to write is taken at once, not half way."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

@@ -13,6 +13,7 @@ def m001_documents_chunks_and_keywords(db: apsw.Connection) -> None:
     """Documents with their stamps; chunks, each holding only the text that the one before does not; their terms."""
     db.execute(
         """
+        CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
         CREATE TABLE documents(
             id INTEGER PRIMARY KEY,
             source TEXT NOT NULL,
@@ -48,6 +49,7 @@ def m001_documents_chunks_and_keywords(db: apsw.Connection) -> None:
             content='', contentless_delete=1,
             tokenize="porter unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
         );
+        CREATE VIRTUAL TABLE keyword_terms USING fts5vocab(keyword, row);
         INSERT INTO keyword(keyword, rank) VALUES('hashsize', 8388608);
         """
     )

@@ -1,6 +1,8 @@
 """The Store socket on SQLite: one writing connection, one reading connection for each thread."""
 
+import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -10,42 +12,54 @@ from mdrecall.core.keyword import Match
 from mdrecall.core.query import Term
 from mdrecall.errors import CorruptIndex
 from mdrecall.store.sqlite import documents, keyword, write
-from mdrecall.store.sqlite.connect import connect, prepare, set_aside
+from mdrecall.store.sqlite.connect import Owner, connect, prepare, set_aside
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.rows import rows, single
 from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, SourceName, Stamp, StoredChunk
 
 
 class SqliteStore:
-    """An index in one file. It can be deleted at any time: everything in it comes from the documents."""
+    """An index in one file. It can be deleted at any time: everything in it comes from the documents.
 
-    def __init__(self, path: str, *, is_ours: bool) -> None:
+    The file is created, upgraded or repaired at the first use.
+    """
+
+    def __init__(self, path: str, *, is_ours: bool, owner: Owner) -> None:
         self.path = path
         self.set_aside = ""
         self._is_ours = is_ours
-        self._writing = threading.Lock()
+        self._owner = owner
+        self._writing = threading.RLock()
+        self._prepared = False
         self._writer: apsw.Connection | None = None
         self._local = threading.local()
-        self._readers: list[apsw.Connection] = []
+        self._readers: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
     def open(self) -> None:
         """Create, upgrade or repair the file; a damaged one is moved away and begun anew."""
-        try:
-            prepare(self.path, is_ours=self._is_ours)
-        except CorruptIndex:
-            self.begin_anew()
+        with self._writing:
+            if self._prepared and os.path.exists(self.path):
+                return
+            try:
+                prepare(self.path, is_ours=self._is_ours, owner=self._owner)
+            except CorruptIndex:
+                self.begin_anew()
+            self._prepared = True
 
     def begin_anew(self) -> None:
         """Set a damaged index aside and start an empty one; ``set_aside`` keeps the old one's name."""
-        self.close()
-        self.set_aside = set_aside(self.path)
-        prepare(self.path, is_ours=self._is_ours)
+        with self._writing:
+            self.close()
+            self.set_aside = set_aside(self.path)
+            prepare(self.path, is_ours=self._is_ours, owner=self._owner)
+            self._prepared = True
 
     def close(self) -> None:
         """Close every connection; the store may be used again afterwards."""
         with self._writing:
             connections = [*self._readers, *([self._writer] if self._writer else [])]
-            self._readers, self._writer, self._local = [], None, threading.local()
+            self._readers, self._writer, self._local = weakref.WeakSet(), None, threading.local()
+            self._prepared = False
         for connection in connections:
             connection.close()
 
@@ -57,7 +71,8 @@ class SqliteStore:
             try:
                 yield
             finally:
-                db.execute("COMMIT")
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
 
     def known_stamps(self, source: SourceName, recipe: str, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         with self._reading() as db:
@@ -110,9 +125,10 @@ class SqliteStore:
     def _reading(self) -> Iterator[apsw.Connection]:
         db = getattr(self._local, "db", None)
         if db is None:
+            self.open()
             db = connect(self.path, writable=False)
             self._local.db = db
-            self._readers.append(db)
+            self._readers.add(db)
         with translated(self.path):
             yield db
 
@@ -120,6 +136,7 @@ class SqliteStore:
     def _writing_to(self) -> Iterator[apsw.Connection]:
         with self._writing:
             if self._writer is None:
+                self.open()
                 self._writer = connect(self.path, writable=True)
             with translated(self.path):
                 yield self._writer

@@ -1,12 +1,11 @@
 """Changing the index. A document goes in or out whole: all its rows change in one transaction."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 import apsw
 
 from mdrecall.store.sqlite.keyword import encode_names
-from mdrecall.store.sqlite.rows import rows, single
+from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.types import Chunk, Document, IndexedChunk, SourceName, Stamp
 
 _PUT_DOCUMENT = """
@@ -20,19 +19,6 @@ _PUT_CHUNK = """
 _PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
 
 
-@contextmanager
-def transaction(db: apsw.Connection) -> Iterator[None]:
-    """Everything inside happens, or nothing. The right to write is taken at once, not half way."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-
-
 def put_documents(
     db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[IndexedChunk]]], recipe: str
 ) -> None:
@@ -42,8 +28,10 @@ def put_documents(
     """
     with transaction(db):
         document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
-        for document, _ in documents if document_id else ():
-            _remove(db, document.source, document.path)
+        if document_id:
+            documents = [item for item in documents if _is_newest(db, item[0])]
+            for document, _ in documents:
+                _remove(db, document.source, document.path)
         chunk_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
         rows_of_documents: list[tuple[object, ...]] = []
         rows_of_chunks: list[tuple[object, ...]] = []
@@ -74,6 +62,12 @@ def refresh_stamps(db: apsw.Connection, source: SourceName, stamps: Iterable[tup
             "UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=? WHERE source=? AND path=?",
             [(*stamp, seen_ns, source, path) for path, stamp, seen_ns in stamps],
         )
+
+
+def _is_newest(db: apsw.Connection, document: Document) -> bool:
+    """Whether no other process has meanwhile stored what it read later."""
+    newer = "SELECT 1 FROM documents WHERE source=? AND path=? AND seen_ns > ?"
+    return not list(rows(db, newer, (document.source, document.path, document.seen_ns)))
 
 
 def _document_row(document: Document, recipe: str) -> tuple[object, ...]:
