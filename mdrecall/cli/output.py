@@ -1,6 +1,5 @@
 """Writing for people and for programs: colour where there is a terminal, JSON where it was asked for."""
 
-import json
 import os
 import sys
 from typing import Any, TextIO
@@ -21,6 +20,8 @@ def style(text: str, *names: str, stream: TextIO | None = None) -> str:
 
 def print_json(value: Any) -> None:
     """A value as JSON on standard output."""
+    import json
+
     json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
     sys.stdout.write("\n")
 

@@ -5,6 +5,7 @@ defaults for all agents), built-in defaults. This is the only reader of the envi
 """
 
 import os
+import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -327,9 +328,7 @@ def _index_path(
         return Found(expand(path, places.home, places.state_dir), configured.origin), False
     if not own_place and os.path.isdir(places.state_dir):
         return Found(os.path.join(places.state_dir, "memory", f"{agent_id}.mdrecall.sqlite"), "default"), True
-    import hashlib
-
     real = os.path.realpath(workspace)
-    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:12]
+    digest = f"{zlib.crc32(os.fsencode(real)):08x}"
     name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
     return Found(os.path.join(places.own_state_dir, "index", f"{name or 'root'}-{digest}.sqlite"), "default"), True

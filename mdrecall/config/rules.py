@@ -140,7 +140,7 @@ def either(*rules: Rule) -> Rule:
 
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])?", re.IGNORECASE)
+_DURATION = r"(\d+(?:\.\d+)?)(ms|[smhd])?"
 
 
 def duration_ms() -> Rule:
@@ -154,7 +154,7 @@ def duration_ms() -> Rule:
             if total <= _MOST:
                 return round(total)
         if isinstance(value, str) and (bare := value.strip()):
-            parts = list(_DURATION.finditer(bare))
+            parts = list(re.finditer(_DURATION, bare, re.IGNORECASE))
             single = len(parts) == 1
             if "".join(part[0] for part in parts) == bare and (single or all(part[2] for part in parts)):
                 total = sum(float(part[1]) * _UNIT_MS[(part[2] or "m").lower()] for part in parts)
@@ -165,7 +165,7 @@ def duration_ms() -> Rule:
     return Rule(accepts, read, {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]})
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(b)|([kmgt])b?)?", re.IGNORECASE)
+_SIZE = r"(\d+(?:\.\d+)?)\s*(?:(b)|([kmgt])b?)?"
 
 
 def size_bytes() -> Rule:
@@ -175,7 +175,7 @@ def size_bytes() -> Rule:
     def read(value: Any) -> int:
         if _is_number(value) and value >= 0 and value == math.floor(value):
             return int(value)
-        if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
+        if isinstance(value, str) and (match := re.fullmatch(_SIZE, value.strip(), re.IGNORECASE)):
             size = float(match[1]) * math.pow(1024, " kmgt".index(match[3].lower()) if match[3] else 0)
             if size <= _MOST:
                 return int(size)

@@ -21,7 +21,7 @@ UNITS_PER_TOKEN = 4
 MIN_CHUNK_UNITS = 32
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-_WORD_END = re.compile(r".*[\s。．！？、，；]", re.DOTALL)
+_WORD_ENDS = " \t\u3000。．！？、，；"
 
 #: A cut inside a line is worse than any that ``headings`` knows of.
 _INSIDE_LINE = -1
@@ -106,14 +106,20 @@ def _split(number: int, offset: int, line: str, limit: int, cut: int) -> Iterato
     start = 0
     while start < len(line):
         part = line[start : start + step]
-        if start + step < len(line) and (word_end := _WORD_END.match(part, len(part) // 2)):
-            part = part[: word_end.end()]
+        if start + step < len(line):
+            part = part[: _word_end(part)]
         while len(part) > 1 and units(part) > step:
             part = part[: len(part) // 2]
         end = start + len(part)
         newline = 1 if end == len(line) else 0
         yield _Piece(number, offset + start, offset + end, units(part) + newline, cut, part.isspace())
         start, cut = end, _INSIDE_LINE
+
+
+def _word_end(part: str) -> int:
+    """Where the last word in the second half of a part ends, or its own end."""
+    ends = range(len(part) - 1, len(part) // 2 - 1, -1)
+    return next((index + 1 for index in ends if part[index] in _WORD_ENDS), len(part))
 
 
 def _pack(pieces: list[_Piece], limit: int, carry: int) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from mdrecall.core.words import Analyser
 MAX_SNIPPET_UNITS = 700
 _PASSAGE_LINES = 2
 _LONG_LINE = 320
-_SENTENCES = re.compile(r".{1,240}(?:[.!?。！？](?=\s|[^\x00-\x7f])|\s|$)|.{1,240}", re.DOTALL)
+_SENTENCES = r"(?s).{1,240}(?:[.!?。！？](?=\s|[^\x00-\x7f])|\s|$)|.{1,240}"
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -108,7 +108,7 @@ def _segments(text: str) -> list[_Segment]:
             segments.append(_Segment(number, offset, offset + len(line)))
         else:
             segments.extend(
-                _Segment(number, offset + part.start(), offset + part.end()) for part in _SENTENCES.finditer(line)
+                _Segment(number, offset + part.start(), offset + part.end()) for part in re.finditer(_SENTENCES, line)
             )
         offset += len(line) + 1
     return segments

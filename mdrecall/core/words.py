@@ -13,7 +13,6 @@ folded but not stemmed, and plain ASCII text as it is; a test holds that both si
 """
 
 import re
-import unicodedata
 from functools import cached_property
 
 from mdrecall.core.stem import stem
@@ -100,6 +99,8 @@ def fold(text: str) -> str:
     """Lower case, without accents, width variants or letter variants: ``Café`` and ``ＣＡＦＥ`` are ``cafe``."""
     if text.isascii():
         return text.lower()
+    import unicodedata
+
     bare = _FOLD_MARKS.sub("", unicodedata.normalize("NFKD", text).casefold())
     return unicodedata.normalize("NFKC", bare).translate(_FOLD_LETTERS)
 
@@ -144,7 +145,7 @@ def tokens(text: str) -> list[str]:
     """The tokens of a text in reading order, width-normalised but otherwise as written."""
     if text.isascii():
         return _ASCII_TOKEN.findall(text)
-    return _PATTERNS.token.findall(unicodedata.normalize("NFKC", text))
+    return _PATTERNS.token.findall(_nfkc(text))
 
 
 class Analyser:
@@ -160,7 +161,7 @@ class Analyser:
         if is_plain(text):
             return text, self._names_in(text)
         words = " ".join(word for token in tokens(text) for word in surface_words(token))
-        return words, self._names_in(unicodedata.normalize("NFKC", text))
+        return words, self._names_in(_nfkc(text))
 
     def terms_like(self, text: str, initials: frozenset[str]) -> set[str]:
         """All terms of a text, except plain words that begin with none of ``initials``, which are passed over."""
@@ -211,5 +212,13 @@ def is_plain(text: str) -> bool:
     """Whether a text has no letters, digits or marks beyond ASCII, so that any engine folds it alike."""
     if text.isascii():
         return True
+    import unicodedata
+
     beyond = [char for char in set(text) if not char.isascii()]
     return not any(char.isalnum() or unicodedata.category(char) in _LIKE_LETTERS for char in beyond)
+
+
+def _nfkc(text: str) -> str:
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", text)

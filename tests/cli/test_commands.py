@@ -446,11 +446,10 @@ def test_two_agents_on_one_index_file_are_refused(workspace: Workspace, run: Run
     assert run("search", "walrus", "--agent", "a").code == 0
 
 
-def test_a_deleted_current_folder_does_not_matter_when_the_workspace_is_named(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_a_deleted_current_folder_does_not_matter(workspace: Workspace, tmp_path: Path) -> None:
     workspace.write("MEMORY.md", "walrus")
-    script = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m mdrecall search walrus --workspace {workspace.path}"
+    search = f"{sys.executable} -m mdrecall search walrus --workspace {workspace.path}"
+    script = f"mkdir gone && cd gone && rmdir ../gone && {search}"
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,6 +1,6 @@
-import hashlib
 import os
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ def system_state(home: Path, xdg: Path | None = None) -> str:
 
 def own_index(workspace: Path, state: str) -> str:
     real = os.path.realpath(workspace)
-    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:12]
+    digest = f"{zlib.crc32(os.fsencode(real)):08x}"
     return os.path.join(state, "index", f"{os.path.basename(real)}-{digest}.sqlite")
 
 

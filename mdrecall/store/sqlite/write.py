@@ -8,6 +8,7 @@ from mdrecall.store.sqlite.keyword import encode_names
 from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.types import Chunk, Document, IndexedChunk, SourceName, Stamp
 
+_STORED = "SELECT id, seen_ns FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
     INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe)
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -29,9 +30,7 @@ def put_documents(
     with transaction(db):
         document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
         if document_id:
-            documents = [item for item in documents if _is_newest(db, item[0])]
-            for document, _ in documents:
-                _remove(db, document.source, document.path)
+            documents = [item for item in documents if _make_way(db, item[0])]
         chunk_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
         rows_of_documents: list[tuple[object, ...]] = []
         rows_of_chunks: list[tuple[object, ...]] = []
@@ -52,7 +51,8 @@ def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[st
     """Take documents out of the index."""
     with transaction(db):
         for path in paths:
-            _remove(db, source, path)
+            for document_id, _ in list(rows(db, _STORED, (source, path))):
+                _remove(db, document_id)
 
 
 def refresh_stamps(db: apsw.Connection, source: SourceName, stamps: Iterable[tuple[str, Stamp, int]]) -> None:
@@ -64,10 +64,13 @@ def refresh_stamps(db: apsw.Connection, source: SourceName, stamps: Iterable[tup
         )
 
 
-def _is_newest(db: apsw.Connection, document: Document) -> bool:
-    """Whether no other process has meanwhile stored what it read later."""
-    newer = "SELECT 1 FROM documents WHERE source=? AND path=? AND seen_ns > ?"
-    return not list(rows(db, newer, (document.source, document.path, document.seen_ns)))
+def _make_way(db: apsw.Connection, document: Document) -> bool:
+    """Remove what is stored of a document; not if another process has meanwhile stored what it read later."""
+    for document_id, seen_ns in list(rows(db, _STORED, (document.source, document.path))):
+        if seen_ns > document.seen_ns:
+            return False
+        _remove(db, document_id)
+    return True
 
 
 def _document_row(document: Document, recipe: str) -> tuple[object, ...]:
@@ -79,9 +82,7 @@ def _chunk_row(chunk: Chunk) -> tuple[object, ...]:
     return (chunk.start_line, chunk.end_line, chunk.overlap, "\n".join(chunk.trail), chunk.text[chunk.overlap :])
 
 
-def _remove(db: apsw.Connection, source: str, path: str) -> None:
-    found = rows(db, "SELECT id FROM documents WHERE source=? AND path=?", (source, path))
-    for (document_id,) in list(found):
-        db.execute("DELETE FROM keyword WHERE rowid IN (SELECT id FROM chunks WHERE document_id=?)", (document_id,))
-        db.execute("DELETE FROM chunks WHERE document_id=?", (document_id,))
-        db.execute("DELETE FROM documents WHERE id=?", (document_id,))
+def _remove(db: apsw.Connection, document_id: int) -> None:
+    db.execute("DELETE FROM keyword WHERE rowid IN (SELECT id FROM chunks WHERE document_id=?)", (document_id,))
+    db.execute("DELETE FROM chunks WHERE document_id=?", (document_id,))
+    db.execute("DELETE FROM documents WHERE id=?", (document_id,))
