@@ -1,6 +1,7 @@
 """Changing the index. A document goes in or out whole: all its rows change in one transaction."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import apsw
 
@@ -32,8 +33,8 @@ def put_documents(
         if document_id:
             documents = [item for item in documents if _make_way(db, item[0])]
         chunk_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
-        rows_of_documents: list[tuple[object, ...]] = []
-        rows_of_chunks: list[tuple[object, ...]] = []
+        rows_of_documents: list[tuple[Any, ...]] = []
+        rows_of_chunks: list[tuple[Any, ...]] = []
         rows_of_terms: list[tuple[int, str, str, str]] = []
         for document, chunks in documents:
             document_id += 1
@@ -73,12 +74,12 @@ def _make_way(db: apsw.Connection, document: Document) -> bool:
     return True
 
 
-def _document_row(document: Document, recipe: str) -> tuple[object, ...]:
+def _document_row(document: Document, recipe: str) -> tuple[Any, ...]:
     digest = bytes.fromhex(document.hash)
     return (document.source, document.path, digest, *document.stamp, document.seen_ns, recipe)
 
 
-def _chunk_row(chunk: Chunk) -> tuple[object, ...]:
+def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
     return (chunk.start_line, chunk.end_line, chunk.overlap, "\n".join(chunk.trail), chunk.text[chunk.overlap :])
 
 
