@@ -16,6 +16,7 @@ from mdrecall.core.query import Term
 from mdrecall.core.stem import stem
 
 STOP_WEIGHT = 0.1
+GUESS_WEIGHT = 0.5
 PASSAGE_SHARE = 0.15
 RARE_SHARE = 0.1
 COMPLETE_FROM = 0.7
@@ -32,6 +33,11 @@ class Match(NamedTuple):
     """In how many chunks the term is; more than ``chunks`` has, if it was looked for only among some."""
     loose: bool = False
     """Found only as the beginning of longer terms."""
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the term is a word of a language that no chunk has, and what was found only resembles it."""
+        return self.loose and self.term.surface.isalpha() and not self.term.always_prefix
 
 
 class Weighted(NamedTuple):
@@ -62,7 +68,8 @@ def weigh(matches: Iterable[Match], chunk_count: int) -> Weights:
     matches = list(matches)
     by_term = {match.term.text: _weight(match, chunk_count) for match in matches}
     named = {stem(part) for match in matches if match.chunks for part in match.term.parts}
-    telling = [match for match in matches if match.chunks and not match.term.stop and match.term.text not in named]
+    known = [match for match in matches if match.chunks and match.term.text not in named]
+    telling = [match for match in known if not (match.term.stop or match.is_guess)]
     few = max(1.0, chunk_count * RARE_SHARE)
     rare = [match for match in telling if match.held_by <= few]
     decisive = rare or telling or [match for match in matches if match.chunks]
@@ -111,4 +118,4 @@ def score(weighted: Weighted, passage_coverage: float) -> float:
 def _weight(match: Match, chunk_count: int) -> float:
     count = max(1, match.held_by)
     surprise = math.log(1 + (max(chunk_count, count) - count + 0.5) / (count + 0.5))
-    return surprise * (STOP_WEIGHT if match.term.stop else 1.0)
+    return surprise * (STOP_WEIGHT if match.term.stop else GUESS_WEIGHT if match.is_guess else 1.0)
