@@ -9,6 +9,7 @@ import fnmatch
 import os
 import stat
 import time
+from contextlib import suppress
 from typing import NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
@@ -71,19 +72,35 @@ class MemoryFiles:
         return tuple(dict.fromkeys(roots))
 
     def is_whole_folder(self) -> bool:
-        """Whether the workspace is a plain folder of Markdown: no OpenClaw about, and no memory files in it."""
+        """Whether the workspace is a plain folder of Markdown: no OpenClaw about, and no memory files in it.
+
+        Never a whole disk or a whole home: nobody who types a search there means that.
+        """
         workspace = self._settings.workspace
-        names = (*ROOT_FILES, MEMORY_FOLDER)
-        return self._settings.standalone and not any(os.path.lexists(os.path.join(workspace, name)) for name in names)
+        if not self._settings.standalone or os.path.realpath(workspace) in (os.sep, os.path.realpath(self._home)):
+            return False
+        return not any(os.path.lexists(os.path.join(workspace, name)) for name in (*ROOT_FILES, MEMORY_FOLDER))
 
     def scan(self) -> Listing:
         """List every memory file once, with its stamp."""
         seen = _Seen()
         for root in self.roots():
             self._scan_root(root, seen)
+        self._note_neighbours(seen)
         _drop_unspeakable(seen)
         _drop_twins(seen)
         return Listing(seen.stamps, tuple(seen.issues), tuple(seen.lost), seen.places)
+
+    def _note_neighbours(self, seen: _Seen) -> None:
+        """Say that notes beside the memory files are not searched, where one might expect that they are."""
+        if not self._settings.standalone or self.is_whole_folder():
+            return
+        with suppress(OSError):
+            names = {name for name in os.listdir(self._settings.workspace) if name.endswith(".md")}
+            beside = sorted(names - seen.stamps.keys() - set(ROOT_FILES))
+            if beside:
+                more = f"and {len(beside) - 1} more beside it are" if len(beside) > 1 else "is"
+                seen.note(beside[0], f"{more} not searched: only MEMORY.md, memory/ and extraPaths are")
 
     def read(self, path: str, listing: Listing) -> Document:
         """A listed file as a document; raises a ``ReadError`` that names it."""

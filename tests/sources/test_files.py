@@ -57,6 +57,14 @@ def test_a_folder_with_memory_files_is_not_searched_whole(workspace: Workspace) 
     workspace.write("MEMORY.md", "text")
     workspace.write("notes.md", "text")
     assert paths(workspace) == ["MEMORY.md"]
+    assert "not searched" in problems(workspace)["notes.md"]
+
+
+def test_a_home_is_not_searched_whole(workspace: Workspace) -> None:
+    workspace.write("notes.md", "text")
+    env = {**workspace.env, "HOME": str(workspace.path)}
+    loaded = load(env=env, cwd=str(workspace.path), workspace=str(workspace.path))
+    assert not MemoryFiles(loaded.settings, loaded.home).scan().stamps
 
 
 @pytest.mark.parametrize("folder", [".git", "node_modules", ".venv", "venv", "__pycache__", ".TOX", ".pnpm-store"])
