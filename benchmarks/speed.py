@@ -109,10 +109,13 @@ def warm(workspace: Path, env: dict[str, str], database: Path, queries: list[str
         memory.sync()
         time.sleep(SETTLE_S)
         memory.sync()
-        whole = spread(lambda query: memory.search(query), queries)
-        alone = spread(lambda query: memory._backend._searcher.search(
-            query, max_results=6, min_score=0.35, candidate_multiplier=4), queries)  # fmt: skip
+        whole = spread(memory.search, queries)
         look = spread(lambda query: memory.sync(), queries[:20])
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
+        config.write('{"memorySearch": {"sync": {"onSearch": false}}}')
+        config.flush()
+        with Memory.open(workspace, env={**env, "MDRECALL_CONFIG": config.name}) as memory:
+            alone = spread(memory.search, queries)
     plain = spread(lambda query: floor.search(db, query), queries)
     return {
         "warm search p50": whole[0],

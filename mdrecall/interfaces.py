@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from mdrecall.types import (
     Document,
     IndexedChunk,
+    Issue,
     KnownDocument,
     Listing,
     Probe,
@@ -88,6 +89,12 @@ class Backend(Protocol):
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult: ...
 
     def status(self) -> Status: ...
+
+    def counts(self) -> tuple[SourceCount, ...]: ...
+
+    def issues(self) -> tuple[Issue, ...]: ...
+
+    def check(self) -> tuple[str, ...]: ...
 
     def sync(
         self, *, reason: str = "manual", force: bool = False, progress: ProgressCallback | None = None

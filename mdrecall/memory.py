@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import MemoryDisabled
+from mdrecall.interfaces import Backend
 from mdrecall.types import Issue, Probe, ProgressCallback, ReadResult, SearchAnswer, SourceCount, Status, SyncReport
 
 
 class Memory:
     """One workspace's memory. Use it as a context manager, or call ``close()`` when done."""
 
-    def __init__(self, settings: Settings, backend: BuiltinBackend) -> None:
+    def __init__(self, settings: Settings, backend: Backend) -> None:
         self.settings = settings
         self._backend = backend
 

@@ -7,11 +7,12 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.engine.searcher import Searcher
+from mdrecall.interfaces import Backend
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
 
 
-def open_backend(settings: Settings, *, home: str) -> BuiltinBackend:
+def open_backend(settings: Settings, *, home: str) -> Backend:
     """The backend that the settings ask for, ready to answer."""
     files = MemoryFiles(settings, home)
     owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))

@@ -1,8 +1,8 @@
 """Light English stemming after Porter (1980): inflected forms of a word meet in one term.
 
-Chosen by measurement against no stemming and against plural-only stemming (docs/benchmarks.md). It gives the same
-stems as the Porter tokenizer of SQLite, so that what the index holds can be recognised in a text, except that a y after
-a vowel stays: Porter would part *deploy* from *deployment*.
+It found more of the right passages than no stemming and than plurals alone. It gives the same stems as SQLite's Porter
+tokenizer, so that what the index holds can be recognised in a text, except that a y after a vowel stays: Porter would
+part *deploy* from *deployment*.
 """
 
 import re

@@ -50,7 +50,7 @@ class Searcher:
         candidates = self._look_closer(weighted, chunks, weights)
         kept = [candidate for candidate in candidates if candidate.score >= min_score]
         if not kept:
-            return _nothing(candidates, min_score, weights)
+            return _nothing(candidates, min_score)
         whys = matches if explain else None
         return SearchAnswer(tuple(_result(candidate, weights, whys) for candidate in kept[:max_results]))
 
@@ -105,7 +105,7 @@ def _why(candidate: _Candidate, weights: Weights, matches: list[Match]) -> Why:
     )
 
 
-def _nothing(candidates: list[_Candidate], min_score: float, weights: Weights) -> SearchAnswer:
+def _nothing(candidates: list[_Candidate], min_score: float) -> SearchAnswer:
     if not candidates:
         action = "No note has any of these words. Try other words, or a part of a name."
         return SearchAnswer((), reason="no_match", action=action)
