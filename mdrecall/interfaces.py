@@ -81,7 +81,6 @@ class Backend(Protocol):
         *,
         max_results: int | None = None,
         min_score: float | None = None,
-        session_key: str | None = None,
         explain: bool = False,
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer: ...
@@ -96,9 +95,7 @@ class Backend(Protocol):
 
     def check(self) -> tuple[str, ...]: ...
 
-    def sync(
-        self, *, reason: str = "manual", force: bool = False, progress: ProgressCallback | None = None
-    ) -> SyncReport: ...
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport: ...
 
     def probe_embedding(self) -> Probe: ...
 

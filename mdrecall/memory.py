@@ -48,7 +48,6 @@ class Memory:
         *,
         max_results: int | None = None,
         min_score: float | None = None,
-        session_key: str | None = None,
         explain: bool = False,
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
@@ -60,7 +59,6 @@ class Memory:
             query,
             max_results=max_results,
             min_score=min_score,
-            session_key=session_key,
             explain=explain,
             progress=progress,
         )

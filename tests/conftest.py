@@ -5,8 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mdrecall.memory import Memory
+
+# Nothing here depends on how fast the machine is; in CI the examples are the same every time.
+settings.register_profile(
+    "mdrecall", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+)
+settings.load_profile("mdrecall")
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
 

@@ -44,7 +44,6 @@ class BuiltinBackend:
         *,
         max_results: int | None = None,
         min_score: float | None = None,
-        session_key: str | None = None,
         explain: bool = False,
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
@@ -71,7 +70,7 @@ class BuiltinBackend:
         if not self._settings.memory_search.sync.on_search:
             return ()
         try:
-            report = self.sync(reason="search", progress=progress)
+            report = self.sync(progress=progress)
         except StoreBusy as busy:
             return (Issue(self._store.path, f"may be behind the notes: {busy}"),)
         return report.failed + report.kept
@@ -87,9 +86,7 @@ class BuiltinBackend:
             max_bytes=self._settings.mdrecall.max_file_bytes,
         )
 
-    def sync(
-        self, *, reason: str = "manual", force: bool = False, progress: ProgressCallback | None = None
-    ) -> SyncReport:
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport:
         """Bring the index in line with the files."""
         with self._syncing:
             return self._repairing(lambda: self._indexer.sync(force=force, progress=progress))

@@ -165,7 +165,7 @@ def test_without_sync_on_search_the_index_is_used_as_it_is(workspace: Workspace)
 SYNTAX = st.text("ab \"'*()^:-+ANDORNOTNEAR{}[]~%\\;", max_size=40)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(query=st.one_of(SYNTAX, st.text(max_size=60)))
 def test_no_query_is_an_error_but_a_blank_one(workspace: Workspace, query: str) -> None:
     if not (workspace.path / "MEMORY.md").exists():

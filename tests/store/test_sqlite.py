@@ -135,7 +135,7 @@ def test_stamps_prove_something_only_for_the_same_recipe_and_after_settling(stor
     assert store.known_stamps("memory", "r", 5) == {"a.md": (9, 9, 9, 9)}
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=st.lists(st.text("word é東\n- #", max_size=80), max_size=40).map("\n".join), tokens=st.integers(8, 60))
 def test_chunks_come_back_as_they_went_in(store: SqliteStore, text: str, tokens: int) -> None:
     document, chunks = indexed("a.md", text, tokens)
