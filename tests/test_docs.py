@@ -19,14 +19,6 @@ from mdrecall.config.read import leaf_keys
 PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
-SECTIONS = {
-    "memorySearch": keys.MEMORY_SEARCH,
-    "memory": keys.MEMORY,
-    "agents.defaults.compaction": keys.COMPACTION,
-    "plugins": keys.PLUGINS,
-    "plugins.entries.memory-lancedb.config": keys.LANCEDB,
-    "mdrecall": keys.OWN,
-}
 USED_NOW = re.compile(
     r"memorySearch\.(enabled|sources|extraPaths|chunking\..*|store\.(driver|path)|sync\.onSearch|query\.(maxResults|minScore)"
     r"|query\.hybrid\.candidateMultiplier)|mdrecall\..*"
@@ -36,7 +28,7 @@ USED_NOW = re.compile(
 def settings_table() -> str:
     """The table of every setting as docs/config.md must have it."""
     lines = ["| setting | accepts | default | |", "| --- | --- | --- | --- |"]
-    for prefix, section in SECTIONS.items():
+    for prefix, section in keys.SECTIONS.items():
         for name, key in leaf_keys(section):
             full = f"{prefix}.{name}"
             used = " •" if USED_NOW.fullmatch(full) else ""

@@ -1,6 +1,7 @@
 """``mdrecall config``: show, check or describe the configuration."""
 
 import argparse
+import json
 from typing import Any
 
 from mdrecall.cli.options import add_common
@@ -65,7 +66,7 @@ def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
         return
     width = max(map(len, values))
     for name, (value, origin) in values.items():
-        shown = "–" if value is None else home_short(str(value)) if isinstance(value, str) else str(value)
+        shown = home_short(value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
         print(f"{name:{width}}  {shown}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
 
 

@@ -346,3 +346,13 @@ OWN = Section(
         "ignore": Key(list_of(text()), IGNORED_FOLDERS, "Names of folders that are never walked into."),
     },
 )
+
+#: Every section by the path that its settings are called by.
+SECTIONS = {
+    "memorySearch": MEMORY_SEARCH,
+    "memory": MEMORY,
+    "agents.defaults.compaction": COMPACTION,
+    "plugins": PLUGINS,
+    "plugins.entries.memory-lancedb.config": LANCEDB,
+    "mdrecall": OWN,
+}

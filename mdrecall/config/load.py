@@ -82,9 +82,9 @@ def load(
         standalone=standalone,
         memory_search=build(keys.MEMORY_SEARCH, found, "memorySearch"),
         memory=build(keys.MEMORY, found, "memory"),
-        compaction=build(keys.COMPACTION, found, "compaction"),
+        compaction=build(keys.COMPACTION, found, "agents.defaults.compaction"),
         plugins=build(keys.PLUGINS, found, "plugins"),
-        lancedb=build(keys.LANCEDB, found, "memory-lancedb"),
+        lancedb=build(keys.LANCEDB, found, "plugins.entries.memory-lancedb.config"),
         mdrecall=build(keys.OWN, found, "mdrecall"),
     )
     return Loaded(settings, everything, tuple(file.label for file in files), places.home)
@@ -115,9 +115,10 @@ def _current_folder() -> str:
 
 def is_secret(name: str) -> bool:
     """Whether a setting, by its full name, must not be shown."""
-    sections = {"memorySearch": keys.MEMORY_SEARCH, "memory-lancedb": keys.LANCEDB}
-    prefix, _, rest = name.partition(".")
-    return prefix in sections and any(key.secret for leaf, key in leaf_keys(sections[prefix]) if leaf == rest)
+    leaves = (
+        (f"{prefix}.{leaf}", key) for prefix, section in keys.SECTIONS.items() for leaf, key in leaf_keys(section)
+    )
+    return any(key.secret for full, key in leaves if full == name)
 
 
 def _files(places: Places, cwd: str, config: str | None) -> list[_File]:
@@ -180,11 +181,8 @@ def _resolve_all(files: list[_File], entries: list[_Agent], problems: list[str])
     found = resolve(keys.MEMORY_SEARCH, by_file, "memorySearch", problems)
     found["memorySearch.extraPaths"] = _extra_paths([*reversed(shared), *reversed(own)])
     found |= resolve(keys.MEMORY, _memory_layers(files, problems), "memory", problems)
-    found |= resolve(keys.COMPACTION, _layers(files, "agents.defaults.compaction", problems), "compaction", problems)
-    found |= resolve(keys.PLUGINS, _layers(files, "plugins", problems), "plugins", problems)
-    lancedb = _layers(files, "plugins.entries.memory-lancedb.config", problems)
-    found |= resolve(keys.LANCEDB, lancedb, "memory-lancedb", problems)
-    found |= resolve(keys.OWN, _layers(files, "mdrecall", problems), "mdrecall", problems)
+    for path in ("agents.defaults.compaction", "plugins", "plugins.entries.memory-lancedb.config", "mdrecall"):
+        found |= resolve(keys.SECTIONS[path], _layers(files, path, problems), path, problems)
     return found
 
 

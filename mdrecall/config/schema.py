@@ -11,9 +11,17 @@ def json_schema() -> dict[str, Any]:
     search = _section(keys.MEMORY_SEARCH)
     memory = _section(keys.MEMORY)
     memory["properties"]["search"] = search
-    agent = _open({"id": {"type": "string"}, "default": {"type": "boolean"}, "workspace": {"type": "string"},
-                   "memorySearch": search, "memory": _open({"search": search})})  # fmt: skip
-    defaults = _open({"workspace": {"type": "string"}, "memorySearch": search, "compaction": _section(keys.COMPACTION)})
+    workspace = {"type": "string", "description": "The folder with MEMORY.md and memory/."}
+    agent = _open(
+        {
+            "id": {"type": "string", "description": "The name of the agent."},
+            "default": {"type": "boolean", "description": "Whether it is meant when none is named."},
+            "workspace": workspace,
+            "memorySearch": search,
+            "memory": _open({"search": search}),
+        }
+    )
+    defaults = _open({"workspace": workspace, "memorySearch": search, "compaction": _section(keys.COMPACTION)})
     agents = _open(
         {
             "defaults": defaults,

@@ -23,6 +23,8 @@ from tests.config import loaded, nested, value
 
 SEARCH = "agents.defaults.memorySearch."
 
+FLUSH = "agents.defaults.compaction.memoryFlush"
+
 
 @pytest.mark.parametrize(
     ("given", "ms"),
@@ -236,10 +238,25 @@ def test_the_model_follows_the_provider_unless_it_is_named(tmp_path: Path, searc
 @pytest.mark.parametrize(
     ("path", "given", "name", "used"),
     [
-        ("agents.defaults.compaction.memoryFlush.prompt", "  ", "compaction.memoryFlush.prompt", None),
-        ("agents.defaults.compaction.memoryFlush.prompt", " Save. ", "compaction.memoryFlush.prompt", "Save."),
-        ("agents.defaults.compaction.memoryFlush.systemPrompt", "", "compaction.memoryFlush.systemPrompt", None),
-        ("agents.defaults.compaction.memoryFlush.systemPrompt", "\nBe\n", "compaction.memoryFlush.systemPrompt", "Be"),
+        (f"{FLUSH}.prompt", "  ", f"{FLUSH}.prompt", None),
+        (
+            "agents.defaults.compaction.memoryFlush.prompt",
+            " Save. ",
+            "agents.defaults.compaction.memoryFlush.prompt",
+            "Save.",
+        ),
+        (
+            "agents.defaults.compaction.memoryFlush.systemPrompt",
+            "",
+            "agents.defaults.compaction.memoryFlush.systemPrompt",
+            None,
+        ),
+        (
+            "agents.defaults.compaction.memoryFlush.systemPrompt",
+            "\nBe\n",
+            "agents.defaults.compaction.memoryFlush.systemPrompt",
+            "Be",
+        ),
         ("memory.qmd.update.commandTimeoutMs", 0, "memory.qmd.update.commandTimeoutMs", 30_000),
         ("memory.qmd.update.updateTimeoutMs", 0, "memory.qmd.update.updateTimeoutMs", 120_000),
         ("memory.qmd.update.embedTimeoutMs", 0, "memory.qmd.update.embedTimeoutMs", 120_000),
@@ -257,13 +274,13 @@ def test_the_model_follows_the_provider_unless_it_is_named(tmp_path: Path, searc
         (
             "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
             "512k",
-            "compaction.memoryFlush.forceFlushTranscriptBytes",
+            "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
             524_288,
         ),
         (
             "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
             0,
-            "compaction.memoryFlush.forceFlushTranscriptBytes",
+            "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes",
             0,
         ),
     ],
