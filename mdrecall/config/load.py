@@ -60,7 +60,7 @@ def load(
     if problems:
         raise _config_error(problems)
     _normalise(found, places)
-    standalone = config is None and not _openclaw_is_here(places, env)
+    standalone = not _openclaw_is_here(places, env, own_file=config is not None)
     is_default = chosen == _default_agent(agents)
     space = Found(expand(workspace, places.home, cwd), "--workspace") if workspace is not None else None
     space = space or _configured_workspace(places, files, entries, is_default)
@@ -279,8 +279,9 @@ def _normalise(found: dict[str, Found], places: Places) -> None:
         put("memorySearch.model", keys.DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
 
 
-def _openclaw_is_here(places: Places, env: Mapping[str, str]) -> bool:
-    return places.config_path is not None or os.path.isdir(default_workspace(places, env))
+def _openclaw_is_here(places: Places, env: Mapping[str, str], own_file: bool) -> bool:
+    """Whether there is an OpenClaw to go by; its configuration does not count when another file is named."""
+    return (places.config_path is not None and not own_file) or os.path.isdir(default_workspace(places, env))
 
 
 def _configured_workspace(places: Places, files: list[_File], entries: list[_Agent], is_default: bool) -> Found | None:

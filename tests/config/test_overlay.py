@@ -125,3 +125,11 @@ def test_one_mistake_is_one_problem(tmp_path: Path) -> None:
 def test_a_configuration_path_with_a_nul_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config="a\0b")
+
+
+def test_a_named_file_without_a_workspace_leaves_the_current_folder(tmp_path: Path) -> None:
+    home(tmp_path, None)
+    (tmp_path / "mine.json5").write_text("{memorySearch: {query: {maxResults: 2}}}")
+    loaded = load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path / "a"), config=str(tmp_path / "mine.json5"))
+    assert loaded.settings.workspace == str(tmp_path / "a")
+    assert loaded.settings.memory_search.query.max_results == 2
