@@ -16,7 +16,6 @@ from mdrecall.types import (
     SearchAnswer,
     SourceCount,
     SourceName,
-    Stamp,
     Status,
     StoredChunk,
     SyncReport,
@@ -69,7 +68,7 @@ class Store(Protocol):
 
     def remove_documents(self, source: SourceName, paths: Iterable[str]) -> None: ...
 
-    def refresh_stamps(self, source: SourceName, stamps: Iterable[tuple[str, Stamp, int]]) -> None: ...
+    def refresh_stamps(self, items: Iterable[Document]) -> None: ...
 
 
 class Backend(Protocol):

@@ -89,6 +89,8 @@ class BuiltinBackend:
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport:
         """Bring the index in line with the files."""
         with self._syncing:
+            if force and self.check():
+                self._store.begin_anew()
             return self._repairing(lambda: self._indexer.sync(force=force, progress=progress))
 
     def status(self) -> Status:

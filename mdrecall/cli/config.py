@@ -7,7 +7,7 @@ from typing import Any
 from mdrecall.cli.options import add_common
 from mdrecall.cli.output import home_short, print_json, style
 from mdrecall.config.load import Loaded, agent_ids, load
-from mdrecall.errors import ConfigError
+from mdrecall.errors import ConfigError, RecallError
 from mdrecall.wire import to_json
 
 
@@ -42,8 +42,8 @@ def _load_all(options: argparse.Namespace) -> list[Loaded]:
     for agent in agents:
         try:
             loaded.append(load(workspace=options.workspace, agent=agent, config=options.config))
-        except ConfigError as error:
-            problems.update(dict.fromkeys(error.problems))
+        except RecallError as error:
+            problems.update(dict.fromkeys(error.problems if isinstance(error, ConfigError) else (str(error),)))
             hint = hint or error.hint
     if problems:
         raise ConfigError(next(iter(problems)), hint=hint, problems=tuple(problems))

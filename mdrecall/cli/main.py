@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from importlib import import_module
 from typing import TextIO
 
@@ -58,12 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    late = any(argument in COMMANDS for argument in arguments[1:])
+    if late and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version"):
+        return _failed(f"The command comes first, then options such as {arguments[0]}.", "See `mdrecall --help`.")
     if name is not None and name not in COMMANDS:
-        return _unknown(name, arguments)
+        return _unknown(name)
     if arguments == ["--version"]:
         print(f"mdrecall {mdrecall.__version__}")
         return 0
-    options = build_parser(only=name).parse_args(arguments)
+    options = _parse(name, arguments)
     try:
         code: int = import_module(f"mdrecall.cli.{options.command}").run(options)
         sys.stdout.flush()
@@ -87,8 +91,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("MDRECALL_DEBUG"):
             raise
-        return _failed(f"Something unexpected went wrong: {type(error).__name__}: {error}.",
-                       "This is a bug: please report it, with what MDRECALL_DEBUG=1 shows.")  # fmt: skip
+        message = f"Something unexpected went wrong: {type(error).__name__}: {error}."
+        hint = "This is a bug: please report it, with what MDRECALL_DEBUG=1 shows."
+        if getattr(options, "json", False):
+            _print_json_error("Bug", message, hint)
+        return _failed(message, hint)
+
+
+def _parse(name: str | None, arguments: list[str]) -> argparse.Namespace:
+    """The options; what is wrong with them is also told in JSON if that was asked for."""
+    parser = build_parser(only=name)
+    if "--json" not in arguments:
+        return parser.parse_args(arguments)
+    told = io.StringIO()
+    try:
+        with redirect_stderr(told):
+            return parser.parse_args(arguments)
+    except SystemExit:
+        sys.stderr.write(told.getvalue())
+        message = told.getvalue().strip().rpartition(": ")[2]
+        if message:
+            _print_json_error("UsageError", message, "See `mdrecall --help`.")
+        raise
+
+
+def _print_json_error(kind: str, message: str, hint: str) -> None:
+    from mdrecall.cli.output import print_json
+
+    print_json({"error": {"type": kind, "message": message, "hint": hint}})
 
 
 def _prepare_streams() -> None:
@@ -118,11 +148,9 @@ def _failed(message: str, hint: str) -> int:
     return 2
 
 
-def _unknown(name: str, arguments: list[str]) -> int:
+def _unknown(name: str) -> int:
     from mdrecall.config.rules import nearest
 
-    if arguments[0].startswith("-") and any(argument in COMMANDS for argument in arguments):
-        return _failed(f"The command comes first, then options such as {arguments[0]}.", "See `mdrecall --help`.")
     print(f"mdrecall: {name!r} is not a command{nearest(name, COMMANDS)}.", file=sys.stderr)
     print("          `mdrecall --help` shows what each does.", file=sys.stderr)
     return 2

@@ -62,4 +62,5 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if kept := status.custom.get("damagedIndexKeptAt"):
         yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
     if "indexProblems" in record:
-        yield "Index check", "; ".join(record["indexProblems"]) or "sound"
+        problems = "; ".join(record["indexProblems"])
+        yield "Index check", f"{problems}: run `mdrecall index --force`" if problems else "sound"

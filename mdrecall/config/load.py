@@ -330,4 +330,6 @@ def _index_path(
     real = os.path.realpath(workspace)
     digest = f"{zlib.crc32(os.fsencode(real)):08x}"
     name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
-    return Found(os.path.join(places.own_state_dir, "index", f"{name or 'root'}-{digest}.sqlite"), "default"), True
+    whose = "" if agent_id == "main" else f"-{agent_id}"
+    file = f"{name or 'root'}-{digest}{whose}.sqlite"
+    return Found(os.path.join(places.own_state_dir, "index", file), "default"), True

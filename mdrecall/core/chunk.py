@@ -89,9 +89,9 @@ def _pieces(lines: list[str], structure: list[Line], limit: int) -> list[_Piece]
     offset = 0
     for number, (line, shape) in enumerate(zip(lines, structure, strict=True), start=1):
         cost = units(line)
-        if not line and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
+        if shape.blank and cost < limit and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
             run = pieces[-1]
-            pieces[-1] = run._replace(line=number, end=offset, cost=run.cost + 1)
+            pieces[-1] = run._replace(line=number, end=offset + len(line), cost=run.cost + cost + 1)
         elif cost < limit:
             pieces.append(_Piece(number, offset, offset + len(line), cost + 1, shape.cut, shape.blank))
         else:

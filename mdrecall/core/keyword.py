@@ -10,6 +10,7 @@ one that lacks some of them, whatever else it repeats.
 import heapq
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.core.query import Term
@@ -22,6 +23,7 @@ RARE_SHARE = 0.1
 COMPLETE_FROM = 0.7
 _COMPLETE_CURVE = 0.5
 _PARTIAL_CURVE = 0.22
+_MOST_TIES = 4
 
 
 class Match(NamedTuple):
@@ -103,7 +105,12 @@ def rank(matches: Iterable[Match], weights: Weights, limit: int) -> list[Weighte
 
 
 def _strongest(strength: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
-    return heapq.nsmallest(limit, strength.items(), key=lambda entry: (-entry[1], entry[0]))
+    """The strongest, and more of those that are as strong as the last: ids tell only which was indexed earlier."""
+    best = heapq.nsmallest(limit, strength.items(), key=lambda entry: (-entry[1], entry[0]))
+    if limit and len(best) == limit:
+        equal = (entry for entry in strength.items() if entry[1] == best[-1][1])
+        best = list(dict.fromkeys((*best, *islice(equal, _MOST_TIES * limit))))
+    return best
 
 
 def score(weighted: Weighted, passage_coverage: float) -> float:

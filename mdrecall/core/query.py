@@ -64,7 +64,7 @@ def _word(word: str) -> Term:
     return Term(
         stemmed,
         word,
-        also=(stemmed + "ment",) if stemmed.endswith(("ay", "ey", "oy")) else (),
+        also=(stemmed, stemmed + "ment") if stemmed.endswith(("ay", "ey", "oy")) else (),
         stop=word in STOP_WORDS,
         prefix=len(word) >= least and not is_unspaced(word[0]),
         always_prefix=lone,

@@ -19,7 +19,6 @@ from mdrecall.types import (
     Listing,
     Progress,
     ProgressCallback,
-    Stamp,
     SyncReport,
 )
 
@@ -45,7 +44,7 @@ class _Work:
         self.changed = 0
         self.failed: list[Issue] = []
         self.refused: list[str] = []
-        self.settled: list[tuple[str, Stamp, int]] = []
+        self.settled: list[Document] = []
         self.batch: list[tuple[Document, list[IndexedChunk]]] = []
         self.chars = 0
 
@@ -104,7 +103,7 @@ class Indexer:
         if path in known:
             before = self._store.known_document(self._source.name, path)
             if before == KnownDocument(document.hash, self.recipe) and not force:
-                work.settled.append((path, document.stamp, document.seen_ns))
+                work.settled.append(document._replace(text=""))
                 return
             work.changed += 1
         else:
@@ -113,10 +112,10 @@ class Indexer:
         work.chars += len(document.text)
         self._flush(work, least_chars=_BATCH_CHARS)
 
-    def _refresh(self, settled: list[tuple[str, Stamp, int]]) -> None:
+    def _refresh(self, settled: list[Document]) -> None:
         """Remember that these need not be read again. It only saves time, so another writer may come first."""
         with suppress(StoreBusy):
-            self._store.refresh_stamps(self._source.name, settled)
+            self._store.refresh_stamps(settled)
 
     def issues(self) -> tuple[Issue, ...]:
         """What a look at the files, without indexing them, finds worth saying."""

@@ -120,8 +120,11 @@ class MemoryFiles:
         if path == "~" or path.startswith(("~/", "~\\")):
             path = self._home + path[1:]
         path = os.path.normpath(os.path.join(workspace, path))
+        path = "/" + path.lstrip("/")
         inside = _relative(path, workspace)
-        if inside == ".." or inside.startswith("../"):
+        if os.path.commonpath([path, workspace]) == path and inside:
+            folder, inside = path, ""
+        elif inside.startswith("../"):
             folder, inside = os.path.split(path)
         else:
             folder = workspace
@@ -131,6 +134,10 @@ class MemoryFiles:
     def _scan_root(self, root: Root, seen: _Seen) -> None:
         place = os.path.join(root.folder, root.inside)
         shown = _join(root.prefix, root.inside) or "."
+        above = root.inside.split("/")[:-1]
+        if any(os.path.islink(os.path.join(root.folder, *above[:depth])) for depth in range(1, len(above) + 1)):
+            seen.note(shown, "is reached through a symbolic link, which is not followed")
+            return
         try:
             found = os.lstat(place)
         except OSError as error:

@@ -1,9 +1,10 @@
 """memory_get: the very lines of a memory file, and of nothing else."""
 
 import os
+from collections.abc import Iterator
 
 from mdrecall.core.snippet import cut_units, utf16_units
-from mdrecall.errors import FileMissing, NotMarkdown, PathOutside
+from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
 from mdrecall.sources.files import MemoryFiles, Root, below, matches
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.text import decode
@@ -23,12 +24,20 @@ def read_memory_file(
     max_bytes: int,
 ) -> ReadResult:
     """The lines of one memory file; raises a ``ReadError`` that says why not."""
-    root, inside, shown = _locate(files, workspace, path)
-    try:
-        opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
-    except FileMissing as missing:
-        raise FileMissing(str(missing), path=shown, hint=_suggest(files, shown)) from missing
-    return window(shown, decode(opened.data), from_line, lines, max_chars)
+    refused: ReadError | None = None
+    for root, inside, shown in _places(files, workspace, path):
+        try:
+            opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
+        except FileMissing as missing:
+            refused = refused or FileMissing(str(missing), path=shown, hint=_suggest(files, shown))
+        except SymlinkRefused as link:
+            refused = refused or link
+        else:
+            return window(shown, decode(opened.data), from_line, lines, max_chars)
+    hint = (
+        "MEMORY.md, memory/*.md and the files below extraPaths can be read; add its folder to extraPaths to allow it."
+    )
+    raise refused or PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
 
 
 def window(path: str, text: str, from_line: int | None, lines: int | None, max_chars: int) -> ReadResult:
@@ -61,11 +70,11 @@ def window(path: str, text: str, from_line: int | None, lines: int | None, max_c
     )
 
 
-def _locate(files: MemoryFiles, workspace: str, path: str) -> tuple[Root, str, str]:
-    """The root that a path lies in, the path inside it, and the path as it is shown."""
-    asked = path.strip()
-    if not asked or "\0" in asked or any("\ud800" <= char <= "\udfff" for char in asked):
+def _places(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:
+    """Every root that a path lies in, with the path inside it and the path as it is shown."""
+    if not path.strip() or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
         raise PathOutside(f"{path!r} is not a path.", path=path, hint="Give a path such as memory/2026-02-10.md.")
+    asked = path if os.path.lexists(os.path.join(workspace, path)) else path.strip()
     target = os.path.normpath(os.path.join(workspace, asked))
     for root in files.roots():
         inside = _inside(target, root)
@@ -73,12 +82,7 @@ def _locate(files: MemoryFiles, workspace: str, path: str) -> tuple[Root, str, s
             continue
         if not target.endswith(".md"):
             raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint="Only .md files are read.")
-        shown = f"{root.prefix}/{inside}" if root.prefix else inside
-        return root, inside, shown
-    hint = (
-        "MEMORY.md, memory/*.md and the files below extraPaths can be read; add its folder to extraPaths to allow it."
-    )
-    raise PathOutside(f"{asked} is not one of the memory files.", path=asked, hint=hint)
+        yield root, inside, f"{root.prefix}/{inside}" if root.prefix else inside
 
 
 def _inside(target: str, root: Root) -> str | None:

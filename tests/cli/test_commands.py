@@ -453,3 +453,49 @@ def test_a_deleted_current_folder_does_not_matter(workspace: Workspace, tmp_path
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["search", "x", "-n", "0"], ["search", "x", "--min-score", "2"], ["get", "MEMORY.md", "--from", "0"]]
+)
+def test_wrong_options_are_told_in_json_too(workspace: Workspace, run: Run, arguments: list[str]) -> None:
+    workspace.write("MEMORY.md", "text")
+    ran = run(*arguments, "--json")
+    assert ran.code == 2
+    assert ran.json["error"]["type"] == "UsageError"
+    assert arguments[-1] in ran.json["error"]["message"]
+
+
+def test_two_agents_on_one_folder_have_an_index_each(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "walrus")
+    config = workspace.home / "c.json"
+    config.write_text('{"agents": {"list": [{"id": "a"}, {"id": "b"}]}}')
+    for more in (["--config", str(config), "--agent", "a"], ["--config", str(config), "--agent", "b"], []):
+        assert run("search", "walrus", *more).code == 0
+
+
+def test_config_check_names_a_missing_workspace_and_goes_on(workspace: Workspace, run: Run) -> None:
+    agents = [{"id": "x", "workspace": "/no/where"}, {"id": "y", "memorySearch": {"query": {"minScore": "a"}}}]
+    workspace.configure(json.dumps({"agents": {"list": agents}}))
+    ran = run("config", "check")
+    assert ran.code == 2
+    assert "/no/where" in ran.err
+    assert "minScore" in ran.err
+
+
+def test_force_heals_an_index_that_only_a_deep_check_finds_wrong(workspace: Workspace, run: Run) -> None:
+    import sqlite3
+
+    for number in range(40):
+        workspace.write(f"memory/{number}.md", f"walrus{number} " + "word " * 200)
+    run("index")
+    (index,) = (workspace.state / "index").glob("*.sqlite")
+    db = sqlite3.connect(index)
+    db.execute("DELETE FROM keyword_docsize WHERE id % 2 = 0")
+    db.execute("DELETE FROM keyword_data WHERE id > 10")
+    db.commit()
+    db.close()
+    assert "index --force" in run("status", "--deep").out
+    assert run("index", "--force").code == 0
+    assert "sound" in run("status", "--deep").out
+    assert run("search", "walrus7").code == 0

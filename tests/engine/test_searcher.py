@@ -201,3 +201,16 @@ def test_a_comment_in_a_fence_is_not_the_heading_of_a_result(workspace: Workspac
     memory = workspace.memory()
     for query in ("zebra", "quagga", "walrus"):
         assert memory.search(query)[0].heading == "Real"
+
+
+def test_equal_notes_rank_alike_whatever_was_indexed_first(workspace: Workspace) -> None:
+    for number in range(60):
+        workspace.write(f"memory/n{number:03d}.md", "zebra note")
+    memory = workspace.memory()
+    fresh = [result.path for result in memory.search("zebra note")]
+    for number in range(20):
+        workspace.write(f"memory/n{number:03d}.md", "something else")
+    memory.sync()
+    for number in range(20):
+        workspace.write(f"memory/n{number:03d}.md", "zebra note")
+    assert [result.path for result in memory.search("zebra note")] == fresh

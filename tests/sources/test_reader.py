@@ -12,6 +12,7 @@ from mdrecall.errors import (
     ReadError,
     SymlinkRefused,
 )
+from mdrecall.memory import Memory
 from mdrecall.sources.reader import window
 from tests.conftest import Workspace
 
@@ -206,3 +207,35 @@ def test_a_path_that_is_not_unicode_is_refused(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "text")
     with pytest.raises(PathOutside):
         workspace.memory().read("memory/\ud800.md")
+
+
+def test_every_file_that_is_found_can_be_read_by_the_path_it_is_shown_with(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    for name in ("sib/f.md", "out/i.md"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("walrus")
+    for name in ("memory/a.md", "notes/c.md", "top.md", "memory/ lead.md"):
+        workspace.write(name, "walrus")
+    (workspace.path / "linkdir").symlink_to(tmp_path / "out")
+    extra = f'["..", "../sib", "notes", ".", "/{tmp_path}/out", "top.md", "linkdir/i.md"]'
+    workspace.configure(f"{{memorySearch: {{extraPaths: {extra}}}}}")
+    memory = workspace.memory()
+    report = memory.sync()
+    assert report.failed == ()
+    assert [issue.path for issue in report.issues if "reached through" in issue.problem] == ["linkdir/i.md"]
+    found = {result.path for result in memory.search("walrus", max_results=50)}
+    assert {"memory/a.md", "memory/ lead.md", "../sib/f.md", "../out/i.md"} <= found
+    assert {memory.read(path).text for path in found} == {"walrus"}
+
+
+def test_a_workspace_reached_through_a_linked_parent_is_read_as_it_is_listed(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("notes/c.md", "walrus")
+    (tmp_path / "alias").symlink_to(tmp_path)
+    workspace.configure('{memorySearch: {extraPaths: ["..", "notes"]}}')
+    with Memory.open(tmp_path / "alias/workspace", env=workspace.env) as memory:
+        found = {result.path for result in memory.search("walrus", max_results=50)}
+        assert {memory.read(path).text for path in found} == {"walrus"}

@@ -131,7 +131,11 @@ def test_stamps_prove_something_only_for_the_same_recipe_and_after_settling(stor
     assert store.known_stamps("memory", "r", 5) == {"a.md": STAMP}
     assert store.known_stamps("memory", "other", 5) == {"a.md": ()}
     assert store.known_stamps("memory", "r", 10_000_000_000) == {"a.md": ()}
-    store.refresh_stamps("memory", [("a.md", (9, 9, 9, 9), 20_000_000_000)])
+    document, _ = indexed("a.md", "text")
+    newer = document._replace(stamp=(9, 9, 9, 9), seen_ns=20_000_000_000)
+    store.refresh_stamps([newer._replace(hash="cd" * 32)])
+    assert store.known_stamps("memory", "r", 5) == {"a.md": STAMP}
+    store.refresh_stamps([newer])
     assert store.known_stamps("memory", "r", 5) == {"a.md": (9, 9, 9, 9)}
 
 
@@ -367,6 +371,7 @@ def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: Sq
     [
         ("the deployment failed", "deploy"),
         ("we deploy today", "deploying"),
+        ("we deploy today", "deployment"),
         ("deploying deploys deployed", "deploy"),
         ("the configuration file", "configurat"),
         ("authentication is broken", "authentica"),

@@ -4,7 +4,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import apsw
 
@@ -15,7 +15,7 @@ from mdrecall.store.sqlite import documents, keyword, write
 from mdrecall.store.sqlite.connect import Owner, connect, prepare, set_aside
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.rows import rows, single
-from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, SourceName, Stamp, StoredChunk
+from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, SourceName, StoredChunk
 
 
 class SqliteStore:
@@ -61,7 +61,9 @@ class SqliteStore:
             self._readers, self._writer, self._local = weakref.WeakSet(), None, threading.local()
             self._prepared = False
         for connection in connections:
-            connection.close()
+            # One that another thread is using right now is closed when that thread lets go of it.
+            with suppress(apsw.ThreadingViolationError):
+                connection.close()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -117,9 +119,9 @@ class SqliteStore:
         with self._writing_to() as db:
             write.remove_documents(db, source, paths)
 
-    def refresh_stamps(self, source: SourceName, stamps: Iterable[tuple[str, Stamp, int]]) -> None:
+    def refresh_stamps(self, items: Iterable[Document]) -> None:
         with self._writing_to() as db:
-            write.refresh_stamps(db, source, stamps)
+            write.refresh_stamps(db, items)
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:

@@ -7,7 +7,7 @@ import apsw
 
 from mdrecall.store.sqlite.keyword import encode_names
 from mdrecall.store.sqlite.rows import rows, single, transaction
-from mdrecall.types import Chunk, Document, IndexedChunk, SourceName, Stamp
+from mdrecall.types import Chunk, Document, IndexedChunk, SourceName
 
 _STORED = "SELECT id, seen_ns FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
@@ -56,12 +56,15 @@ def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[st
                 _remove(db, document_id)
 
 
-def refresh_stamps(db: apsw.Connection, source: SourceName, stamps: Iterable[tuple[str, Stamp, int]]) -> None:
-    """Note new stamps of documents whose content is still the same."""
+def refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
+    """Note new stamps of documents whose content is still the same, unless another has been stored meanwhile."""
     with transaction(db):
         db.executemany(
-            "UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=? WHERE source=? AND path=?",
-            [(*stamp, seen_ns, source, path) for path, stamp, seen_ns in stamps],
+            """
+            UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=?
+            WHERE source=? AND path=? AND hash=?
+            """,
+            [(*new.stamp, new.seen_ns, new.source, new.path, bytes.fromhex(new.hash)) for new in documents],
         )
 
 
