@@ -7,7 +7,7 @@ Chunks after a cut inside a section repeat the tail of the one before; a new sec
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mdrecall.core.headings import SECTION, Line, read_lines, trails
@@ -48,7 +48,7 @@ def chunk_markdown(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
         return [_only_chunk(text)]
     lines = text.split("\n")
     structure = read_lines(lines)
-    pieces = _pieces(lines, structure, limit)
+    pieces = _pieces(lines, structure, limit, len if text.isascii() else units)
     trail_of = list(trails(structure))
     chunks: list[Chunk] = []
     previous_end = 0
@@ -84,11 +84,11 @@ def _only_chunk(text: str) -> Chunk:
     return Chunk(line, line + text.count("\n", start, end), text[start:end], 0, ())
 
 
-def _pieces(lines: list[str], structure: list[Line], limit: int) -> list[_Piece]:
+def _pieces(lines: list[str], structure: list[Line], limit: int, measure: Callable[[str], int]) -> list[_Piece]:
     pieces: list[_Piece] = []
     offset = 0
     for number, (line, shape) in enumerate(zip(lines, structure, strict=True), start=1):
-        cost = units(line)
+        cost = measure(line)
         if shape.blank and cost < limit and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
             run = pieces[-1]
             pieces[-1] = run._replace(line=number, end=offset + len(line), cost=run.cost + cost + 1)

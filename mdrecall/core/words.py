@@ -192,7 +192,7 @@ class Analyser:
     def _names_of(self, bit: str) -> str:
         names = self._names.get(bit)
         if names is None:
-            names = " ".join(name for token in tokens(bit) for name in name_terms(token))
+            names = " ".join([name for token in tokens(bit) for name in name_terms(token)])
             self._names[bit] = names
         return names
 

@@ -24,8 +24,8 @@ from mdrecall.types import (
 
 # A file written this shortly before it was looked at may be written again without its stamp changing.
 _STAMP_SETTLES_NS = 2_000_000_000
-_BATCH_CHARS = 2_000_000
-_BATCH_DOCUMENTS = 1_000
+_BATCH_CHARS = 4_000_000
+_BATCH_DOCUMENTS = 2_500
 
 
 class ChunkSize(NamedTuple):
