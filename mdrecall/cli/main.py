@@ -36,12 +36,11 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="mdrecall")
-    for name, about in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=about, description=about[0].upper() + about[1:] + ".", formatter_class=_formatter
-        )
-        if only is None or name == only:
-            import_module(f"mdrecall.cli.{name}").add_arguments(command)
+    for name in [only] if only else COMMANDS:
+        about = COMMANDS[name]
+        described = about[0].upper() + about[1:] + "."
+        command = commands.add_parser(name, help=about, description=described, formatter_class=_formatter)
+        import_module(f"mdrecall.cli.{name}").add_arguments(command)
     return parser
 
 
@@ -59,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    late = any(argument in COMMANDS for argument in arguments[1:])
-    if late and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version"):
+    comes_late = any(argument in COMMANDS for argument in arguments[1:])
+    if comes_late and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version"):
         return _failed(f"The command comes first, then options such as {arguments[0]}.", "See `mdrecall --help`.")
     if name is not None and name not in COMMANDS:
         return _unknown(name)

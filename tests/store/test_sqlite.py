@@ -91,6 +91,12 @@ def test_identifiers_and_every_script_are_found(store: SqliteStore, text: str, q
     assert found_in(store, query) == {"notes/right.md"}
 
 
+def test_a_lone_character_is_found_at_the_beginning_inside_and_at_the_end_of_a_run(store: SqliteStore) -> None:
+    notes = {"end.md": "我有猫", "begin.md": "猫を飼う", "inside.md": "黒猫が好き", "none.md": "犬を飼う"}
+    store.put_documents([indexed(path, text) for path, text in notes.items()], "r")
+    assert found_in(store, "猫") == {"end.md", "begin.md", "inside.md"}
+
+
 def test_a_term_in_every_chunk_has_a_saturation_between_nothing_and_one(store: SqliteStore) -> None:
     store.put_documents([indexed(f"{number}.md", "pool " * (number + 1)) for number in range(5)], "r")
     (match,) = store.match_terms(parse_query("pool"), store.count_chunks())

@@ -50,13 +50,7 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
             among = f"({' OR '.join(looked_up)}) AND ({_expression(term)})"
             found[term] = Match(term, _present(db, among, _PRESENT), count)
             continue
-        expression = _expression(term)
-        if term.parts or term.also or not count:
-            chunks = _present(db, expression, 1.0 if term.parts else _PRESENT)
-        else:
-            chunks = {}
-        if count:
-            chunks |= _saturations(db, _quoted(term.surface), chunk_count)
+        expression, chunks = _expression(term), _whole(db, term, count, chunk_count)
         loose = not chunks and (term.prefix or term.always_prefix)
         if loose:
             expression = _beginning(db, term)
@@ -66,6 +60,16 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
         if chunks:
             looked_up.append(expression)
     return [found[term] for term in terms]
+
+
+def _whole(db: apsw.Connection, term: Term, count: int, chunk_count: int) -> dict[int, float]:
+    """Chunks that hold a term as it is; none for a word that was counted and not found, or not counted at all."""
+    if term.parts:
+        return _present(db, _expression(term), 1.0)
+    if not count:
+        return {}
+    other_forms = _present(db, _expression(term), _PRESENT) if term.also else {}
+    return other_forms | _saturations(db, _quoted(term.surface), chunk_count)
 
 
 def _count(db: apsw.Connection, term: Term) -> int:
