@@ -5,6 +5,7 @@ RecallError
 ├── WorkspaceError         the workspace is missing or not a folder
 ├── MemoryDisabled         the configuration switches this agent's memory off
 ├── QueryError             the query is blank
+├── QuestionsError         the questions of an evaluation cannot be used
 ├── ReadError              a file will not be read
 │   ├── PathOutside            not one of the memory files
 │   ├── NotMarkdown            the name does not end in .md
@@ -50,6 +51,14 @@ class MemoryDisabled(RecallError):
 
 class QueryError(RecallError):
     """The query is blank."""
+
+
+class QuestionsError(RecallError):
+    """The questions of an evaluation cannot be used; ``problems`` names every line that is wrong."""
+
+    def __init__(self, message: str, *, hint: str = "", problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems or (message,)
 
 
 class ReadError(RecallError):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import load
@@ -28,13 +28,18 @@ class Memory:
         agent: str | None = None,
         config: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Open the memory of a workspace: the one given, else the one OpenClaw is configured for, else this folder."""
+        """Open the memory of a workspace: the one given, else the one OpenClaw is configured for, else this folder.
+
+        ``overrides`` are ``memorySearch`` settings by their dotted name that win over every file.
+        """
         loaded = load(
             env=env,
             workspace=None if workspace is None else os.fspath(workspace),
             agent=agent,
             config=None if config is None else os.fspath(config),
+            overrides=overrides,
         )
         if not loaded.settings.memory_search.enabled:
             origin = loaded.found["memorySearch.enabled"].origin

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from importlib import import_module
-from typing import TextIO
+from typing import Any, TextIO
 
 import mdrecall
 from mdrecall.errors import RecallError
@@ -20,6 +20,7 @@ COMMANDS = {
     "get": "print lines of a memory file",
     "index": "bring the index up to date",
     "status": "show what is indexed, where and how",
+    "eval": "measure how well your own questions are answered",
     "config": "show, check or describe the configuration",
     "demo": "try everything on a sample workspace",
     "completion": "print a completion script for your shell",
@@ -40,8 +41,12 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         about = COMMANDS[name]
         described = about[0].upper() + about[1:] + "."
         command = commands.add_parser(name, help=about, description=described, formatter_class=_formatter)
-        import_module(f"mdrecall.cli.{name}").add_arguments(command)
+        _module(name).add_arguments(command)
     return parser
+
+
+def _module(command: str) -> Any:
+    return import_module(f"mdrecall.cli.{'evaluate' if command == 'eval' else command}")
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -68,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     options = _parse(name, arguments)
     try:
-        code: int = import_module(f"mdrecall.cli.{options.command}").run(options)
+        code: int = _module(options.command).run(options)
         sys.stdout.flush()
         return code
     except RecallError as error:

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any, TextIO
 
-from mdrecall.errors import ConfigError, RecallError
+from mdrecall.errors import ConfigError, QuestionsError, RecallError
 from mdrecall.types import Issue
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -30,7 +30,7 @@ def print_error(error: RecallError, *, as_json: bool) -> None:
     """What went wrong and the way out, on standard error; with ``as_json`` also as an object on standard output."""
     if as_json:
         print_json({"error": {"type": type(error).__name__, "message": str(error), "hint": error.hint}})
-    lines = error.problems if isinstance(error, ConfigError) else (str(error),)
+    lines = error.problems if isinstance(error, ConfigError | QuestionsError) else (str(error),)
     for line in lines:
         print(f"{style('mdrecall:', 'red', stream=sys.stderr)} {printable(line)}", file=sys.stderr)
     if error.hint:

@@ -1,6 +1,6 @@
 """From the environment, the files and the flags to the settings of one agent.
 
-Strongest first: flags, environment, ``mdrecall.json``, ``openclaw.json`` (an agent's own values before the
+Strongest first: overrides, flags, environment, ``mdrecall.json``, ``openclaw.json`` (an agent's own values before the
 defaults for all agents), built-in defaults. This is the only reader of the environment.
 """
 
@@ -46,8 +46,13 @@ def load(
     workspace: str | None = None,
     agent: str | None = None,
     config: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Loaded:
-    """Everything that one agent's memory needs to know; raises ``ConfigError`` with every problem at once."""
+    """Everything that one agent's memory needs to know; raises ``ConfigError`` with every problem at once.
+
+    ``overrides`` are ``memorySearch`` settings by their dotted name, such as ``query.minScore``; they win over all.
+    """
+    above = _override_layers(overrides or {})
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
     places = find_places(env, cwd)
@@ -56,7 +61,7 @@ def load(
     agents = _agents(files, problems)
     chosen = _choose(agents, agent)
     entries = [entry for entry in agents if entry.id == chosen]
-    found = _resolve_all(files, entries, problems)
+    found = _resolve_all(files, entries, above, problems)
     if problems:
         raise _config_error(problems)
     _normalise(found, places)
@@ -174,12 +179,30 @@ def _choose(agents: list[_Agent], wanted: str | None) -> str:
     return normal_agent_id(wanted)
 
 
-def _resolve_all(files: list[_File], entries: list[_Agent], problems: list[str]) -> dict[str, Found]:
+def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
+    """Each override as a layer of its own, the last one strongest; all of them are checked before any file is read."""
+    layers: list[Layer] = []
+    for name, value in overrides.items():
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        layers.insert(0, Layer("override", "memorySearch", value))
+    problems: list[str] = []
+    resolve(keys.MEMORY_SEARCH, layers[::-1], "memorySearch", problems)
+    if problems:
+        hint = "docs/config.md and `mdrecall config schema` list every setting and what it takes."
+        raise ConfigError(problems[0], hint=hint, problems=tuple(problems))
+    return layers
+
+
+def _resolve_all(
+    files: list[_File], entries: list[_Agent], above: list[Layer], problems: list[str]
+) -> dict[str, Found]:
     own = [_agent_layers(file, entries, problems) for file in files]
     shared = [_default_layers(file, problems) for file in files]
     by_file = [layer for pair in zip(own, shared, strict=True) for layers in pair for layer in layers]
-    found = resolve(keys.MEMORY_SEARCH, by_file, "memorySearch", problems)
-    found["memorySearch.extraPaths"] = _extra_paths([*reversed(shared), *reversed(own)])
+    found = resolve(keys.MEMORY_SEARCH, above + by_file, "memorySearch", problems)
+    replaced = first_with(above, keys.MEMORY_SEARCH, "extraPaths")
+    found["memorySearch.extraPaths"] = _extra_paths([above] if replaced else [*reversed(shared), *reversed(own)])
     found |= resolve(keys.MEMORY, _memory_layers(files, problems), "memory", problems)
     for path in ("agents.defaults.compaction", "plugins", "plugins.entries.memory-lancedb.config", "mdrecall"):
         found |= resolve(keys.SECTIONS[path], _layers(files, path, problems), path, problems)

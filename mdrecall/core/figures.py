@@ -1,0 +1,126 @@
+"""How good answers are: hit, recall and reciprocal rank, their means, and whether a difference could be chance."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from mdrecall.types import SearchResult
+
+#: For each expectation of a question, the place (from 1) of the first result that meets it; None if none does.
+Ranks: TypeAlias = tuple[int | None, ...]
+
+#: Means by the name of the figure: ``hit@6``, ``recall@6``, ``mrr``.
+Figures: TypeAlias = dict[str, float]
+
+_ROUNDS = 2000
+_TAIL = 0.025
+#: Fewer questions than this cannot tell a change from chance: five coins fall alike once in sixteen times.
+_LEAST_CHANGED = 6
+
+
+class Expectation(NamedTuple):
+    """What a right answer is: any result of a file, or only one that holds some of these lines."""
+
+    path: str
+    lines: tuple[int, int] | None = None
+
+    def is_met_by(self, result: SearchResult) -> bool:
+        """Whether a result is of this file and, if lines are named, overlaps them."""
+        if result.path != self.path:
+            return False
+        return self.lines is None or (result.start_line <= self.lines[1] and self.lines[0] <= result.end_line)
+
+    @property
+    def citation(self) -> str:
+        """``path``, ``path#L3`` or ``path#L3-L9``."""
+        if self.lines is None:
+            return self.path
+        first, last = self.lines
+        return f"{self.path}#L{first}" + (f"-L{last}" if last != first else "")
+
+
+class Difference(NamedTuple):
+    """One figure of two runs over the same questions."""
+
+    figure: str
+    first: float
+    second: float
+    difference: float
+    low: float
+    """Where the 95 % interval of the difference begins."""
+    high: float
+    could_be_chance: bool
+
+
+def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult]) -> Ranks:
+    """Where each expectation is first met."""
+    return tuple(
+        next((place for place, result in enumerate(results, 1) if expected.is_met_by(result)), None)
+        for expected in expectations
+    )
+
+
+def best_rank(ranks: Ranks) -> int | None:
+    """The place of the first right result."""
+    return min((rank for rank in ranks if rank is not None), default=None)
+
+
+def figure_names(cuts: Iterable[int]) -> list[str]:
+    """Every figure for these numbers of results, in the order they are shown."""
+    cuts = sorted(set(cuts))
+    return [f"{kind}@{cut}" for kind in ("hit", "recall") for cut in cuts] + ["mrr"]
+
+
+def figure(name: str, ranks: Ranks) -> float:
+    """One figure of one question."""
+    kind, _, cut = name.partition("@")
+    if kind == "mrr":
+        return 1 / (best_rank(ranks) or math.inf)
+    met = sum(rank is not None and rank <= int(cut) for rank in ranks)
+    return met / len(ranks) if kind == "recall" else float(met > 0)
+
+
+def means(names: Iterable[str], questions: Sequence[Ranks]) -> Figures:
+    """Each figure's mean over the questions."""
+    return {name: math.fsum(figure(name, ranks) for ranks in questions) / len(questions) for name in names}
+
+
+def compare(names: Sequence[str], first: Sequence[Ranks], second: Sequence[Ranks]) -> list[Difference]:
+    """Each figure of two runs, with the interval of the difference from a paired bootstrap over the questions."""
+    columns = [
+        [figure(name, after) - figure(name, before) for before, after in zip(first, second, strict=True)]
+        for name in names
+    ]
+    before, after, intervals = means(names, first), means(names, second), _bootstrap(columns)
+    return [
+        Difference(
+            name,
+            before[name],
+            after[name],
+            after[name] - before[name],
+            low,
+            high,
+            could_be_chance=low <= 0 <= high or sum(map(bool, column)) < _LEAST_CHANGED,
+        )
+        for name, column, (low, high) in zip(names, columns, intervals, strict=True)
+    ]
+
+
+def _bootstrap(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """The 95 % interval of each column's mean; the same every time, since the draws begin from a fixed seed."""
+    import random
+
+    draw = random.Random(0)
+    count = len(columns[0])
+    drawn: list[list[float]] = [[] for _ in columns]
+    for _ in range(_ROUNDS):
+        picked = draw.choices(range(count), k=count)
+        for column, values in zip(columns, drawn, strict=True):
+            values.append(math.fsum(map(column.__getitem__, picked)) / count)
+    return [_interval(values) for values in drawn]
+
+
+def _interval(values: list[float]) -> tuple[float, float]:
+    values.sort()
+    outside = int(len(values) * _TAIL)
+    return values[outside], values[-1 - outside]

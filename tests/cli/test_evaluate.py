@@ -1,0 +1,317 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+
+FIGURES = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}}
+RANK = {"type": "integer", "minimum": 1}
+QUESTION = {
+    "line": RANK,
+    "query": {"type": "string"},
+    "id": {"type": "string"},
+    "category": {"type": "string"},
+    "expect": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+}
+
+
+#: The ranks here are those of a search by words.
+WORDS_ONLY = '{"memorySearch": {"store": {"vector": {"enabled": false}}}}'
+
+
+def strict(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def many(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+RESULT = strict(
+    {
+        **QUESTION,
+        "ranks": many({"type": ["integer", "null"], "minimum": 1}),
+        "rank": RANK,
+        "cameFirst": {"type": "string"},
+        "reason": {"type": "string"},
+    },
+    *("id", "category", "rank", "cameFirst", "reason"),
+)
+DIFFERENCE = strict(
+    {
+        "figure": {"type": "string"},
+        **{
+            name: {"type": "number", "minimum": -1, "maximum": 1}
+            for name in ("first", "second", "difference", "low", "high")
+        },
+        "couldBeChance": {"type": "boolean"},
+    }
+)
+CHANGE = strict({**QUESTION, "before": RANK, "after": RANK}, "id", "category", "before", "after")
+CATEGORY = {"category": {"type": "string"}, "questions": RANK, "figures": FIGURES}
+RUN = {"settings": {"type": "object"}, "mode": {"type": "string"}, "figures": FIGURES, "results": many(RESULT)}
+AGAINST = {
+    **RUN,
+    "categories": many(strict({**CATEGORY, "differences": many(DIFFERENCE)})),
+    "differences": many(DIFFERENCE),
+    "better": many(CHANGE),
+    "worse": many(CHANGE),
+}
+SCHEMA = strict(
+    {
+        "questions": RANK,
+        **RUN,
+        "categories": many(strict(CATEGORY)),
+        "against": strict(AGAINST),
+        "below": many(strict({name: {} for name in ("figure", "value", "least")})),
+        "issues": many(strict({"path": {"type": "string"}, "problem": {"type": "string"}})),
+    },
+    *("against", "below", "issues"),
+)
+
+
+@pytest.fixture
+def notes(workspace: Workspace) -> Workspace:
+    """Two notes and five questions: three right at once, one second, one missed."""
+    workspace.configure(WORDS_ONLY)
+    workspace.write("memory/sea.md", "# Sea\n\nthe walrus sleeps on the ice\n\n# Shore\n\nthe gull eats chips\n")
+    workspace.write("memory/land.md", "the zebra runs, and the walrus does not\n")
+    questions = [
+        {"query": "where does the walrus sleep", "expect": "memory/sea.md#L3", "category": "sea", "id": "w1"},
+        {"query": "gull chips", "expect": ["memory/sea.md"], "category": "sea"},
+        {"query": "zebra", "expect": "memory/land.md", "category": "land"},
+        {"query": "walrus ice", "expect": "memory/land.md", "category": "land"},
+        {"query": "giraffe", "expect": "memory/sea.md"},
+    ]
+    ask(workspace, *questions)
+    return workspace
+
+
+def ask(workspace: Workspace, *questions: object) -> Path:
+    path = workspace.path / "q.jsonl"
+    path.write_text("".join(json.dumps(question) + "\n" for question in questions))
+    return path
+
+
+def answered(run: Run, *arguments: str) -> Any:
+    ran = run("eval", "q.jsonl", "--json", *arguments)
+    assert (ran.code, ran.err) == (0, "")
+    jsonschema.validate(ran.json, SCHEMA)
+    return ran.json
+
+
+LISTED = """\
+  –  giraffe
+       expected memory/sea.md; nothing came (no_match)
+  1  where does the walrus sleep  [w1]
+  1  gull chips
+  1  zebra
+  2  walrus ice
+       expected memory/land.md; first came memory/sea.md#L1-L7"""
+
+
+def test_the_misses_come_first_and_every_question_has_its_rank(notes: Workspace, run: Run) -> None:
+    ran = run("eval", "q.jsonl")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.split("\n\n")[:2] == [
+        "5 questions, 1 missed",
+        LISTED,
+    ]
+
+
+def test_the_figures_are_a_table_with_a_row_for_each_category(notes: Workspace, run: Run) -> None:
+    table = run("eval", "q.jsonl", "--k", "3,1").out.split("\n\n")[2].splitlines()
+    assert [line.split() for line in table] == [
+        ["questions", "hit@1", "hit@3", "recall@1", "recall@3", "mrr"],
+        ["all", "5", "0.600", "0.800", "0.600", "0.800", "0.700"],
+        ["sea", "2", "1.000", "1.000", "1.000", "1.000", "1.000"],
+        ["land", "2", "0.500", "1.000", "0.500", "1.000", "0.750"],
+    ]
+    assert len({len(line) for line in table}) == 1
+
+
+def test_failures_shows_only_the_misses(notes: Workspace, run: Run) -> None:
+    out = run("eval", "q.jsonl", "--failures").out
+    assert "giraffe" in out
+    assert "zebra" not in out
+    assert [result["query"] for result in answered(run, "--failures")["results"]] == ["giraffe"]
+
+
+def test_the_json_has_the_figures_and_every_question(notes: Workspace, run: Run) -> None:
+    found = answered(run)
+    assert found["questions"] == 5
+    assert (found["settings"], found["mode"]) == ({}, "keyword")
+    assert list(found["figures"]) == [
+        *("hit@1", "hit@3", "hit@6", "hit@10"), *("recall@1", "recall@3", "recall@6", "recall@10"), "mrr",
+    ]  # fmt: skip
+    assert (found["figures"]["hit@1"], found["figures"]["hit@6"], found["figures"]["mrr"]) == (0.6, 0.8, 0.7)
+    assert [(entry["category"], entry["questions"]) for entry in found["categories"]] == [("sea", 2), ("land", 2)]
+    assert found["results"][0] == {
+        "line": 1, "id": "w1", "category": "sea", "query": "where does the walrus sleep",
+        "expect": ["memory/sea.md#L3"], "ranks": [1], "rank": 1, "cameFirst": "memory/sea.md#L1-L7",
+    }  # fmt: skip
+    assert found["results"][4]["ranks"] == [None]
+    assert found["results"][4]["reason"] == "no_match"
+
+
+def test_the_questions_may_come_from_standard_input(notes: Workspace) -> None:
+    command = [sys.executable, "-m", "mdrecall", "eval", "-", "--json"]
+    env = {**notes.env, "PYTHONPATH": ":".join(sys.path)}
+    text = (notes.path / "q.jsonl").read_bytes()
+    done = subprocess.run(command, cwd=notes.path, env=env, input=text, capture_output=True, check=True)
+    assert json.loads(done.stdout)["questions"] == 5
+    broken = subprocess.run(command, cwd=notes.path, env=env, input=b"\n{", capture_output=True, check=False)
+    assert broken.returncode == 2
+    assert b"standard input:2: this is not JSON" in broken.stderr
+
+
+def test_two_settings_are_compared_with_what_got_better_and_worse(notes: Workspace, run: Run) -> None:
+    found = answered(run, "--set", "query.maxResults=1", "--against", "memorySearch.query.maxResults=5")
+    assert found["settings"] == {"query.maxResults": 1}
+    against = found["against"]
+    assert against["settings"] == {"query.maxResults": 5}
+    assert (found["figures"]["hit@3"], against["figures"]["hit@3"]) == (0.6, 0.8)
+    assert [(change["query"], change.get("before"), change["after"]) for change in against["better"]] == [
+        ("walrus ice", None, 2)
+    ]
+    assert against["worse"] == []
+    hit = next(entry for entry in against["differences"] if entry["figure"] == "hit@3")
+    assert (hit["difference"], hit["couldBeChance"]) == (0.2, True)
+    assert hit["low"] <= 0.2 <= hit["high"]
+
+
+def test_a_comparison_is_the_same_every_time_and_names_both_sides(notes: Workspace, run: Run) -> None:
+    arguments = ("eval", "q.jsonl", "--against", "query.minScore=0.99", "--against", "query.maxResults=1", "--k", "1")
+    ran = run(*arguments)
+    assert (ran.code, ran.err) == (0, "")
+    assert run(*arguments).out == ran.out
+    head, table, *_, better, worse = ran.out.split("\n\n")
+    assert head == "5 questions\nfirst:   as configured\nsecond:  query.minScore=0.99, query.maxResults=1"
+    assert table.splitlines()[1].startswith("hit@1     0.600   0.000      -0.600  -1.000 … -0.200  could be chance")
+    assert "\nland (2 questions)\n" in ran.out
+    assert better == "Better: none"
+    assert worse.splitlines()[:2] == ["Worse: 4", "  1 → –    where does the walrus sleep  [w1]"]
+
+
+def test_a_difference_of_many_questions_is_more_than_chance(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps\n")
+    ask(workspace, *[{"query": "walrus", "expect": "MEMORY.md"}] * 10)
+    lines = run("eval", "q.jsonl", "--against", "query.minScore=1", "--k", "1").out.splitlines()
+    assert [line.split("  ")[-1] for line in lines if line.startswith(("hit", "recall", "mrr"))] == [
+        "more than chance"
+    ] * 3
+
+
+def files(workspace: Workspace) -> dict[str, bytes]:
+    folders = (workspace.state, workspace.home, workspace.path)
+    return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
+
+
+def test_other_chunks_are_tried_without_touching_the_index_or_the_configuration(notes: Workspace, run: Run) -> None:
+    assert run("index").code == 0
+    scratch = notes.state.parent / "scratch"
+    scratch.mkdir()
+    before = files(notes)
+    smaller = ("--against", "chunking.tokens=8", "--against", "chunking.overlap=0")
+    ran = run("eval", "q.jsonl", "--json", *smaller, TMPDIR=str(scratch))
+    assert ran.code == 0
+    assert ran.json["results"][0]["cameFirst"] == "memory/sea.md#L1-L7"
+    assert ran.json["against"]["results"][0]["cameFirst"] == "memory/sea.md#L3"
+    assert files(notes) == before
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_secret_is_not_shown(notes: Workspace, run: Run) -> None:
+    arguments = ("--set", "remote.apiKey=hush", "--against", 'remote={"apiKey": "hush"}')
+    assert "hush" not in run("eval", "q.jsonl", *arguments).out
+    found = answered(run, *arguments)
+    assert (found["settings"], found["against"]["settings"]) == ({"remote.apiKey": "***"}, {"remote": "***"})
+
+
+@pytest.mark.parametrize(
+    ("least", "code", "said"),
+    [
+        (["hit@6=0.8"], 0, ""),
+        (["mrr=0.7", "recall@3=0.8"], 0, ""),
+        (["hit@6=0.81"], 1, "! hit@6 is 0.800, below 0.81\n"),
+        (["hit@1=0.9", "hit@2=0.9"], 1, "! hit@1 is 0.600, below 0.9\n! hit@2 is 0.800, below 0.9\n"),
+    ],
+)
+def test_a_figure_that_is_too_low_exits_with_1(
+    notes: Workspace, run: Run, least: list[str], code: int, said: str
+) -> None:
+    arguments = [part for entry in least for part in ("--fail-under", entry)]
+    ran = run("eval", "q.jsonl", *arguments)
+    assert (ran.code, ran.err) == (code, said)
+    ran = run("eval", "q.jsonl", "--json", *arguments)
+    jsonschema.validate(ran.json, SCHEMA)
+    assert (ran.code, len(ran.json["below"])) == (code, said.count("!"))
+
+
+def test_only_the_first_run_can_be_too_low(notes: Workspace, run: Run) -> None:
+    ran = run("eval", "q.jsonl", "--against", "query.minScore=1", "--fail-under", "hit@1=0.6")
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: Run) -> None:
+    ask(notes, {"query": "walrus", "expect": ["memory/gone.md", "memory/sea.md#L99"]})
+    ran = run("eval", "q.jsonl")
+    assert ran.code == 0
+    assert ran.err.splitlines() == [
+        "! memory/gone.md is expected by line 1 of the questions, but it is not among the notes that are searched",
+        "! memory/sea.md#L99 is expected by line 1 of the questions, but the file ends at line 7",
+    ]
+    assert [issue["path"] for issue in run("eval", "q.jsonl", "--json").json["issues"]] == [
+        "memory/gone.md", "memory/sea.md#L99",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.jsonl"], "Cannot read the questions none.jsonl"),
+        (["bad.jsonl"], "bad.jsonl:2: 'expects' is not a known key; did you mean expect?"),
+        (["empty.jsonl"], "There is no question in empty.jsonl"),
+        (["q.jsonl", "--against", "query.minScor=0.1"], "did you mean minScore?"),
+        (["q.jsonl", "--set", "query.minScore=lots"], 'is "lots", but it takes a number from 0 to 1'),
+        (["q.jsonl", "--set", "query.minScore"], "is not KEY=VALUE"),
+        (["q.jsonl", "--set", "=3"], "is not KEY=VALUE"),
+        (["q.jsonl", "--set", "store.path=x.sqlite"], "store.path cannot be set here"),
+        (["q.jsonl", "--against", "mode=keywords"], "mode=keywords is not known; did you mean keyword?"),
+        (["q.jsonl", "--against", "enabled=false"], "switched off"),
+        (["q.jsonl", "--k", "0"], "not a whole number"),
+        (["q.jsonl", "--k", "1,2,x"], "not a whole number"),
+        (["q.jsonl", "--k", "1001"], "more than 1000"),
+        (["q.jsonl", "--fail-under", "ndcg=0.3"], "is not FIGURE=VALUE"),
+        (["q.jsonl", "--fail-under", "hit@6=2"], "not a number from 0 to 1"),
+        ([], "FILE"),
+    ],
+)
+def test_what_is_wrong_is_named_and_exits_with_2(notes: Workspace, run: Run, arguments: list[str], said: str) -> None:
+    (notes.path / "bad.jsonl").write_text('// first\n{"query": "q", "expects": "a.md"}\n{\n')
+    (notes.path / "empty.jsonl").write_text("")
+    ran = run("eval", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    ran = run("eval", *arguments, "--json")
+    assert (ran.code, list(ran.json)) == (2, ["error"])
+
+
+def test_control_characters_in_a_question_do_not_reach_the_terminal(notes: Workspace, run: Run) -> None:
+    ask(notes, {"query": "giraffe\x1b[2J\nnext", "expect": "memory/sea.md", "id": "a\x07"})
+    out = run("eval", "q.jsonl").out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "giraffe\ufffd[2J\ufffdnext  [a\ufffd]" in out
+
+
+def test_half_a_character_in_a_question_is_no_error(notes: Workspace, run: Run) -> None:
+    (notes.path / "q.jsonl").write_text('{"query": "gull \\ud83d", "expect": "memory/sea.md"}\n')
+    assert answered(run)["results"][0]["rank"] == 1

@@ -1,0 +1,144 @@
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.errors import ConfigError
+from mdrecall.evaluate import evaluate, memory_with, parse_questions
+from mdrecall.memory import Memory
+from mdrecall.types import Progress, SearchAnswer
+from tests.conftest import Workspace
+
+
+def ask(memory: Memory, *lines: str, **how: Any) -> Any:
+    return evaluate(memory, parse_questions("\n".join(lines)), **how)
+
+
+def test_an_evaluation_tells_where_each_right_answer_stands(workspace: Workspace) -> None:
+    workspace.configure('{"memorySearch": {"store": {"vector": {"enabled": false}}}}')
+    workspace.write("memory/a.md", "the walrus sleeps on the ice\n")
+    workspace.write("memory/b.md", "walrus walrus\n")
+    found = ask(
+        workspace.memory(),
+        '{"query": "where does the walrus sleep", "expect": "memory/a.md#L1"}',
+        '{"query": "where does the walrus sleep", "expect": ["memory/b.md", "memory/a.md"]}',
+        '{"query": "zebra", "expect": "memory/a.md"}',
+    )
+    first, second, third = found.outcomes
+    assert (first.rank, first.came_first) == (1, "memory/a.md#L1")
+    assert second.ranks == (2, 1)
+    assert (third.rank, third.came_first, third.reason) == (None, "", "no_match")
+    assert found.figures([1])["hit@1"] == pytest.approx(2 / 3)
+    assert (found.mode, found.issues) == ("keyword", ())
+
+
+def test_expectations_that_no_answer_can_meet_are_told(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps\n")
+    workspace.write("secret.md", "the walrus sleeps\n")
+    found = ask(
+        workspace.memory(),
+        '{"query": "walrus", "expect": ["memory/gone.md#L3", "secret.md", "memory/a.md#L2-L4", "memory/a.md"]}',
+    )
+    assert [(issue.path, issue.problem.partition(", ")[2]) for issue in found.issues] == [
+        ("memory/gone.md#L3", "but it is not among the notes that are searched"),
+        ("secret.md", "but it is not among the notes that are searched"),
+        ("memory/a.md#L2-L4", "but the file ends at line 1"),
+    ]
+
+
+def test_a_note_that_cannot_be_read_is_told_once(workspace: Workspace) -> None:
+    workspace.configure('{"mdrecall": {"maxFileBytes": 100}}')
+    workspace.write("memory/a.md", "the walrus sleeps\n")
+    workspace.write("memory/large.md", "walrus " * 100)
+    lines = ['{"query": "walrus", "expect": "memory/a.md"}'] * 3
+    assert [issue.path for issue in ask(workspace.memory(), *lines).issues] == ["memory/large.md"]
+
+
+def test_more_results_than_configured_are_looked_at_unless_told_otherwise(workspace: Workspace) -> None:
+    workspace.configure('{"memorySearch": {"query": {"maxResults": 2}}}')
+    for number in range(5):
+        workspace.write(f"memory/{number}.md", "walrus\n")
+    line = '{"query": "walrus", "expect": "memory/4.md"}'
+    assert ask(workspace.memory(), line).outcomes[0].rank == 5
+    assert ask(workspace.memory(), line, depth=None).outcomes[0].rank is None
+
+
+def test_progress_is_told_after_each_question(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus\n")
+    told: list[Progress] = []
+    ask(workspace.memory(), '{"query": "walrus", "expect": "memory/a.md"}', progress=told.append)
+    assert told[-1] == Progress(1, 1, "walrus")
+
+
+class Searched:
+    """A memory that notes how it is asked."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.asked: list[dict[str, Any]] = []
+
+    def search(self, query: str, **how: Any) -> SearchAnswer:
+        self.asked.append(how)
+        return SearchAnswer((), reason="no_match", mode=how.get("mode", "keyword"))
+
+    def read(self, path: str, **how: Any) -> Any:
+        return self.memory.read(path, **how)
+
+
+def test_a_mode_is_passed_on_only_when_it_is_given(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus\n")
+    memory: Any = Searched(workspace.memory())
+    line = '{"query": "walrus", "expect": "memory/a.md"}'
+    assert ask(memory, line, mode="vector").mode == "vector"
+    assert ask(memory, line).mode == "keyword"
+    assert [how.get("mode") for how in memory.asked] == ["vector", None]
+    assert "mode" not in memory.asked[1]
+
+
+@pytest.fixture
+def own_temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temp"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_other_settings_have_an_index_of_their_own_that_is_gone_afterwards(
+    workspace: Workspace, own_temp: Path
+) -> None:
+    workspace.write("memory/a.md", "# One\n\nwalrus\n\n# Two\n\n" + "zebra stripes\n" * 200)
+    mine = workspace.memory()
+    mine.sync()
+    before = Path(mine.settings.index_path).read_bytes()
+    with memory_with(
+        {"chunking.tokens": 50, "chunking.overlap": 0}, workspace=workspace.path, env=workspace.env
+    ) as other:
+        assert Path(other.settings.index_path).is_relative_to(own_temp)
+        assert other.status().chunks > mine.status().chunks
+    assert list(own_temp.iterdir()) == []
+    assert Path(mine.settings.index_path).read_bytes() == before
+
+
+def test_the_index_of_other_settings_is_filled_even_if_a_search_would_not_fill_it(
+    workspace: Workspace, own_temp: Path
+) -> None:
+    workspace.write("memory/a.md", "walrus\n")
+    with memory_with({"sync.onSearch": False}, workspace=workspace.path, env=workspace.env) as other:
+        assert len(other.search("walrus")) == 1
+
+
+def test_settings_of_the_search_alone_use_the_index_there_is(workspace: Workspace, own_temp: Path) -> None:
+    workspace.write("memory/a.md", "walrus\n")
+    index = workspace.memory().settings.index_path
+    with memory_with({"query.minScore": 0.9}, workspace=workspace.path, env=workspace.env) as other:
+        assert other.settings.index_path == index
+        assert other.settings.memory_search.query.min_score == 0.9
+
+
+def test_the_place_of_the_index_cannot_be_set(workspace: Workspace) -> None:
+    with (
+        pytest.raises(ConfigError, match=r"store\.path cannot be set"),
+        memory_with({"store.path": "mine.sqlite"}, workspace=workspace.path, env=workspace.env),
+    ):
+        pass
