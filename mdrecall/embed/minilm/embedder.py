@@ -15,7 +15,7 @@ from mdrecall.embed.minilm.weights import HUB, MODEL, Places, model_file, tokeni
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.types import ProgressCallback
 
-_BATCH_TOKENS = 2048
+_BATCH_TOKENS = 1024
 
 
 class _Loaded(NamedTuple):
@@ -117,7 +117,9 @@ def _encoder(path: str) -> Callable[[str], Sequence[int]]:
     if path.endswith(".json"):
         tokenizer = tokenizers.Tokenizer.from_file(path)
     else:
-        tokenizer = tokenizers.BertWordPieceTokenizer(path, lowercase=True)
+        with open(path, encoding="utf-8") as file:
+            vocabulary = {line.rstrip("\n"): number for number, line in enumerate(file)}
+        tokenizer = tokenizers.BertWordPieceTokenizer(vocabulary, lowercase=True)
     tokenizer.no_padding()
     tokenizer.enable_truncation(TOKEN_LIMIT)
 
@@ -134,6 +136,8 @@ def _session(graph: bytes, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    # Threads that wait by spinning take the processor from others, and from this one when others are busy.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as error:
