@@ -16,6 +16,7 @@ RecallError
 │   └── FileUnreadable         the system refuses
 ├── EmbedderError          texts cannot be turned into vectors
 │   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
+│   ├── InputRefused           a text is too long or otherwise not taken
 │   └── ModelFileError         a model's file is missing, damaged, or another one
 └── StoreError             the index cannot be used
     ├── NewerIndex             written by a later mdrecall; left as it is
@@ -106,6 +107,10 @@ class EmbedderError(RecallError):
 
 class EmbedderUnavailable(EmbedderError):
     """A package that the embedder needs is missing, or a server cannot be reached."""
+
+
+class InputRefused(EmbedderError):
+    """The embedder does not take a text; a shorter one may do."""
 
 
 class ModelFileError(EmbedderError):

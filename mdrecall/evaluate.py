@@ -9,7 +9,7 @@ from mdrecall.core.figures import Figures, Ranks, best_rank, figure_names, means
 from mdrecall.engine.questions import Question, parse_questions, read_questions
 from mdrecall.errors import ConfigError, ReadError
 from mdrecall.memory import Memory
-from mdrecall.types import Issue, Progress, ProgressCallback, SearchAnswer
+from mdrecall.types import Issue, Mode, Progress, ProgressCallback, SearchAnswer
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
 
@@ -52,17 +52,16 @@ def evaluate(
     questions: Sequence[Question],
     *,
     depth: int | None = DEPTH,
-    mode: str | None = None,
+    mode: Mode | None = None,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
     """Ask every question; see where right answers stand among ``depth`` results; None is the configured number."""
-    how: dict[str, Any] = {} if mode is None else {"mode": mode}
     outcomes: list[Outcome] = []
     issues: dict[Issue, None] = {}
     modes: dict[str, None] = {}
     paths: set[str] = set()
     for number, question in enumerate(questions, 1):
-        answer = memory.search(question.query, max_results=depth, progress=progress, **how)
+        answer = memory.search(question.query, max_results=depth, mode=mode, progress=progress)
         outcomes.append(_outcome(question, answer))
         issues.update(dict.fromkeys(answer.issues))
         modes.setdefault(answer.mode)
@@ -102,7 +101,7 @@ def memory_with(
 
 
 def _only_changes_searching(setting: str) -> bool:
-    return setting.startswith("query.") and setting != "query.hybrid.enabled"
+    return setting.startswith("query.")
 
 
 def _outcome(question: Question, answer: SearchAnswer) -> Outcome:

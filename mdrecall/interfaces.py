@@ -6,19 +6,26 @@ from typing import Any, Protocol
 
 from mdrecall.types import (
     Document,
+    Embedding,
     IndexedChunk,
     Issue,
     KnownDocument,
     Listing,
+    Mode,
+    Passage,
+    PendingChunk,
     Probe,
     ProgressCallback,
     ReadResult,
     SearchAnswer,
     SourceCount,
     SourceName,
+    Space,
     Status,
     StoredChunk,
+    StoredSpace,
     SyncReport,
+    Traits,
 )
 
 
@@ -64,11 +71,68 @@ class Store(Protocol):
 
     def match_terms(self, terms: Sequence[Any], chunk_count: int) -> list[Any]: ...
 
+    def spaces(self) -> list[StoredSpace]: ...
+
+    def ensure_space(self, space: Space) -> int: ...
+
+    def text_counter(self) -> int: ...
+
+    def pending_chunks(self, space: int, after: int, limit: int) -> list[PendingChunk]: ...
+
+    def put_vectors(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None: ...
+
+    def mark_filled(self, space: int, texts: int) -> None: ...
+
+    def count_vectors(self, space: int) -> int: ...
+
+    def cached_embeddings(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]: ...
+
+    def cache_embeddings(
+        self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None
+    ) -> None: ...
+
+    def count_cached(self) -> int: ...
+
+    def vector_engine(self, space: StoredSpace) -> str: ...
+
+    def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]: ...
+
+    def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]: ...
+
+    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]: ...
+
     def put_documents(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], recipe: str) -> None: ...
 
     def remove_documents(self, source: SourceName, paths: Iterable[str]) -> None: ...
 
     def refresh_stamps(self, items: Iterable[Document]) -> None: ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors: little-endian 32-bit floats of unit length."""
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+        """The vector of a query; ``weights`` says how much its folded words count, to those who can weigh words."""
+        ...
+
+    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]: ...
+
+    def close(self) -> None: ...
 
 
 class Backend(Protocol):
@@ -80,6 +144,7 @@ class Backend(Protocol):
         *,
         max_results: int | None = None,
         min_score: float | None = None,
+        mode: Mode | None = None,
         explain: bool = False,
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer: ...

@@ -10,7 +10,17 @@ from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import MemoryDisabled
 from mdrecall.interfaces import Backend
-from mdrecall.types import Issue, Probe, ProgressCallback, ReadResult, SearchAnswer, SourceCount, Status, SyncReport
+from mdrecall.types import (
+    Issue,
+    Mode,
+    Probe,
+    ProgressCallback,
+    ReadResult,
+    SearchAnswer,
+    SourceCount,
+    Status,
+    SyncReport,
+)
 
 
 class Memory:
@@ -29,10 +39,12 @@ class Memory:
         config: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
         overrides: Mapping[str, Any] | None = None,
+        one_shot: bool = False,
     ) -> Self:
         """Open the memory of a workspace: the one given, else the one OpenClaw is configured for, else this folder.
 
-        ``overrides`` are ``memorySearch`` settings by their dotted name that win over every file.
+        ``overrides`` are ``memorySearch`` settings by their dotted name that win over every file. ``one_shot`` says
+        that one question will be asked: nothing is loaded then that pays only for many.
         """
         loaded = load(
             env=env,
@@ -45,7 +57,7 @@ class Memory:
             origin = loaded.found["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
-        return cls(loaded.settings, open_backend(loaded.settings, home=loaded.home))
+        return cls(loaded.settings, open_backend(loaded.settings, home=loaded.home, one_shot=one_shot))
 
     def search(
         self,
@@ -53,17 +65,20 @@ class Memory:
         *,
         max_results: int | None = None,
         min_score: float | None = None,
+        mode: Mode | None = None,
         explain: bool = False,
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query, best first; an empty answer says why and what to do.
 
+        ``mode`` is ``keyword``, ``vector`` or ``hybrid``; without it, what the settings say (by default hybrid).
         ``progress`` is told how far the indexing of changed files is, which comes first.
         """
         return self._backend.search(
             query,
             max_results=max_results,
             min_score=min_score,
+            mode=mode,
             explain=explain,
             progress=progress,
         )

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 SourceName: TypeAlias = Literal["memory", "sessions"]
+Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
+MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
 Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "no_searchable_words"]
 
 
@@ -82,17 +84,98 @@ class StoredChunk(NamedTuple):
     end_line: int
     text: str
     trail: tuple[str, ...]
+    mtime_ns: int = 0
+
+
+class Embedding(NamedTuple):
+    """A chunk's place in the space of an embedder."""
+
+    vector: bytes
+    """Little-endian 32-bit floats of unit length; all zero if the embedder knows no word of the text."""
+    windows: bytes = b""
+    """The directions of the chunk's windows, a signed byte per number, end to end; empty if there are none."""
+
+
+class Space(NamedTuple):
+    """What vectors must share to be comparable."""
+
+    provider: str
+    model: str
+    fingerprint: str
+    dimensions: int
+
+
+class StoredSpace(NamedTuple):
+    """A space that the store has vectors of."""
+
+    id: int
+    space: Space
+    is_filled: bool
+    """Whether every chunk has its vector."""
+    was_filled: bool
+    """Whether every chunk had one at some time."""
+
+
+class PendingChunk(NamedTuple):
+    """A chunk that has no vector yet."""
+
+    id: int
+    path: str
+    trail: tuple[str, ...]
+    text: str
+
+
+class Passage(NamedTuple):
+    """A text to embed, with what it stands under."""
+
+    title: str
+    text: str
+
+
+class Traits(NamedTuple):
+    """What to know of an embedder besides its vectors."""
+
+    instant: bool = False
+    """Whether it never waits for anything: no deadline is needed, and nothing is gained by a cache."""
+    latin_only: bool = False
+    """Whether only words in Latin letters mean anything to it."""
+    unrelated: float = 0.0
+    """The cosine that a query typically has with a chunk of no concern to it; as little counts as nothing."""
+    related: float = 1.0
+    """The cosine with a chunk that answers it; as much counts as everything."""
+    input_bytes: int = 8_000
+    """Longer texts are cut, and their vector is the mean of the parts."""
+    request_bytes: int = 8_000
+    """How much text goes into one request."""
 
 
 class Why(NamedTuple):
     """Why a result stands where it does."""
 
     complete: bool
-    """Whether it holds every distinctive term."""
+    """Whether it holds every rare term of the query, if there are any."""
     strength: float
+    """What its terms are worth."""
     passage_coverage: float
+    """How much of the query's weight its best passage holds."""
     terms: tuple[tuple[str, float, bool], ...]
     """Each query term with its share of the query's weight and whether this result holds it."""
+    keyword_score: float
+    """What it is worth by words alone."""
+    keyword_rank: int | None
+    """Its place by words alone among the candidates; nothing if it holds no term."""
+    vector_score: float | None
+    """How close in meaning it is, 0 to 1; nothing without vectors."""
+    vector_rank: int | None
+    """Its place by meaning alone among the candidates."""
+    cosine: float | None
+    """Of the whole chunk."""
+    window_cosine: float | None
+    """Of the window of lines that is closest."""
+    vector_weight: float
+    """The share of meaning in the mix for this query."""
+    decay: float
+    """What age has left of its worth; 1 without decay."""
 
 
 class SearchResult(NamedTuple):
@@ -122,15 +205,17 @@ class SearchResult(NamedTuple):
 class SearchAnswer:
     """The results of one search, best first; when there are none, ``reason`` and ``action`` say why and what to do.
 
+    ``mode`` is how the answer was found. ``degraded`` says why meaning was left out when it was asked for.
     ``issues`` tells what could not be looked at or is not as new as it should be; the results stand nevertheless.
     """
 
-    __slots__ = ("action", "issues", "mode", "reason", "results")
+    __slots__ = ("action", "degraded", "issues", "mode", "reason", "results")
 
     results: tuple[SearchResult, ...]
     reason: Reason
     action: str
-    mode: str
+    mode: Mode
+    degraded: str
     issues: tuple[Issue, ...]
 
     def __init__(
@@ -139,10 +224,11 @@ class SearchAnswer:
         *,
         reason: Reason = "",
         action: str = "",
-        mode: str = "keyword",
+        mode: Mode = "keyword",
+        degraded: str = "",
         issues: tuple[Issue, ...] = (),
     ) -> None:
-        for name, value in zip(self.__slots__, (action, issues, mode, reason, results), strict=True):
+        for name, value in zip(self.__slots__, (action, degraded, issues, mode, reason, results), strict=True):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:

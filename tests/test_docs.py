@@ -20,8 +20,8 @@ PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
 USED_NOW = re.compile(
-    r"memorySearch\.(enabled|sources|extraPaths|chunking\..*|store\.(driver|path)|sync\.onSearch|query\.(maxResults|minScore)"
-    r"|query\.hybrid\.candidateMultiplier)|mdrecall\..*"
+    r"memorySearch\.(enabled|sources|extraPaths|provider|local\..*|chunking\..*|store\..*|sync\.onSearch|query\..*|cache\..*)"
+    r"|mdrecall\..*"
 )
 
 

@@ -80,20 +80,19 @@ class Searched:
 
     def search(self, query: str, **how: Any) -> SearchAnswer:
         self.asked.append(how)
-        return SearchAnswer((), reason="no_match", mode=how.get("mode", "keyword"))
+        return SearchAnswer((), reason="no_match", mode=how["mode"] or "keyword")
 
     def read(self, path: str, **how: Any) -> Any:
         return self.memory.read(path, **how)
 
 
-def test_a_mode_is_passed_on_only_when_it_is_given(workspace: Workspace) -> None:
+def test_a_mode_is_passed_on(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "walrus\n")
     memory: Any = Searched(workspace.memory())
     line = '{"query": "walrus", "expect": "memory/a.md"}'
     assert ask(memory, line, mode="vector").mode == "vector"
     assert ask(memory, line).mode == "keyword"
-    assert [how.get("mode") for how in memory.asked] == ["vector", None]
-    assert "mode" not in memory.asked[1]
+    assert [how["mode"] for how in memory.asked] == ["vector", None]
 
 
 @pytest.fixture

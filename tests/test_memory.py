@@ -50,7 +50,7 @@ def test_one_memory_serves_several_threads(workspace: Workspace) -> None:
     def ask(number: int) -> None:
         for _ in range(5):
             found = memory.search(f"walrus{number}")
-            if [result.path for result in found] != [f"memory/{number}.md"]:
+            if found[0].path != f"memory/{number}.md":
                 wrong.append(repr(found))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]

@@ -1,18 +1,23 @@
 """The builtin backend: files in a workspace, an index beside them, answers from both."""
 
 import threading
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
+from mdrecall.engine.embedding import Filler
 from mdrecall.engine.indexer import Indexer
-from mdrecall.engine.searcher import Searcher
-from mdrecall.errors import CorruptIndex, StoreBusy
-from mdrecall.interfaces import Store
+from mdrecall.engine.searcher import Searcher, Wanted
+from mdrecall.errors import CorruptIndex, EmbedderError, StoreBusy, StoreError, StoreUnavailable
+from mdrecall.interfaces import Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
 from mdrecall.types import (
     Issue,
+    Mode,
+    Passage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -24,19 +29,42 @@ from mdrecall.types import (
 
 _T = TypeVar("_T")
 
+# How long a closing memory waits for an embedder that is at work.
+_CLOSING_S = 5.0
+
+
+class Meaning(NamedTuple):
+    """What gives chunks their vectors."""
+
+    embedder: Embedder
+    instead: str
+    """Why it is not the embedder that was asked for; empty if it is."""
+    filler: Filler
+    in_background: bool
+    """Whether an embedder that takes its time may go on working after a search has been answered."""
+
 
 class BuiltinBackend:
     """Answers for one workspace."""
 
     def __init__(
-        self, settings: Settings, files: MemoryFiles, store: Store, indexer: Indexer, searcher: Searcher
+        self,
+        settings: Settings,
+        files: MemoryFiles,
+        store: Store,
+        indexer: Indexer,
+        searcher: Searcher,
+        meaning: Meaning | None,
     ) -> None:
         self._settings = settings
         self._files = files
         self._store = store
         self._indexer = indexer
         self._searcher = searcher
+        self._meaning = meaning
         self._syncing = threading.RLock()
+        self._closing = threading.Event()
+        self._filling: threading.Thread | None = None
 
     def search(
         self,
@@ -44,36 +72,90 @@ class BuiltinBackend:
         *,
         max_results: int | None = None,
         min_score: float | None = None,
+        mode: Mode | None = None,
         explain: bool = False,
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query; what changed on disk is indexed first (``sync.onSearch``)."""
-        wanted = self._settings.memory_search.query
         issues = self._catch_up(progress) if query.strip() else ()
-        answer = self._repairing(
-            lambda: self._searcher.search(
-                query,
-                max_results=wanted.max_results if max_results is None else max(1, max_results),
-                min_score=wanted.min_score if min_score is None else min_score,
-                candidate_multiplier=wanted.hybrid.candidate_multiplier,
-                explain=explain,
-            )
-        )
+        wanted = self._wanted(max_results, min_score, mode, explain)
+        answer = self._repairing(lambda: self._searcher.search(query, wanted))
         if self._store.set_aside:
             problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
             issues = (*issues, Issue(self._store.path, problem))
         action = self._why_empty(issues) if answer.reason == "index_empty" else answer.action
-        return SearchAnswer(answer.results, reason=answer.reason, action=action, mode=answer.mode, issues=issues)
+        return SearchAnswer(
+            answer.results,
+            reason=answer.reason,
+            action=action,
+            mode=answer.mode,
+            degraded=answer.degraded,
+            issues=issues,
+        )
+
+    def _wanted(self, max_results: int | None, min_score: float | None, mode: Mode | None, explain: bool) -> Wanted:
+        query = self._settings.memory_search.query
+        hybrid = query.hybrid
+        return Wanted(
+            max_results=query.max_results if max_results is None else max(1, max_results),
+            min_score=query.min_score if min_score is None else min_score,
+            candidate_multiplier=hybrid.candidate_multiplier,
+            mode=mode or self._usual_mode(),
+            vector_weight=hybrid.vector_weight,
+            variety=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
+            half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
+            now_ms=time.time() * 1000,
+            most_per_file=self._settings.mdrecall.max_per_file,
+            explain=explain,
+        )
+
+    def _usual_mode(self) -> Mode:
+        if self._meaning is None:
+            return "keyword"
+        return "hybrid" if self._settings.memory_search.query.hybrid.enabled else "vector"
 
     def _catch_up(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
         """Index what changed; if another process keeps writing, the search goes on with what there is."""
         if not self._settings.memory_search.sync.on_search:
             return ()
         try:
-            report = self.sync(progress=progress)
+            with self._syncing:
+                report = self._repairing(lambda: self._indexer.sync(progress=progress))
+                return report.failed + report.kept + self._fill_for_search(progress)
         except StoreBusy as busy:
             return (Issue(self._store.path, f"may be behind the notes: {busy}"),)
-        return report.failed + report.kept
+
+    def _fill_for_search(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
+        """Embed what is new, if that takes no time; otherwise leave it to a thread, or to ``mdrecall index``."""
+        if self._meaning is None or self._meaning.filler.is_complete():
+            return ()
+        if self._meaning.embedder.traits.instant:
+            return self._fill(progress)
+        if self._meaning.in_background:
+            self._fill_in_background()
+        problem = f"{self._meaning.filler.missing()} chunks have no vector yet and are found by their words only"
+        return (Issue(self._store.path, problem + ("" if self._meaning.in_background else "; run `mdrecall index`")),)
+
+    def _fill(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
+        if self._meaning is None:
+            return ()
+        filled = self._meaning.filler.fill(progress=progress, stop=self._closing.is_set)
+        embedder = self._meaning.embedder
+        if filled.error:
+            return (Issue(self._store.path, f"is without some vectors: {filled.error}"),)
+        if filled.refused:
+            return (Issue(self._store.path, f"has {filled.refused} chunks that {embedder.provider} does not embed"),)
+        return ()
+
+    def _fill_in_background(self) -> None:
+        if self._filling is None or not self._filling.is_alive():
+
+            def work() -> None:
+                with suppress(StoreError):
+                    self._fill(None)
+
+            self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
+            self._filling.start()
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, straight from the disk."""
@@ -91,38 +173,45 @@ class BuiltinBackend:
         with self._syncing:
             if force and self.check():
                 self._store.begin_anew()
-            return self._repairing(lambda: self._indexer.sync(force=force, progress=progress))
+            return self._repairing(lambda: self._sync(force, progress))
+
+    def _sync(self, force: bool, progress: ProgressCallback | None) -> SyncReport:
+        report = self._indexer.sync(force=force, progress=progress)
+        return report._replace(issues=(*report.issues, *self._fill(progress)))
 
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is changed by asking."""
         search = self._settings.memory_search
         counts = self.counts()
         batch = search.remote.batch
-        custom: dict[str, object] = {"searchMode": "fts-only", "wholeFolder": self._files.is_whole_folder()}
-        if search.provider:
-            custom["providerUnavailableReason"] = (
-                f"memorySearch.provider is {search.provider}, but this version searches by keywords only."
-            )
+        meaning = self._meaning
+        mode = self._usual_mode()
+        custom: dict[str, object] = {
+            "searchMode": "fts-only" if mode == "keyword" else mode,
+            "wholeFolder": self._files.is_whole_folder(),
+        }
+        if meaning and meaning.instead:
+            custom["providerUnavailableReason"] = meaning.instead
         if self._store.set_aside:
             custom["damagedIndexKeptAt"] = self._store.set_aside
         return Status(
             backend="builtin",
-            provider="none",
-            model=None,
+            provider=meaning.embedder.provider if meaning else "none",
+            model=meaning.embedder.model if meaning else None,
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=self._repairing(self._indexer.is_dirty),
+            dirty=self._repairing(lambda: self._indexer.is_dirty() or self._lacks_vectors()),
             workspace_dir=self._settings.workspace,
             db_path=self._store.path,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=counts,
-            cache={"enabled": search.cache.enabled, "entries": 0}
+            cache={"enabled": search.cache.enabled, "entries": self._repairing(self._store.count_cached)}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
             fallback=self._fallback(),
-            vector={"enabled": search.store.vector.enabled, "available": False},
+            vector=self._repairing(self._vector_status),
             batch={
                 "enabled": batch.enabled,
                 "failures": 0,
@@ -134,6 +223,24 @@ class BuiltinBackend:
             },
             custom=custom,
         )
+
+    def _lacks_vectors(self) -> bool:
+        return self._meaning is not None and self._store.count_chunks() > 0 and not self._meaning.filler.is_complete()
+
+    def _vector_status(self) -> dict[str, object]:
+        if self._meaning is None:
+            return {"enabled": False, "available": False}
+        found: dict[str, object] = {"enabled": True, "available": True, "dims": self._meaning.embedder.dimensions}
+        if library := self._settings.memory_search.store.vector.extension_path:
+            found["extensionPath"] = library
+        for space in self._store.spaces():
+            if space.space == self._meaning.filler.space:
+                try:
+                    found["engine"] = self._store.vector_engine(space)
+                except StoreUnavailable as error:
+                    found |= {"available": False, "loadError": str(error)}
+                found["chunks"] = self._store.count_vectors(space.id)
+        return found
 
     def _fallback(self) -> dict[str, str] | None:
         if self._settings.memory.backend == "builtin":
@@ -159,14 +266,25 @@ class BuiltinBackend:
 
     def probe_embedding(self) -> Probe:
         """Whether embeddings can be made."""
-        return Probe(False, "This version searches by keywords only.")
+        if self._meaning is None:
+            return Probe(False, "Vectors are switched off (memorySearch.store.vector.enabled).")
+        try:
+            self._meaning.embedder.embed_chunks([Passage("", "ping")])
+        except EmbedderError as error:
+            return Probe(False, f"{error} {error.hint}".strip())
+        return Probe(True)
 
     def probe_vectors(self) -> bool:
         """Whether vectors can be searched."""
-        return False
+        return self._meaning is not None and bool(self._repairing(self._vector_status)["available"])
 
     def close(self) -> None:
         """Let go of the index; may be called twice."""
+        self._closing.set()
+        if self._filling is not None and self._filling.is_alive():
+            self._filling.join(_CLOSING_S)
+        if self._meaning is not None:
+            self._meaning.embedder.close()
         self._store.close()
 
     def _repairing(self, act: Callable[[], _T]) -> _T:
@@ -176,7 +294,7 @@ class BuiltinBackend:
         except CorruptIndex:
             with self._syncing:
                 self._store.begin_anew()
-                self._indexer.sync()
+                self._sync(False, None)
             return act()
 
     def _why_empty(self, issues: tuple[Issue, ...]) -> str:

@@ -16,10 +16,8 @@ from mdrecall.config.rules import nearest
 from mdrecall.core.figures import figure_names
 from mdrecall.errors import ConfigError, QuestionsError
 from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Question, evaluate, memory_with, parse_questions, read_questions
-from mdrecall.memory import Memory
-from mdrecall.types import ProgressCallback
+from mdrecall.types import MODES, ProgressCallback
 
-_MODES = {"keyword": None, "vector": None, "hybrid": None}
 _MOST_RESULTS = 1000
 _FIGURE = re.compile(r"(?:hit|recall)@([1-9]\d{0,2})|mrr")
 
@@ -70,10 +68,10 @@ def _run(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     settings = dict(pairs)
     if "mode" in settings:
         mode = str(settings["mode"])
-        if mode not in _MODES:
-            raise ConfigError(f"mode={mode} is not known{nearest(mode, _MODES)}.", hint="Use one of these.")
-        if "mode" not in (Memory.search.__kwdefaults__ or {}):
-            raise ConfigError("mode cannot be set: this version searches by keywords only.", hint="Leave it out.")
+        if mode not in MODES:
+            raise ConfigError(
+                f"mode={mode} is not known{nearest(mode, dict.fromkeys(MODES))}.", hint="Use one of these."
+            )
     return settings
 
 

@@ -19,10 +19,10 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def open_memory(options: argparse.Namespace, agent: str | None = None) -> "Memory":
-    """The memory that the options name."""
+    """The memory that the options name, for as long as one command takes."""
     from mdrecall.memory import Memory
 
-    return Memory.open(options.workspace, agent=agent or options.agent, config=options.config)
+    return Memory.open(options.workspace, agent=agent or options.agent, config=options.config, one_shot=True)
 
 
 def for_each_agent(

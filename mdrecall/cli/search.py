@@ -7,7 +7,7 @@ from mdrecall.cli.options import add_common, open_memory, share, whole_number
 from mdrecall.cli.output import print_issues, print_json, printable, style
 from mdrecall.cli.progress import progress_line
 from mdrecall.errors import QueryError
-from mdrecall.types import SearchAnswer, SearchResult, Why
+from mdrecall.types import MODES, SearchAnswer, SearchResult, Why
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--query", metavar="TEXT", help="the query, if it cannot stand as an argument")
     parser.add_argument("-n", "--max-results", type=whole_number, metavar="N", help="at most this many results")
     parser.add_argument("--min-score", type=share, metavar="S", help="leave out results below this score (0 to 1)")
+    parser.add_argument("--mode", choices=MODES, help="by words, by meaning, or both (default: what the settings say)")
     parser.add_argument("--explain", action="store_true", help="say why each result stands where it does")
     add_common(parser)
 
@@ -28,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
             query,
             max_results=options.max_results,
             min_score=options.min_score,
+            mode=options.mode,
             explain=options.explain,
             progress=progress,
         )
@@ -50,6 +52,8 @@ def print_answer(answer: SearchAnswer) -> None:
         if result.why:
             print(_explained(result.why))
     print_issues(answer.issues)
+    if answer.degraded:
+        print(f"Searched by words only: {printable(answer.degraded)}.", file=sys.stderr)
     if not answer.results:
         print(f"Nothing found ({answer.reason}). {answer.action}", file=sys.stderr)
 
@@ -69,9 +73,23 @@ def _headline(result: SearchResult) -> str:
 
 
 def _explained(why: Why) -> str:
-    verdict = "holds every distinctive term" if why.complete else "lacks a distinctive term"
+    verdict = "holds every rare term" if why.complete else "does not hold every rare term"
     held = ", ".join(f"{term} {weight:.0%}" for term, weight, there in why.terms if there) or "none"
     missing = ", ".join(f"{term} {weight:.0%}" for term, weight, there in why.terms if not there)
     passage = f"best passage {why.passage_coverage:.0%} of the query"
-    text = f"    why: {verdict}; strength {why.strength:.2f}, {passage}; holds {held}"
-    return style(text + (f"; lacks {missing}" if missing else ""), "dim")
+    lines = [
+        f"why: {verdict}; holds {held}" + (f"; lacks {missing}" if missing else ""),
+        f"words {why.keyword_score:.3f}{_place(why.keyword_rank)}: strength {why.strength:.2f}, {passage}",
+    ]
+    if why.vector_score is not None:
+        lines.append(
+            f"meaning {why.vector_score:.3f}{_place(why.vector_rank)}: cosine {why.cosine:.2f},"
+            f" best window {why.window_cosine:.2f}; {why.vector_weight:.0%} of the mix"
+        )
+    if why.decay < 1:
+        lines.append(f"age leaves {why.decay:.0%}")
+    return "\n".join(style(f"    {line}", "dim") for line in lines)
+
+
+def _place(rank: int | None) -> str:
+    return f" (#{rank})" if rank else ""

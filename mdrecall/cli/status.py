@@ -54,7 +54,7 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Sources", ", ".join(status.sources)
     if status.extra_paths:
         yield "Extra paths", ", ".join(status.extra_paths)
-    yield "Search", "by keywords; embeddings come with a later version"
+    yield "Search", _searched(status)
     if status.fallback:
         yield "Fallback", f"builtin instead of {status.fallback['from']}: {status.fallback['reason']}"
     if reason := status.custom.get("providerUnavailableReason"):
@@ -64,3 +64,15 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "indexProblems" in record:
         problems = "; ".join(record["indexProblems"])
         yield "Index check", f"{problems}: run `mdrecall index --force`" if problems else "sound"
+
+
+def _searched(status: Status) -> str:
+    if status.provider == "none":
+        return "by words only; vectors are switched off"
+    vectors = status.vector
+    if not vectors["available"]:
+        return f"by words only: {vectors['loadError']}"
+    how = "by meaning" if status.custom["searchMode"] == "vector" else "by words and meaning"
+    missing = status.chunks - vectors.get("chunks", 0)
+    waiting = f"; {counted(missing, 'chunk')} without a vector yet" if missing > 0 else ""
+    return f"{how} ({status.provider}, {status.model}, {vectors['dims']} dimensions){waiting}"

@@ -19,7 +19,7 @@ from mdrecall.config.rules import (
     whole,
 )
 
-PROVIDERS = ("openai", "local", "gemini", "voyage", "mistral", "ollama")
+PROVIDERS = ("offline", "minilm", "openai", "local", "gemini", "voyage", "mistral", "ollama")
 DEFAULT_MODELS = {
     "openai": "text-embedding-3-small",
     "gemini": "gemini-embedding-001",
@@ -94,7 +94,7 @@ MEMORY_SEARCH = Section(
             shapes.Experimental,
             {"sessionMemory": Key(flag(), False, "Allows `sessions` among the sources.")},
         ),
-        "provider": Key(choice(*PROVIDERS), None, "Who makes the embeddings; without it, chosen by what is there."),
+        "provider": Key(choice(*PROVIDERS), None, "Who makes the embeddings; without it, the offline table."),
         "model": Key(text(), "", "The embedding model; without it, the provider's own default."),
         "fallback": Key(choice(*PROVIDERS, "none"), "none", "Who makes the embeddings when the provider fails."),
         "remote": Section(
@@ -118,7 +118,9 @@ MEMORY_SEARCH = Section(
         "local": Section(
             shapes.Local,
             {
-                "modelPath": Key(text(), None, "A GGUF file, an `hf:` reference or an address."),
+                "modelPath": Key(
+                    text(), None, "A GGUF file, an `hf:` reference or an address; for minilm, a folder with its files."
+                ),
                 "modelCacheDir": Key(text(), None, "Where downloaded models are kept."),
             },
         ),
@@ -170,10 +172,10 @@ MEMORY_SEARCH = Section(
                 "hybrid": Section(
                     shapes.Hybrid,
                     {
-                        "enabled": Key(flag(), True, "Whether words and vectors are searched together."),
-                        "vectorWeight": Key(number(0, 1), 0.7, "How much vectors count; the two weights are divided"
+                        "enabled": Key(flag(), True, "Whether words count too; if not, vectors alone."),
+                        "vectorWeight": Key(number(0, 1), 0.35, "How much vectors count; the two weights are divided"
                                             " by their sum."),
-                        "textWeight": Key(number(0, 1), 0.3, "How much words count."),
+                        "textWeight": Key(number(0, 1), 0.65, "How much words count."),
                         "candidateMultiplier": Key(
                             whole(1), 4, "How many candidates are looked at for each result, 1 to 20.", _clamp(1, 20)
                         ),
@@ -344,6 +346,17 @@ OWN = Section(
     {
         "maxFileBytes": Key(size_bytes(), 32 * 1024 * 1024, "Larger files are reported and left out."),
         "ignore": Key(list_of(text()), IGNORED_FOLDERS, "Names of folders that are never walked into."),
+        "maxPerFile": Key(whole(1), None, "How many results one file may give; without it, any number."),
+        "queryTimeoutMs": Key(whole(1), 3000, "How long a search waits for an embedder that is not on this machine."),
+        "vectors": Section(
+            shapes.Vectors,
+            {
+                "engine": Key(
+                    choice("auto", "matrix", "sqlite-vec"), "auto", "What searches vectors: memory, or SQLite itself."
+                ),
+                "maxBytes": Key(size_bytes(), 1024 * 1024 * 1024, "With `auto`, more than this is not held in memory."),
+            },
+        ),
     },
 )
 

@@ -291,8 +291,8 @@ def _normalise(found: dict[str, Found], places: Places) -> None:
     hybrid = "memorySearch.query.hybrid."
     vector, words = get(hybrid + "vectorWeight"), get(hybrid + "textWeight")
     total = vector + words
-    put(hybrid + "vectorWeight", vector / total if total else 0.7)
-    put(hybrid + "textWeight", words / total if total else 0.3)
+    put(hybrid + "vectorWeight", vector / total if total else 0.35)
+    put(hybrid + "textWeight", words / total if total else 0.65)
     allowed = ("memory", "sessions") if get("memorySearch.experimental.sessionMemory") else ("memory",)
     sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
     put("memorySearch.sources", sources or ("memory",))

@@ -210,11 +210,19 @@ class LanceDb(NamedTuple):
     capture_max_chars: int
 
 
+class Vectors(NamedTuple):
+    engine: str
+    max_bytes: int
+
+
 class Own(NamedTuple):
     """What only mdrecall knows."""
 
     max_file_bytes: int
     ignore: tuple[str, ...]
+    max_per_file: int | None
+    query_timeout_ms: int
+    vectors: Vectors
 
 
 class Settings(NamedTuple):

@@ -174,6 +174,11 @@ class Analyser:
             there |= known(token) or learn(token)
         return there
 
+    def terms(self, text: str) -> frozenset[str]:
+        """All terms of a text."""
+        self._forget_some()
+        return frozenset().union(*(self._terms.get(token) or self._learn(token) for token in tokens(text)))
+
     def _names_in(self, text: str) -> str:
         """Looks only where a joiner or a capital stands inside a word, which is far quicker than at every token."""
         self._forget_some()

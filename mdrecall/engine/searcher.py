@@ -1,17 +1,42 @@
 """From a query to ranked, cited snippets."""
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mdrecall.core.decay import share_left, written_ms
+from mdrecall.core.diversity import spread
+from mdrecall.core.fusion import Likeness, fuse, likeness, word_weights
 from mdrecall.core.headings import read_lines, titles, trails
-from mdrecall.core.keyword import Match, Weighted, Weights, rank, score, weigh
+from mdrecall.core.keyword import Match, Strengths, Weighted, Weights, by_words, rank, score, strengths, weigh
 from mdrecall.core.query import parse_query
 from mdrecall.core.snippet import Passage, best_passage, snippet_around
+from mdrecall.core.windows import windows
 from mdrecall.core.words import Analyser
+from mdrecall.engine.meaning import Asked, MeaningLeg, Unavailable
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import Store
-from mdrecall.types import SearchAnswer, SearchResult, StoredChunk, Why
+from mdrecall.types import Mode, SearchAnswer, SearchResult, StoredChunk, Why
 
 _LEAST_CANDIDATES = 24
+# A passage that holds less of the query than this says less than the window that is closest in meaning.
+_TELLING_PASSAGE = 0.15
+
+
+class Wanted(NamedTuple):
+    """How a search is to be made."""
+
+    max_results: int
+    min_score: float
+    candidate_multiplier: int = 4
+    mode: Mode = "keyword"
+    vector_weight: float = 0.0
+    variety: float | None = None
+    """Lambda of the marginal relevance; None leaves the order as the scores have it."""
+    half_life_days: int | None = None
+    """After how many days a note counts half; None lets nothing grow old."""
+    now_ms: float = 0.0
+    most_per_file: int | None = None
+    explain: bool = False
 
 
 class _Candidate(NamedTuple):
@@ -19,18 +44,30 @@ class _Candidate(NamedTuple):
     weighted: Weighted
     chunk: StoredChunk
     passage: Passage
+    words: float
+    meaning: Likeness | None
+    decay: float
+
+
+class _Pool(NamedTuple):
+    """What is looked at closely, and by what."""
+
+    weighted: list[Weighted]
+    chunks: dict[int, StoredChunk]
+    meanings: Mapping[int, tuple[Likeness, int | None]]
+    weight: float
+    """The share of meaning in the mix."""
 
 
 class Searcher:
-    """Answers queries from a store."""
+    """Answers queries from a store, by words and, where there is a leg for it, by meaning."""
 
-    def __init__(self, store: Store, analyser: Analyser) -> None:
+    def __init__(self, store: Store, analyser: Analyser, meaning: MeaningLeg | None = None) -> None:
         self._store = store
         self._analyser = analyser
+        self._meaning = meaning
 
-    def search(
-        self, query: str, *, max_results: int, min_score: float, candidate_multiplier: int, explain: bool = False
-    ) -> SearchAnswer:
+    def search(self, query: str, wanted: Wanted) -> SearchAnswer:
         """The best chunks for a query; an empty answer says why."""
         if not query.strip():
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
@@ -38,35 +75,189 @@ class Searcher:
         if not terms:
             action = "Use at least one letter or digit: names, words and identifiers are looked up, signs are not."
             return SearchAnswer((), reason="no_searchable_words", action=action)
+        leg = self._leg(wanted.mode)
+        asked, degraded = (None, "") if leg is None or leg.is_instant else _ask(leg, query, wanted.mode, {})
         with self._store.snapshot():
             chunk_count = self._store.count_chunks()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
             matches = self._store.match_terms(terms, chunk_count)
             weights = weigh(matches, chunk_count)
-            pool = max(_LEAST_CANDIDATES, max_results * candidate_multiplier)
-            weighted = rank(matches, weights, pool)
-            chunks = {chunk.id: chunk for chunk in self._store.load_chunks([entry.chunk_id for entry in weighted])}
-        candidates = self._look_closer(weighted, chunks, weights)
-        kept = [candidate for candidate in candidates if candidate.score >= min_score]
+            found = strengths(matches, weights)
+            if leg is not None and leg.is_instant:
+                asked, degraded = _ask(leg, query, wanted.mode, word_weights(matches, chunk_count))
+            try:
+                pool = self._gather(found, asked, wanted)
+            except Unavailable as reason:
+                asked, degraded = None, str(reason)
+                pool = self._gather(found, None, wanted)
+        if wanted.mode != "keyword" and self._meaning is None:
+            degraded = "vectors are switched off"
+        mode: Mode = wanted.mode if asked else "keyword"
+        candidates = self._look_closer(pool, weights, wanted, mode)
+        kept = [candidate for candidate in candidates if candidate.score >= wanted.min_score]
         if not kept:
-            return _nothing(candidates, min_score)
-        whys = matches if explain else None
-        return SearchAnswer(tuple(_result(candidate, weights, whys) for candidate in kept[:max_results]))
+            return _nothing(candidates, wanted.min_score, mode, degraded)
+        chosen = self._spread(_thinned(kept, wanted.most_per_file), wanted)[: wanted.max_results]
+        whys = _Whys(candidates, matches, weights, pool.weight) if wanted.explain else None
+        return SearchAnswer(tuple(_result(candidate, whys) for candidate in chosen), mode=mode, degraded=degraded)
 
-    def _look_closer(
-        self, ranked: list[Weighted], chunks: dict[int, StoredChunk], weights: Weights
-    ) -> list[_Candidate]:
+    def _leg(self, mode: Mode) -> MeaningLeg | None:
+        return None if mode == "keyword" else self._meaning
+
+    def _gather(self, found: Strengths, asked: Asked | None, wanted: Wanted) -> _Pool:
+        """The candidates of both legs, of which the most promising are looked at."""
+        size = max(_LEAST_CANDIDATES, wanted.max_results * wanted.candidate_multiplier)
+        if asked is None or self._meaning is None:
+            best = rank(found, size)
+            return _Pool(best, self._load(best), {}, 0.0)
+        weight = 1.0 if wanted.mode == "vector" else wanted.vector_weight * asked.trust
+        cosines = dict(self._meaning.nearest(asked, size))
+        if wanted.mode == "vector":
+            best = [found.of(chunk_id) for chunk_id in cosines]
+        else:
+            worded = rank(found, size)
+            cosines |= self._meaning.cosines(asked, [entry.chunk_id for entry in worded])
+            either = dict.fromkeys([*(entry.chunk_id for entry in worded), *cosines])
+            best = _promising([found.of(chunk_id) for chunk_id in either], cosines, asked, weight, size)
+        near = {entry.chunk_id: cosines[entry.chunk_id] for entry in best if entry.chunk_id in cosines}
+        return _Pool(best, self._load(best), self._meaning.likenesses(asked, near), weight)
+
+    def _load(self, best: Sequence[Weighted]) -> dict[int, StoredChunk]:
+        return {chunk.id: chunk for chunk in self._store.load_chunks([entry.chunk_id for entry in best])}
+
+    def _look_closer(self, pool: _Pool, weights: Weights, wanted: Wanted, mode: Mode) -> list[_Candidate]:
         candidates = []
-        for weighted in ranked:
-            if chunk := chunks.get(weighted.chunk_id):
+        for weighted in pool.weighted:
+            if chunk := pool.chunks.get(weighted.chunk_id):
+                meaning, window = pool.meanings.get(chunk.id, (None, None))
                 passage = best_passage(chunk.text, weights, self._analyser)
-                candidates.append(_Candidate(score(weighted, passage.coverage), weighted, chunk, passage))
+                words = by_words(weighted, passage.coverage)
+                if window is not None and (mode == "vector" or passage.coverage < _TELLING_PASSAGE):
+                    passage = _at_window(chunk.text, window, passage)
+                decay = _decay(chunk, wanted)
+                worth = fuse(words, meaning, pool.weight) * decay
+                complete = weighted.complete and mode != "vector"
+                candidates.append(_Candidate(score(worth, complete), weighted, chunk, passage, words, meaning, decay))
         candidates.sort(key=lambda entry: (-entry.score, entry.chunk.path, entry.chunk.start_line, entry.chunk.id))
         return candidates
 
+    def _spread(self, candidates: list[_Candidate], wanted: Wanted) -> list[_Candidate]:
+        """Results that repeat others give way, but never to one that lacks a distinctive term which they hold."""
+        if wanted.variety is None:
+            return candidates
+        ordered: list[_Candidate] = []
+        for complete in (True, False):
+            group = [candidate for candidate in candidates if candidate.weighted.complete == complete]
+            terms = [self._analyser.terms(snippet_around(entry.chunk.text, entry.passage)) for entry in group]
+            ordered += [group[place] for place in spread([entry.score for entry in group], terms, wanted.variety)]
+        return ordered
 
-def _result(candidate: _Candidate, weights: Weights, matches: list[Match] | None) -> SearchResult:
+
+def _ask(leg: MeaningLeg, query: str, mode: Mode, weights: Mapping[str, float]) -> tuple[Asked | None, str]:
+    """The query for the vector leg, or why there is none; a script that the embedder cannot read is no failure."""
+    try:
+        asked = leg.ask(query, weights)
+    except Unavailable as reason:
+        return None, str(reason)
+    if asked.trust:
+        return asked, ""
+    return None, "the embedder knows no word of this query" if mode == "vector" else ""
+
+
+class _Whys:
+    """Explains results by the candidates they stand among."""
+
+    def __init__(
+        self, candidates: Sequence[_Candidate], matches: Sequence[Match], weights: Weights, weight: float
+    ) -> None:
+        by_word = sorted((entry for entry in candidates if entry.words), key=_by_words)
+        by_meaning = sorted((entry for entry in candidates if entry.meaning), key=_by_meaning)
+        self._word_ranks = {entry.chunk.id: place for place, entry in enumerate(by_word, start=1)}
+        self._meaning_ranks = {entry.chunk.id: place for place, entry in enumerate(by_meaning, start=1)}
+        self._matches = matches
+        self._weights = weights
+        self._weight = weight
+
+    def of(self, candidate: _Candidate) -> Why:
+        chunk, meaning = candidate.chunk, candidate.meaning
+        terms = tuple(
+            (
+                match.term.text,
+                round(self._weights.by_term[match.term.text] / self._weights.total, 4),
+                chunk.id in match.chunks,
+            )
+            for match in self._matches
+        )
+        return Why(
+            complete=candidate.weighted.complete,
+            strength=round(candidate.weighted.strength, 4),
+            passage_coverage=round(candidate.passage.coverage, 4),
+            terms=terms,
+            keyword_score=round(candidate.words, 4),
+            keyword_rank=self._word_ranks.get(chunk.id),
+            vector_score=round(meaning.value, 4) if meaning else None,
+            vector_rank=self._meaning_ranks.get(chunk.id),
+            cosine=meaning.whole if meaning else None,
+            window_cosine=meaning.window if meaning else None,
+            vector_weight=round(self._weight, 4),
+            decay=round(candidate.decay, 4),
+        )
+
+
+def _by_words(candidate: _Candidate) -> tuple[bool, float, str, int]:
+    return not candidate.weighted.complete, -candidate.words, candidate.chunk.path, candidate.chunk.start_line
+
+
+def _by_meaning(candidate: _Candidate) -> tuple[float, str, int]:
+    value = candidate.meaning.value if candidate.meaning else 0.0
+    return -value, candidate.chunk.path, candidate.chunk.start_line
+
+
+def _promising(
+    entries: Sequence[Weighted], cosines: Mapping[int, float], asked: Asked, weight: float, size: int
+) -> list[Weighted]:
+    """The best chunks by what is known before their text is looked at, and more that are as good as the last."""
+
+    def worth(entry: Weighted) -> tuple[bool, float]:
+        cosine = cosines.get(entry.chunk_id)
+        meaning = None if cosine is None else likeness(cosine, None, asked.traits)
+        return not entry.complete, -fuse(entry.strength, meaning, weight)
+
+    ordered = sorted(entries, key=lambda entry: (worth(entry), entry.chunk_id))
+    last = worth(ordered[size - 1]) if size < len(ordered) else (True, 0.0)
+    return [entry for place, entry in enumerate(ordered) if place < size or worth(entry) == last]
+
+
+def _at_window(text: str, number: int, passage: Passage) -> Passage:
+    """The window closest in meaning as the passage to show."""
+    stretches = windows(text)
+    if number >= len(stretches):
+        return passage
+    window = stretches[number]
+    return Passage(passage.coverage, window.first_line, window.last_line, window.start, window.end)
+
+
+def _decay(chunk: StoredChunk, wanted: Wanted) -> float:
+    if wanted.half_life_days is None:
+        return 1.0
+    return share_left(written_ms(chunk.path, chunk.mtime_ns / 1e6), wanted.now_ms, wanted.half_life_days)
+
+
+def _thinned(candidates: list[_Candidate], most: int | None) -> list[_Candidate]:
+    """At most so many of one file, the best."""
+    if most is None:
+        return candidates
+    seen: dict[str, int] = {}
+    kept = []
+    for candidate in candidates:
+        seen[candidate.chunk.path] = seen.get(candidate.chunk.path, 0) + 1
+        if seen[candidate.chunk.path] <= most:
+            kept.append(candidate)
+    return kept
+
+
+def _result(candidate: _Candidate, whys: _Whys | None) -> SearchResult:
     chunk, passage = candidate.chunk, candidate.passage
     return SearchResult(
         path=chunk.path,
@@ -78,7 +269,7 @@ def _result(candidate: _Candidate, weights: Weights, matches: list[Match] | None
         match_start_line=chunk.start_line + passage.first_line,
         match_end_line=chunk.start_line + passage.last_line,
         heading=_heading(chunk, passage),
-        why=_why(candidate, weights, matches) if matches is not None else None,
+        why=whys.of(candidate) if whys else None,
     )
 
 
@@ -91,27 +282,13 @@ def _heading(chunk: StoredChunk, passage: Passage) -> str:
     return " › ".join(titles(trail))
 
 
-def _why(candidate: _Candidate, weights: Weights, matches: list[Match]) -> Why:
-    terms = tuple(
-        (
-            match.term.text,
-            round(weights.by_term[match.term.text] / weights.total, 4),
-            candidate.chunk.id in match.chunks,
-        )
-        for match in matches
-    )
-    return Why(
-        candidate.weighted.complete, round(candidate.weighted.strength, 4), round(candidate.passage.coverage, 4), terms
-    )
-
-
-def _nothing(candidates: list[_Candidate], min_score: float) -> SearchAnswer:
+def _nothing(candidates: list[_Candidate], min_score: float, mode: Mode, degraded: str) -> SearchAnswer:
     if not candidates:
         action = "No note has any of these words. Try other words, or a part of a name."
-        return SearchAnswer((), reason="no_match", action=action)
+        return SearchAnswer((), reason="no_match", action=action, mode=mode, degraded=degraded)
     best = candidates[0]
     action = (
         f"The best of {len(candidates)} candidates is {best.chunk.path}#L{best.chunk.start_line} with a score of"
         f" {best.score:.2f}, below the least score of {min_score:g}. Lower --min-score, or use rarer words."
     )
-    return SearchAnswer((), reason="below_min_score", action=action)
+    return SearchAnswer((), reason="below_min_score", action=action, mode=mode, degraded=degraded)

@@ -31,7 +31,7 @@ def test_search_takes_words_without_quotes_and_a_query_option(workspace: Workspa
 
 def test_search_that_finds_nothing_says_why_and_exits_with_1(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "text")
-    ran = run("search", "zebra")
+    ran = run("search", "zebra", "--mode", "keyword")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("Nothing found (no_match).")
 
@@ -39,7 +39,7 @@ def test_search_that_finds_nothing_says_why_and_exits_with_1(workspace: Workspac
 def test_the_json_of_a_search_has_the_names_of_openclaw(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "# Team\n\nthe walrus sleeps\n")
     answer = run("search", "walrus", "--json").json
-    assert answer["mode"] == "keyword"
+    assert answer["mode"] == "hybrid"
     (result,) = answer["results"]
     assert result.pop("score") > 0.7
     assert result == {
@@ -57,7 +57,7 @@ def test_the_json_of_a_search_has_the_names_of_openclaw(workspace: Workspace, ru
 
 def test_the_json_of_an_empty_answer_has_reason_and_action(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "text")
-    ran = run("search", "zebra", "--json")
+    ran = run("search", "zebra", "--mode", "keyword", "--json")
     assert ran.code == 1
     assert ran.json["results"] == []
     assert ran.json["reason"] == "no_match"
@@ -66,7 +66,7 @@ def test_the_json_of_an_empty_answer_has_reason_and_action(workspace: Workspace,
 
 def test_explain_says_why(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
-    assert "why: holds every distinctive term" in run("search", "walrus", "--explain").out
+    assert "why: holds every rare term" in run("search", "walrus", "--explain").out
     terms = run("search", "walrus zebra", "--explain", "--json").json["results"][0]["why"]["terms"]
     assert [(term["term"], term["held"]) for term in terms] == [("walru", True), ("zebra", False)]
 
@@ -128,7 +128,7 @@ def test_index_with_a_bad_file_goes_on_and_exits_with_2(workspace: Workspace, ru
 
 STATUS_KEYS = {
     "backend", "provider", "requestedProvider", "files", "chunks", "dirty", "workspaceDir", "dbPath",
-    "extraPaths", "sources", "sourceCounts", "cache", "fts", "vector", "batch", "custom",
+    "extraPaths", "model", "sources", "sourceCounts", "cache", "fts", "vector", "batch", "custom",
 }  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def test_status_is_the_whole_record(workspace: Workspace, run: Run) -> None:
     assert record["agentId"] == "main"
     assert set(status) == STATUS_KEYS
     assert status["sourceCounts"] == [{"source": "memory", "files": 1, "chunks": 1}]
-    assert (status["backend"], status["provider"], status["dirty"]) == ("builtin", "none", False)
+    assert (status["backend"], status["provider"], status["dirty"]) == ("builtin", "offline", False)
     assert status["batch"]["timeoutMs"] == 3_600_000
 
 
@@ -151,7 +151,7 @@ def test_status_for_people_and_deep(workspace: Workspace, run: Run) -> None:
     assert "Indexed:     0 files" in ran.out
     assert "Index check: sound" in ran.out
     (record,) = run("status", "--deep", "--json").json
-    assert record["embeddingProbe"]["ok"] is False
+    assert (record["embeddingProbe"]["ok"], record["vectorProbe"]) == (True, True)
     assert record["indexProblems"] == []
 
 
@@ -351,14 +351,15 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
 
 def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
+    workspace.memory().sync()
     code = "import sys; from mdrecall.cli.main import main; main(sys.argv[1:]); print(' '.join(sys.modules))"
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code, "search", "walrus"]
     done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, check=True)
     modules = set(done.stdout.splitlines()[-1].split())
-    assert "apsw" in modules
+    assert {"apsw", "mdrecall.embed.offline"} <= modules
     heavy = {"asyncio", "dataclasses", "difflib", "inspect", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess",
-             "tempfile", "mdrecall.config.schema"}  # fmt: skip
+             "tempfile", "tokenizers", "mdrecall.config.schema", "mdrecall.embed.minilm"}  # fmt: skip
     assert not modules & heavy
 
 

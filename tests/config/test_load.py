@@ -46,8 +46,8 @@ DEFAULTS: dict[str, Any] = {
     "memorySearch.query.maxResults": 6,
     "memorySearch.query.minScore": 0.35,
     "memorySearch.query.hybrid.enabled": True,
-    "memorySearch.query.hybrid.vectorWeight": 0.7,
-    "memorySearch.query.hybrid.textWeight": 0.3,
+    "memorySearch.query.hybrid.vectorWeight": 0.35,
+    "memorySearch.query.hybrid.textWeight": 0.65,
     "memorySearch.query.hybrid.candidateMultiplier": 4,
     "memorySearch.query.hybrid.mmr.enabled": False,
     "memorySearch.query.hybrid.mmr.lambda": 0.7,
@@ -105,6 +105,10 @@ DEFAULTS: dict[str, Any] = {
     "plugins.entries.memory-lancedb.config.captureMaxChars": 500,
     "mdrecall.maxFileBytes": 33_554_432,
     "mdrecall.ignore": (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"),
+    "mdrecall.maxPerFile": None,
+    "mdrecall.queryTimeoutMs": 3000,
+    "mdrecall.vectors.engine": "auto",
+    "mdrecall.vectors.maxBytes": 1_073_741_824,
 }
 
 

@@ -133,7 +133,10 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
             "plugins.entries.memory-lancedb.config.embedding.dimension",
             "did you mean dimensions? Known here: apiKey, model, baseUrl, dimensions.",
         ),
-        ("mdrecall.ignored", "did you mean ignore? Known here: maxFileBytes, ignore."),
+        (
+            "mdrecall.ignored",
+            "did you mean ignore? Known here: maxFileBytes, ignore, maxPerFile, queryTimeoutMs, vectors.",
+        ),
     ],
 )
 def test_an_unknown_key_names_its_path_and_the_nearest_known_key(tmp_path: Path, path: str, complaint: str) -> None:
@@ -163,12 +166,12 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
         (
             "memorySearch.provider",
             "auto",
-            'is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama.',
+            'is "auto", but it takes one of offline, minilm, openai, local, gemini, voyage, mistral, ollama.',
         ),
         (
             "memorySearch.fallback",
             "auto",
-            'is "auto", but it takes one of openai, local, gemini, voyage, mistral, ollama, none.',
+            'is "auto", but it takes one of offline, minilm, openai, local, gemini, voyage, mistral, ollama, none.',
         ),
         ("memorySearch.sources", "memory", 'is "memory", but it takes a list, each one of memory, sessions.'),
         ("memory.backend", "mem0", 'is "mem0", but it takes one of builtin, qmd.'),

@@ -171,13 +171,13 @@ def test_a_small_chunk_size_alone_lowers_the_default_overlap(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "vector", "words"),
     [
-        ({}, 0.7, 0.3),
+        ({}, 0.35, 0.65),
         ({"vectorWeight": 1, "textWeight": 1}, 0.5, 0.5),
         ({"vectorWeight": 0.2, "textWeight": 0.6}, 0.25, 0.75),
-        ({"vectorWeight": 0, "textWeight": 0}, 0.7, 0.3),
+        ({"vectorWeight": 0, "textWeight": 0}, 0.35, 0.65),
         ({"vectorWeight": 0, "textWeight": 0.4}, 0.0, 1.0),
         ({"textWeight": 0}, 1.0, 0.0),
-        ({"vectorWeight": 0.1}, 0.25, 0.75),
+        ({"vectorWeight": 0.35}, 0.35, 0.65),
     ],
 )
 def test_the_weights_are_divided_by_their_sum(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.keyword import COMPLETE_FROM, Match, Weighted, rank, score, weigh
+from mdrecall.core.keyword import COMPLETE_FROM, Match, Weighted, by_words, rank, score, strengths, weigh
 from mdrecall.core.query import Term
 
 
@@ -27,11 +27,30 @@ def test_distinctive_terms_are_the_rare_ones_that_occur() -> None:
     assert weigh(matches, 100).distinctive == {"rare"}
 
 
-def test_without_a_rare_term_every_term_that_counts_is_distinctive() -> None:
+def test_without_a_rare_term_no_chunk_is_complete() -> None:
     common = dict.fromkeys(range(60), 0.5)
     matches = [match("one", common), match("two", common), match("the", common, stop=True)]
-    assert weigh(matches, 100).distinctive == {"one", "two"}
-    assert weigh([match("the", common, stop=True)], 100).distinctive == {"the"}
+    weights = weigh(matches, 100)
+    assert weights.distinctive == frozenset()
+    assert strengths(matches, weights).complete == frozenset()
+
+
+def test_in_a_small_index_all_terms_that_count_make_a_chunk_complete() -> None:
+    common = dict.fromkeys(range(6), 0.5)
+    matches = [match("one", common), match("two", {1: 0.5, 2: 0.5}), match("the", common, stop=True)]
+    weights = weigh(matches, 10)
+    assert weights.distinctive == {"one", "two"}
+    assert strengths(matches, weights).complete == {1, 2}
+
+
+@pytest.mark.parametrize(("chunk_count", "held_by", "is_rare"), [
+    (100, 1, True), (100, 2, False), (1000, 90, True), (1000, 91, False),
+])  # fmt: skip
+def test_a_term_is_rare_in_a_tenth_of_the_chunks_and_in_few_of_a_small_index(
+    chunk_count: int, held_by: int, is_rare: bool
+) -> None:
+    matches = [match("walrus", dict.fromkeys(range(held_by), 0.5))]
+    assert bool(weigh(matches, chunk_count).distinctive) == is_rare
 
 
 def test_the_words_of_a_name_are_not_distinctive_when_the_name_is_found() -> None:
@@ -50,7 +69,11 @@ def test_a_chunk_with_all_distinctive_terms_is_never_below_one_that_lacks_them(
 ) -> None:
     matches = [match(f"term{number}", chunks, stop=stop) for number, (chunks, stop) in enumerate(found)]
     weights = weigh(matches, 200)
-    scores = {entry.chunk_id: score(entry, coverage.get(entry.chunk_id, 0.0)) for entry in rank(matches, weights, 100)}
+    found_words = strengths(matches, weights)
+    scores = {
+        entry.chunk_id: score(by_words(entry, coverage.get(entry.chunk_id, 0.0)), entry.complete)
+        for entry in rank(found_words, 100)
+    }
     needed = [entry.chunks for entry in matches if entry.term.text in weights.distinctive]
     whole = {chunk for chunk in scores if needed and all(chunk in chunks for chunks in needed)}
     if whole and scores.keys() - whole:
@@ -62,15 +85,18 @@ def test_a_chunk_with_all_distinctive_terms_is_never_below_one_that_lacks_them(
 def test_more_strength_or_a_better_passage_never_lowers_a_score(
     strength: float, coverage: float, complete: bool
 ) -> None:
-    value = score(Weighted(1, strength, complete), coverage)
-    assert score(Weighted(1, min(1.0, strength + 0.1), complete), coverage) >= value
-    assert score(Weighted(1, strength, complete), min(1.0, coverage + 0.1)) >= value
+    def scored(strength: float, coverage: float) -> float:
+        return score(by_words(Weighted(1, strength, complete), coverage), complete)
+
+    value = scored(strength, coverage)
+    assert scored(min(1.0, strength + 0.1), coverage) >= value
+    assert scored(strength, min(1.0, coverage + 0.1)) >= value
     assert (value >= COMPLETE_FROM) == complete
 
 
 def test_the_limit_keeps_the_best() -> None:
     matches = [match("common", {number: number / 100 for number in range(90)}), match("rare", {3: 0.1})]
-    ranked = rank(matches, weigh(matches, 100), 5)
+    ranked = rank(strengths(matches, weigh(matches, 100)), 5)
     assert [entry.chunk_id for entry in ranked] == [3, 89, 88, 87, 86]
     assert [entry.complete for entry in ranked] == [True, False, False, False, False]
 
@@ -78,5 +104,5 @@ def test_the_limit_keeps_the_best() -> None:
 @pytest.mark.parametrize("chunk_count", [5, 50_000])
 def test_a_chunk_that_holds_the_whole_query_scores_alike_in_small_and_large_indexes(chunk_count: int) -> None:
     matches = [match("recovery", {1: 0.45}), match("zx", {1: 0.45})]
-    (only,) = rank(matches, weigh(matches, chunk_count), 5)
-    assert score(only, 1.0) == pytest.approx(0.919, abs=0.005)
+    (only,) = rank(strengths(matches, weigh(matches, chunk_count)), 5)
+    assert score(by_words(only, 1.0), only.complete) == pytest.approx(0.919, abs=0.005)

@@ -116,12 +116,14 @@ def test_an_empty_answer_says_why_and_what_to_do(workspace: Workspace) -> None:
     assert (empty.reason, "no Markdown file" in empty.action) == ("index_empty", True)
     workspace.write("MEMORY.md", "walrus and penguin on the ice")
     memory = workspace.memory()
-    assert memory.search("zebra").reason == "no_match"
+    assert memory.search("zebra", mode="keyword").reason == "no_match"
     assert memory.search("!!! ???").reason == "no_searchable_words"
     low = memory.search("walrus zebra giraffe lion tiger", min_score=0.95)
     assert low.reason == "below_min_score"
     assert "MEMORY.md#L1" in low.action
-    assert all(answer.action for answer in (memory.search("zebra"), memory.search("!!!"), low))
+    far = memory.search("quarterly revenue")
+    assert far.reason == "below_min_score"
+    assert all(answer.action for answer in (memory.search("zebra", mode="keyword"), memory.search("!!!"), low, far))
 
 
 def test_an_empty_workspace_with_a_memory_folder_says_where_to_write(workspace: Workspace) -> None:

@@ -11,6 +11,7 @@ from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreUnav
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
+from mdrecall.store.sqlite.vectors import forget_all
 
 _MAGIC = b"SQLite format 3\0"
 _APPLICATION_ID_AT = slice(68, 72)
@@ -113,6 +114,7 @@ def _claim(db: apsw.Connection, path: str, owner: Owner) -> None:
         raise ForeignDatabase(f"{path} is the index of agent {known['agent']} and is left as it is.", hint=hint)
     with transaction(db):
         if known:
+            forget_all(db)
             db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
         db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner._asdict().items()))
 

@@ -17,7 +17,8 @@ _COUNTS = """
     FROM documents LEFT JOIN chunks ON chunks.document_id = documents.id GROUP BY source
 """
 _CHUNK = """
-    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, text, trail
+    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, text, trail,
+        mtime_ns
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
@@ -56,14 +57,7 @@ def load_chunks(db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
     return [chunk for chunk_id in ids if (chunk := _load(db, chunk_id)) is not None]
 
 
-def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
-    for document_id, ordinal, overlap, source, path, start, end, text, trail in rows(db, _CHUNK, (chunk_id,)):
-        whole = _tail_before(db, document_id, ordinal, overlap) + text
-        return StoredChunk(chunk_id, source, path, start, end, whole, tuple(trail.split("\n")) if trail else ())
-    return None
-
-
-def _tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:
+def tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:
     """The text that a chunk shares with those before it."""
     shared = ""
     while len(shared) < length and ordinal > 0:
@@ -71,3 +65,10 @@ def _tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: in
         for (text,) in rows(db, _FRESH_TEXT, (document_id, ordinal)):
             shared = text[-(length - len(shared)) :] + shared
     return shared
+
+
+def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
+    for document_id, ordinal, overlap, source, path, start, end, text, trail, mtime in rows(db, _CHUNK, (chunk_id,)):
+        whole = tail_before(db, document_id, ordinal, overlap) + text
+        return StoredChunk(chunk_id, source, path, start, end, whole, tuple(trail.split("\n")) if trail else (), mtime)
+    return None

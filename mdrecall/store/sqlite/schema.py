@@ -55,5 +55,42 @@ def m001_documents_chunks_and_keywords(db: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS = (m001_documents_chunks_and_keywords,)
+def m002_vectors(db: apsw.Connection) -> None:
+    """Spaces, each with tables of its own for its vectors; embeddings kept for texts that come again; counters.
+
+    Numbers of chunks come from a counter, so that none is ever given twice: a vector held in memory always belongs to
+    the chunk it was read for.
+    """
+    db.execute(
+        """
+        CREATE TABLE spaces(
+            id INTEGER PRIMARY KEY,
+            provider TEXT NOT NULL,
+            model TEXT NOT NULL,
+            fingerprint TEXT NOT NULL,
+            dimensions INTEGER NOT NULL,
+            stored INTEGER NOT NULL DEFAULT 0,
+            filled_at INTEGER NOT NULL DEFAULT -1,
+            ever_filled INTEGER NOT NULL DEFAULT 0,
+            UNIQUE(fingerprint, dimensions)
+        ) STRICT;
+        CREATE TABLE embedding_cache(
+            space_id INTEGER NOT NULL REFERENCES spaces(id),
+            hash BLOB NOT NULL,
+            used INTEGER NOT NULL,
+            vector BLOB NOT NULL,
+            windows BLOB NOT NULL,
+            UNIQUE(space_id, hash)
+        ) STRICT;
+        CREATE INDEX embedding_cache_by_use ON embedding_cache(used);
+        CREATE TABLE removed(revision INTEGER NOT NULL, chunk_id INTEGER NOT NULL) STRICT;
+        CREATE INDEX removed_by_revision ON removed(revision);
+        CREATE TABLE counters(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+        INSERT INTO counters(name, value) VALUES
+            ('revision', 0), ('texts', 0), ('cache', 0), ('chunks', (SELECT coalesce(max(id), 0) FROM chunks));
+        """
+    )
+
+
+MIGRATIONS = (m001_documents_chunks_and_keywords, m002_vectors)
 VERSION = len(MIGRATIONS)

@@ -11,11 +11,25 @@ import apsw
 from mdrecall.core.keyword import Match
 from mdrecall.core.query import Term
 from mdrecall.errors import CorruptIndex
-from mdrecall.store.sqlite import documents, keyword, write
+from mdrecall.store.sqlite import documents, keyword, vectors, write
 from mdrecall.store.sqlite.connect import Owner, connect, prepare, set_aside
+from mdrecall.store.sqlite.engines import Engines, VectorSearch
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.rows import rows, single
-from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, SourceName, StoredChunk
+from mdrecall.types import (
+    Document,
+    Embedding,
+    IndexedChunk,
+    KnownDocument,
+    PendingChunk,
+    SourceCount,
+    SourceName,
+    Space,
+    StoredChunk,
+    StoredSpace,
+)
+
+_USUAL = VectorSearch()
 
 
 class SqliteStore:
@@ -24,8 +38,9 @@ class SqliteStore:
     The file is created, upgraded or repaired at the first use.
     """
 
-    def __init__(self, path: str, *, is_ours: bool, owner: Owner) -> None:
+    def __init__(self, path: str, *, is_ours: bool, owner: Owner, search: VectorSearch = _USUAL) -> None:
         self.path = path
+        self._engines = Engines(search)
         self.set_aside = ""
         self._is_ours = is_ours
         self._owner = owner
@@ -50,6 +65,7 @@ class SqliteStore:
         """Set a damaged index aside and start an empty one; ``set_aside`` keeps the old one's name."""
         with self._writing:
             self.close()
+            self._engines.clear()
             self.set_aside = set_aside(self.path)
             prepare(self.path, is_ours=self._is_ours, owner=self._owner)
             self._prepared = True
@@ -122,6 +138,64 @@ class SqliteStore:
     def refresh_stamps(self, items: Iterable[Document]) -> None:
         with self._writing_to() as db:
             write.refresh_stamps(db, items)
+
+    def spaces(self) -> list[StoredSpace]:
+        with self._reading() as db:
+            return vectors.spaces(db)
+
+    def ensure_space(self, space: Space) -> int:
+        with self._writing_to() as db:
+            return vectors.ensure_space(db, space)
+
+    def text_counter(self) -> int:
+        with self._reading() as db:
+            return vectors.text_counter(db)
+
+    def pending_chunks(self, space: int, after: int, limit: int) -> list[PendingChunk]:
+        with self._reading() as db:
+            return vectors.pending(db, space, after, limit)
+
+    def put_vectors(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
+        with self._writing_to() as db:
+            vectors.put(db, space, items)
+
+    def mark_filled(self, space: int, texts: int) -> None:
+        with self._writing_to() as db:
+            vectors.mark_filled(db, space, texts)
+
+    def count_vectors(self, space: int) -> int:
+        with self._reading() as db:
+            return vectors.count(db, space)
+
+    def cached_embeddings(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]:
+        with self._reading() as db:
+            return vectors.cached(db, space, hashes)
+
+    def cache_embeddings(
+        self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None
+    ) -> None:
+        with self._writing_to() as db:
+            vectors.remember(db, space, fresh, used, most)
+
+    def count_cached(self) -> int:
+        with self._reading() as db:
+            return vectors.cache_entries(db)
+
+    def vector_engine(self, space: StoredSpace) -> str:
+        with self._reading() as db:
+            return self._engines.of(db, space).name
+
+    def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
+        with self._reading() as db:
+            return self._engines.of(db, space).nearest(db, query, limit)
+
+    def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
+        with self._reading() as db:
+            return self._engines.of(db, space).cosines(db, query, ids)
+
+    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
+        with self._reading() as db:
+            return self._engines.of(db, space).best_windows(db, query, ids)
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:

@@ -7,6 +7,7 @@ import apsw
 
 from mdrecall.store.sqlite.keyword import encode_names
 from mdrecall.store.sqlite.rows import rows, single, transaction
+from mdrecall.store.sqlite.vectors import bump, forget_chunks
 from mdrecall.types import Chunk, Document, IndexedChunk, SourceName
 
 _STORED = "SELECT id, seen_ns FROM documents WHERE source=? AND path=?"
@@ -29,10 +30,12 @@ def put_documents(
     Ids are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
     """
     with transaction(db):
+        bump(db, "revision")
+        bump(db, "texts")
         document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
         if document_id:
             documents = [item for item in documents if _make_way(db, item[0])]
-        chunk_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
+        chunk_id = single(db, "SELECT value FROM counters WHERE name='chunks'")
         rows_of_documents: list[tuple[Any, ...]] = []
         rows_of_chunks: list[tuple[Any, ...]] = []
         rows_of_terms: list[tuple[int, str, str, str]] = []
@@ -46,11 +49,13 @@ def put_documents(
         db.executemany(_PUT_DOCUMENT, rows_of_documents)
         db.executemany(_PUT_CHUNK, rows_of_chunks)
         db.executemany(_PUT_TERMS, rows_of_terms)
+        db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
 
 
 def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
     """Take documents out of the index."""
     with transaction(db):
+        bump(db, "revision")
         for path in paths:
             for document_id, _ in list(rows(db, _STORED, (source, path))):
                 _remove(db, document_id)
@@ -87,6 +92,7 @@ def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
 
 
 def _remove(db: apsw.Connection, document_id: int) -> None:
+    forget_chunks(db, document_id)
     db.execute("DELETE FROM keyword WHERE rowid IN (SELECT id FROM chunks WHERE document_id=?)", (document_id,))
     db.execute("DELETE FROM chunks WHERE document_id=?", (document_id,))
     db.execute("DELETE FROM documents WHERE id=?", (document_id,))

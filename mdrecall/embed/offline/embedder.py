@@ -1,0 +1,170 @@
+"""Text to vectors by a table: every word piece has a vector, a text is the sum of its pieces.
+
+A query is embedded without numpy, so that a single search from the command line does not pay for loading it.
+"""
+
+import array
+import json
+import math
+import mmap
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import chain
+from typing import Any, BinaryIO, TypeVar
+
+from mdrecall.core.windows import windows
+from mdrecall.embed.offline.pieces import Pieces, words
+from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.types import Embedding, Passage, Traits
+
+_T = TypeVar("_T")
+
+_FOLDER = os.path.dirname(__file__)
+# Cut words that are kept; with every new name the memory would grow otherwise.
+_MOST_WORDS = 200_000
+_ROWS_AT_ONCE = 16_384
+
+
+class OfflineEmbedder:
+    """The default embedder. It never waits, so nothing that it makes is worth caching."""
+
+    provider = "offline"
+    model = "mdrecall-words-v1"
+    traits = Traits(instant=True, latin_only=True, unrelated=0.1, related=0.6)
+
+    @property
+    def dimensions(self) -> int:
+        return int(self._card["dimensions"])
+
+    @property
+    def fingerprint(self) -> str:
+        return str(self._card["sha256"])
+
+    def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+        """The vector of a query, its words counted by their weights; without length if no word of it is known."""
+        total = [0.0] * self.dimensions
+        rows, scales, size = self._rows, self._scales, self.dimensions
+        for word in words(text):
+            weight = weights.get(word, 1.0)
+            for number in self._pieces[word]:
+                scale = weight * scales[number]
+                row = rows[number * size : (number + 1) * size]
+                total = [value + scale * part for value, part in zip(total, row, strict=True)]
+        length = math.sqrt(sum(value * value for value in total))
+        return _floats(value / length if length else 0.0 for value in total)
+
+    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+        """The vectors of chunks, title and all, each with those of its windows."""
+        numpy = _numpy()
+        parts = [[text[window.start : window.end] for window in windows(text)] for _, text in passages]
+        counts = [len(part) for part in parts]
+        sums = self._sums(list(chain.from_iterable(parts)))
+        titles = self._sums([title for title, _ in passages])
+        starts = numpy.cumsum([0, *counts[:-1]])
+        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + titles) if counts else sums
+        small = _bytes_per_number(sums)
+        return [
+            Embedding(vector.tobytes(), small[start : start + count].tobytes())
+            for vector, start, count in zip(whole, starts, counts, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Nothing is held that others could want."""
+
+    def _sums(self, texts: Sequence[str]) -> Any:
+        """The summed pieces of each text, one row a text."""
+        numpy = _numpy()
+        pieces, table = self._pieces, self._table
+        if len(pieces) > _MOST_WORDS:
+            pieces.clear()
+        sums = numpy.zeros((len(texts), self.dimensions), numpy.float32)
+        rows: list[int] = []
+        ends: list[int] = []
+        for number, text in enumerate(texts, start=1):
+            rows += chain.from_iterable(map(pieces.__getitem__, words(text)))
+            ends.append(len(rows))
+            if len(rows) >= _ROWS_AT_ONCE or number == len(texts):
+                gathered = table[rows]
+                start = 0
+                for place, end in enumerate(ends, start=number - len(ends)):
+                    gathered[start:end].sum(0, out=sums[place])
+                    start = end
+                rows, ends = [], []
+        return sums
+
+    @cached_property
+    def _card(self) -> dict[str, Any]:
+        card: dict[str, Any] = json.loads(_read("model.json"))
+        return card
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        return Pieces(_read("pieces.txt").decode())
+
+    @cached_property
+    def _rows(self) -> Any:
+        return memoryview(_mapped("rows.i8")).cast("b")
+
+    @cached_property
+    def _scales(self) -> "array.array[float]":
+        scales = array.array("f", _read("scales.f32"))
+        if sys.byteorder == "big":
+            scales.byteswap()
+        return scales
+
+    @cached_property
+    def _table(self) -> Any:
+        numpy = _numpy()
+        rows = numpy.frombuffer(_read("rows.i8"), numpy.int8).reshape(-1, self.dimensions)
+        return rows * numpy.frombuffer(_read("scales.f32"), "<f4")[:, None]
+
+
+def _read(name: str) -> bytes:
+    return _taken(name, lambda file: file.read())
+
+
+def _mapped(name: str) -> mmap.mmap:
+    """A file of which a query needs only a few rows."""
+    return _taken(name, lambda file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _taken(name: str, take: Callable[[BinaryIO], _T]) -> _T:
+    path = os.path.join(_FOLDER, name)
+    try:
+        with open(path, "rb") as file:
+            return take(file)
+    except OSError as error:
+        message = f"The embedding table {path} cannot be read: {error.strerror}."
+        raise ModelFileError(message, hint="Install mdrecall again.") from error
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError as error:
+        what = "cannot be loaded" if find_spec("numpy") else "is missing"
+        raise EmbedderUnavailable(f"numpy {what}: {error}.", hint="Install it: pip install numpy") from error
+    return numpy
+
+
+def _unit(rows: Any) -> Any:
+    numpy = _numpy()
+    lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
+    return (rows / numpy.maximum(lengths, 1e-12)[:, None]).astype("<f4")
+
+
+def _bytes_per_number(rows: Any) -> Any:
+    """Rows as signed bytes; only their directions are kept."""
+    numpy = _numpy()
+    most = numpy.maximum(numpy.abs(rows).max(1, initial=0.0), 1e-12)
+    return numpy.rint(rows * (127 / most)[:, None]).astype(numpy.int8)
+
+
+def _floats(values: Iterable[float]) -> bytes:
+    found = array.array("f", values)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found.tobytes()
