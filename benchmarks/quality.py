@@ -4,8 +4,11 @@ A set is a folder with ``corpus.jsonl`` {id, title?, text, scope?}, ``queries.js
 ``qrels.tsv`` (query, id, score); with a ``workspace/`` and ``linemap.jsonl`` {id, file, line_start, line_end} it can
 be scored by line spans too. ``scope`` keeps a question inside its own conversation, which is a workspace of its own.
 
+``--mode`` (repeatable) asks by words, by meaning or both; ``--provider`` names another embedder than the default.
+
 *spans* are what ``memory_search`` cites: the set's own Markdown is the workspace, and an answer is right when its
-lines overlap those of a relevant id. *documents* makes every corpus entry a note and counts the notes found.
+lines overlap those of a relevant id; ``files@10`` is the share of the relevant files among the first ten different
+files. *documents* makes every corpus entry a note and counts the notes found.
 """
 
 import argparse
@@ -18,10 +21,12 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdrecall import Memory, SearchAnswer
+from mdrecall.types import MODES, Mode
 
 CUTS = (1, 3, 5, 6, 10)
 RUNS = (
@@ -34,7 +39,7 @@ RUNS = (
     ("cmrc2018-zh", "documents"),
     ("jsquad-ja", "documents"),
 )
-SHOWN = ("hit@6", "recall@5", "recall@6", "recall@10", "ndcg@10", "mrr")
+SHOWN = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "ndcg@10", "mrr")
 
 
 class Questions(NamedTuple):
@@ -55,15 +60,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
     parser.add_argument("--eval", type=Path, required=True, metavar="DIR", help="the folder that holds the sets")
     parser.add_argument("--set", action="append", metavar="NAME", help="only this set (may be repeated)")
+    parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: hybrid)")
+    parser.add_argument("--provider", metavar="NAME", help="memorySearch.provider")
+    parser.add_argument("--model-path", metavar="DIR", help="memorySearch.local.modelPath")
     parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
     options = parser.parse_args(arguments)
+    settings = {"provider": options.provider, "local.modelPath": options.model_path}
+    overrides = {name: value for name, value in settings.items() if value}
     rows = []
     for name, kind in RUNS:
         folder = options.eval / name
         if folder.is_dir() and (not options.set or name in options.set):
-            rows.append(run(folder, kind, options.min_score))
-            print_row(rows[-1], header=len(rows) == 1)
+            for row in run(folder, kind, options.mode or ["hybrid"], options.min_score, overrides):
+                rows.append(row)
+                print_row(row, header=len(rows) == 1)
     if not rows:
         print(
             f"There is no known set in {options.eval}; known are {', '.join(sorted({n for n, _ in RUNS}))}.",
@@ -75,33 +86,48 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run(folder: Path, kind: str, min_score: float | None) -> dict[str, Any]:
-    """Ask every question of a set and score the answers."""
+def run(
+    folder: Path, kind: str, modes: list[Mode], min_score: float | None, overrides: dict[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Ask every question of a set in every mode and score the answers."""
     questions = load(folder)
     scratch = Path(tempfile.mkdtemp(prefix="mdrecall-quality-"))
     try:
         workspaces = dict(lay_out(folder, kind, scratch))
-        answers: dict[str, list[Any]] = {}
-        chars = 0
+        answers: dict[Mode, dict[str, list[Any]]] = {mode: {} for mode in modes}
+        files: dict[Mode, dict[str, list[str]]] = {mode: {} for mode in modes}
+        chars = dict.fromkeys(modes, 0)
         for scope, group in by_scope(questions, workspaces).items():
             env = {**os.environ, "MDRECALL_STATE_DIR": str(scratch / "state"), "HOME": str(scratch / "home")}
-            with Memory.open(workspaces[scope], env=env) as memory:
-                for query_id in group:
-                    answer = ask(memory, questions.queries[query_id]["text"], kind, min_score)
-                    answers[query_id] = credited(answer, kind, scope)
-                    chars += sum(map(cited_chars(workspaces[scope]), answer.results[:6]))
-        scores = {query: score(answers[query], kind, questions, query) for query in questions.relevant}
+            with Memory.open(workspaces[scope], env=env, overrides=overrides) as memory:
+                memory.sync()
+                for mode, query_id in product(modes, group):
+                    answer = ask(memory, questions.queries[query_id]["text"], kind, mode, min_score)
+                    answers[mode][query_id] = credited(answer, kind, scope)
+                    if kind == "spans":
+                        more = memory.search(questions.queries[query_id]["text"], max_results=40, mode=mode)
+                        files[mode][query_id] = list(dict.fromkeys(span.file for span in credited(more, kind, scope)))
+                    chars[mode] += sum(map(cited_chars(workspaces[scope]), answer.results[:6]))
+        for mode in modes:
+            scores = {query: score(answers[mode][query], kind, questions, query) for query in questions.relevant}
+            for query, found in files[mode].items():
+                scores[query]["files@10"] = file_recall(found[:10], questions, query)
+            yield summed_up(folder.name, kind, mode, scores, chars[mode])
     finally:
         shutil.rmtree(scratch)
-    names = sorted({name for values in scores.values() for name in values})
-    means = {name: sum(values.get(name, 0.0) for values in scores.values()) / len(scores) for name in names}
+
+
+def summed_up(name: str, kind: str, mode: str, scores: dict[str, dict[str, float]], chars: int) -> dict[str, Any]:
+    names = sorted({figure for values in scores.values() for figure in values})
+    columns = {figure: [values.get(figure, 0.0) for values in scores.values()] for figure in names}
     return {
-        "set": folder.name,
+        "set": name,
         "kind": kind,
+        "mode": mode,
         "questions": len(scores),
         "chars@6": round(chars / len(scores)),
-        **{name: round(value, 4) for name, value in means.items()},
-        "interval95": {name: interval([values.get(name, 0.0) for values in scores.values()]) for name in names},
+        **{figure: round(sum(values) / len(values), 4) for figure, values in columns.items()},
+        "interval95": {figure: interval(values) for figure, values in columns.items()},
     }
 
 
@@ -147,9 +173,9 @@ def by_scope(questions: Questions, workspaces: dict[str, Path]) -> dict[str, lis
     return groups
 
 
-def ask(memory: Memory, query: str, kind: str, min_score: float | None) -> SearchAnswer:
+def ask(memory: Memory, query: str, kind: str, mode: Mode, min_score: float | None) -> SearchAnswer:
     # A note may answer with several chunks, so more results are taken to have ten different notes.
-    return memory.search(query, max_results=10 if kind == "spans" else 30, min_score=min_score)
+    return memory.search(query, max_results=10 if kind == "spans" else 30, mode=mode, min_score=min_score)
 
 
 def credited(answer: SearchAnswer, kind: str, scope: str) -> list[Any]:
@@ -182,6 +208,12 @@ def score(answers: list[Any], kind: str, questions: Questions, query: str) -> di
             figures[f"ndcg@{cut}"] = discounted(gains) / discounted(ideal)
     figures["mrr"] = next((1 / rank for rank, ids in enumerate(earned, start=1) if ids), 0.0)
     return figures
+
+
+def file_recall(found: list[str], questions: Questions, query: str) -> float:
+    """The share of the files with a relevant passage that were found."""
+    wanted = {questions.lines[document][0] for document in questions.relevant[query]}
+    return len(wanted & set(found)) / len(wanted)
 
 
 def earn(answers: list[Any], relevant: dict[str, int], lines: dict[str, tuple[str, int, int]]) -> Iterator[set[str]]:
@@ -224,10 +256,10 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def print_row(row: dict[str, Any], *, header: bool) -> None:
     if header:
-        print(f"{'set':16}{'kind':11}{'n':>6}" + "".join(f"{name:>11}" for name in (*SHOWN, "chars@6")))
+        print(f"{'set':16}{'kind':11}{'mode':9}{'n':>6}" + "".join(f"{name:>11}" for name in (*SHOWN, "chars@6")))
     cells = [f"{row[name]:.4f}" if name in row else "–" for name in SHOWN]
     print(
-        f"{row['set']:16}{row['kind']:11}{row['questions']:>6}"
+        f"{row['set']:16}{row['kind']:11}{row['mode']:9}{row['questions']:>6}"
         + "".join(f"{cell:>11}" for cell in cells)
         + f"{row['chars@6']:>11}",
         flush=True,

@@ -1,7 +1,8 @@
 """How fast it is: ``python -m benchmarks.speed``.
 
-Makes workspaces of 2,000 and 20,000 notes of about 1.5 KB and measures, in one run on the same files, mdrecall and a
-plain FTS5 floor (``benchmarks.floor``). Seconds depend on the machine; the ratios are what to compare.
+Makes workspaces of 2,000 and 20,000 notes of about 1.5 KB and measures, in one run on the same files: mdrecall, the
+same by words only, and a plain FTS5 floor (``benchmarks.floor``). Then the vector leg over 10,000 and 100,000 chunks,
+beside one pass over a matrix of their vectors. Seconds depend on the machine; the ratios are what to compare.
 """
 
 import argparse
@@ -30,6 +31,7 @@ SETTLE_S = 2.2
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000], help="sizes of the workspaces")
+    parser.add_argument("--chunks", type=int, nargs="*", default=[10_000, 100_000], help="sizes for the vector leg")
     parser.add_argument("--repeat", type=int, default=7, help="how often the short commands are run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
     options = parser.parse_args(arguments)
@@ -40,6 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
             tables.append(measure(scratch, count, options.repeat))
         finally:
             shutil.rmtree(scratch)
+        print_table(tables[-1])
+    for count in options.chunks:
+        with tempfile.TemporaryDirectory(prefix="mdrecall-speed-") as scratch_dir:
+            tables.append(measure_vectors(Path(scratch_dir), count))
         print_table(tables[-1])
     if options.json:
         options.json.write_text(json.dumps(tables, indent=2) + "\n")
@@ -65,17 +71,23 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
         return statistics.median(timed(command) for _ in range(repeat))
 
     time.sleep(SETTLE_S)
-    floor_runs, first_runs = [], []
+    by_words = scratch / "words.json"
+    by_words.write_text('{"memorySearch": {"store": {"vector": {"enabled": false}}}}')
+    floor_runs, word_runs, first_runs = [], [], []
     for _ in range(3):
         database.unlink(missing_ok=True)
-        shutil.rmtree(scratch / "state", ignore_errors=True)
         floor_runs.append(timed([sys.executable, "-m", "benchmarks.floor", "index", str(workspace), str(database)]))
+        shutil.rmtree(scratch / "state", ignore_errors=True)
+        word_runs.append(timed([*recall, "index", *here, "--config", str(by_words)]))
+        shutil.rmtree(scratch / "state", ignore_errors=True)
         first_runs.append(timed([*recall, "index", *here]))
     figures: dict[str, float] = {
         "python -c pass": median([sys.executable, "-c", "pass"]),
         "floor: first index": statistics.median(floor_runs),
+        "first index, words only": statistics.median(word_runs),
         "first index": statistics.median(first_runs),
         "index, nothing changed": median([*recall, "index", *here]),
+        "cold search, words only": median([*recall, "search", queries[0], "--mode", "keyword", *here]),
         "cold search": median([*recall, "search", queries[0], *here]),
         "floor: cold search": median([sys.executable, "-m", "benchmarks.floor", "search", str(database), queries[0]]),
     }
@@ -91,9 +103,10 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
         "text_mb": round(text_bytes / 1e6, 2),
         "seconds": {name: round(value, 4) for name, value in figures.items()},
         "ratios": {
-            "first index / floor": figures["first index"] / figures["floor: first index"],
+            "first index, words only / floor": figures["first index, words only"] / figures["floor: first index"],
+            "first index / words only": figures["first index"] / figures["first index, words only"],
+            "cold search, words only / pass": figures["cold search, words only"] / figures["python -c pass"],
             "cold search / python -c pass": figures["cold search"] / figures["python -c pass"],
-            "warm search p50 / floor": figures["warm search p50"] / figures["floor: warm search p50"],
             "index bytes / text bytes": index_bytes / text_bytes,
         },
         "peak_rss_mb": round(peak),
@@ -115,7 +128,9 @@ def warm(workspace: Path, env: dict[str, str], database: Path, queries: list[str
         config.write('{"memorySearch": {"sync": {"onSearch": false}}}')
         config.flush()
         with Memory.open(workspace, env={**env, "MDRECALL_CONFIG": config.name}) as memory:
+            memory.search(queries[0])
             alone = spread(memory.search, queries)
+            words = spread(lambda query: memory.search(query, mode="keyword"), queries)
     plain = spread(lambda query: floor.search(db, query), queries)
     return {
         "warm search p50": whole[0],
@@ -123,9 +138,65 @@ def warm(workspace: Path, env: dict[str, str], database: Path, queries: list[str
         "of it: look for changes p50": look[0],
         "of it: search p50": alone[0],
         "of it: search p95": alone[1],
+        "search by words only p50": words[0],
+        "search by words only p95": words[1],
         "floor: warm search p50": plain[0],
         "floor: warm search p95": plain[1],
     }
+
+
+def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
+    """The vector leg beside the keyword leg and beside one pass over a matrix, in one process."""
+    import numpy
+
+    from mdrecall.core.words import Analyser
+    from mdrecall.embed.offline import OfflineEmbedder
+    from mdrecall.engine.embedding import Caching, Filler
+    from mdrecall.engine.meaning import MeaningLeg
+    from mdrecall.engine.searcher import Searcher, Wanted
+    from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+
+    embedder = OfflineEmbedder()
+    words = make_words()
+    queries = [" ".join(random.Random(seed).choices(words[20:4000], k=4)) for seed in range(100)]
+    store = SqliteStore(
+        str(scratch / "index.sqlite"), is_ours=True, owner=Owner("main", "/"), search=VectorSearch("matrix")
+    )
+    put_chunks(store, words, count)
+    Filler(store, embedder, Caching(False, None)).fill()
+    searcher = Searcher(store, Analyser(), MeaningLeg(store, embedder, older={}, seconds=1))
+    keyword, hybrid = Wanted(6, 0.35), Wanted(6, 0.35, mode="hybrid", vector_weight=0.35)
+    searcher.search(queries[0], hybrid)
+    both: dict[str, tuple[float, float]] = {
+        "keyword leg": spread(lambda query: searcher.search(query, keyword), queries),
+        "hybrid search": spread(lambda query: searcher.search(query, hybrid), queries),
+    }
+    matrix = numpy.random.default_rng(1).standard_normal((count, embedder.dimensions)).astype(numpy.float32)
+    one = matrix[0].copy()
+    both["one pass over the matrix"] = spread(lambda query: matrix @ one, queries)
+    store.close()
+    figures = {f"{name} p50": value[0] for name, value in both.items()}
+    over = figures["hybrid search p50"] - figures["keyword leg p50"]
+    return {
+        "chunks": count,
+        "seconds": {**{name: round(value, 5) for name, value in figures.items()}, "hybrid over keyword": over},
+        "ratios": {"hybrid over keyword / one pass": over / figures["one pass over the matrix p50"]},
+    }
+
+
+def put_chunks(store: Any, words: list[str], count: int) -> None:
+    """Chunks of about 300 characters, a thousand in each document."""
+    from mdrecall.types import Chunk, Document, IndexedChunk
+
+    draw = random.Random(1)
+    frequency = [1 / (rank + 2) for rank in range(len(words))]
+    for first in range(0, count, 1000):
+        chunks = []
+        for number in range(first, min(count, first + 1000)):
+            text = " ".join(draw.choices(words, frequency, k=50))
+            chunks.append(IndexedChunk(Chunk(number + 1, number + 1, text, 0, ()), text, "", ""))
+        document = Document("memory", f"memory/{first}.md", "", "00", (0, 0, 0, 0), 0)
+        store.put_documents([(document, chunks)], "benchmark")
 
 
 def spread(act: Callable[[str], object], queries: list[str]) -> tuple[float, float]:
@@ -138,11 +209,16 @@ def spread(act: Callable[[str], object], queries: list[str]) -> tuple[float, flo
     return taken[len(taken) // 2], taken[int(len(taken) * 0.95)]
 
 
+def make_words() -> list[str]:
+    draw = random.Random(20260211)
+    letters = "etaoinshrdlucmfwypvbgk"
+    return ["".join(draw.choices(letters, k=draw.randint(2, 10))) for _ in range(12_000)]
+
+
 def make_workspace(folder: Path, count: int) -> list[str]:
     """Notes with headings, paragraphs, lists and identifiers, in words as frequent as words are; gives the words."""
+    vocabulary = make_words()
     draw = random.Random(20260210)
-    letters = "etaoinshrdlucmfwypvbgk"
-    vocabulary = ["".join(draw.choices(letters, k=draw.randint(2, 10))) for _ in range(12_000)]
     frequency = [1 / (rank + 2) for rank in range(len(vocabulary))]
     (folder / "memory").mkdir(parents=True)
     for number in range(count):
@@ -165,7 +241,10 @@ def make_workspace(folder: Path, count: int) -> list[str]:
 
 
 def print_table(table: dict[str, Any]) -> None:
-    print(f"\n{table['files']:,} files, {table['text_mb']} MB of text, peak RSS {table['peak_rss_mb']} MB")
+    if "files" in table:
+        print(f"\n{table['files']:,} files, {table['text_mb']} MB of text, peak RSS {table['peak_rss_mb']} MB")
+    else:
+        print(f"\n{table['chunks']:,} chunks")
     for name, value in table["seconds"].items():
         print(f"  {name:34}{value * 1000:>10.1f} ms")
     for name, value in table["ratios"].items():

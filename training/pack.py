@@ -1,4 +1,4 @@
-"""The files that ship: one signed byte per number and one scale per row, the word pieces, and what they were made of."""
+"""The files that ship: one signed byte per number and one scale per row, the word pieces, and a card."""
 
 import hashlib
 import json

@@ -111,4 +111,3 @@ def pad(starts: Tensor, lengths: Tensor, flat: Tensor) -> tuple[Tensor, Tensor]:
     ids[torch.arange(len(starts), device=flat.device), kept + 1] = SEP
     mask = torch.arange(width + 2, device=flat.device)[None] < (kept + 2)[:, None]
     return ids, mask
-

@@ -45,7 +45,9 @@ class Corpus(NamedTuple):
 
 def read_corpus(folder: Path, tokenizer: Tokenizer, most_passages: int, longest: int) -> Corpus:
     """``passages.jsonl`` {t} and ``pairs.jsonl`` {q, p}, tokenised."""
-    passages = _tokenised((entry["t"] for entry in _entries(folder / "passages.jsonl", most_passages)), tokenizer, longest)
+    passages = _tokenised(
+        (entry["t"] for entry in _entries(folder / "passages.jsonl", most_passages)), tokenizer, longest
+    )
     pairs = [(entry["q"], entry["p"]) for entry in _entries(folder / "pairs.jsonl", most_passages)]
     questions = _tokenised((question for question, _ in pairs), tokenizer, longest)
     answers = _tokenised((answer for _, answer in pairs), tokenizer, longest)

@@ -19,12 +19,15 @@ def windows(text: str) -> list[Window]:
     found: list[Window] = []
     start = first = end = offset = 0
     for number, line in enumerate(text.split("\n")):
-        for part in range(0, len(line) or 1, WINDOW_CHARS):
-            begin, stop = offset + part, offset + min(len(line), part + WINDOW_CHARS)
-            if begin > start and stop - start > WINDOW_CHARS:
-                found.append(Window(start, end, first, number if part else number - 1))
-                start, first = begin, number
-            end = stop
-        offset += len(line) + 1
+        stop = offset + len(line)
+        if stop - start > WINDOW_CHARS:
+            if offset > start:
+                found.append(Window(start, end, first, number - 1))
+                start, first = offset, number
+            while stop - start > WINDOW_CHARS:
+                found.append(Window(start, start + WINDOW_CHARS, number, number))
+                start += WINDOW_CHARS
+        end = stop
+        offset = stop + 1
     found.append(Window(start, end, first, number))
     return found

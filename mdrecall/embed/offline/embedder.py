@@ -9,10 +9,11 @@ import math
 import mmap
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import chain
+from itertools import chain, count
 from typing import Any, BinaryIO, TypeVar
 
 from mdrecall.core.windows import windows
@@ -23,9 +24,9 @@ from mdrecall.types import Embedding, Passage, Traits
 _T = TypeVar("_T")
 
 _FOLDER = os.path.dirname(__file__)
-# Cut words that are kept; with every new name the memory would grow otherwise.
-_MOST_WORDS = 200_000
-_ROWS_AT_ONCE = 16_384
+# Words whose vectors are kept, a kilobyte each; with every new name the memory would grow otherwise.
+_MOST_WORDS = 40_000
+_TEXTS_AT_ONCE = 256
 
 
 class OfflineEmbedder:
@@ -34,6 +35,11 @@ class OfflineEmbedder:
     provider = "offline"
     model = "mdrecall-words-v1"
     traits = Traits(instant=True, latin_only=True, unrelated=0.1, related=0.6)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places: dict[str, int] = {}
+        self._vectors: Any = None
 
     @property
     def dimensions(self) -> int:
@@ -75,25 +81,47 @@ class OfflineEmbedder:
         """Nothing is held that others could want."""
 
     def _sums(self, texts: Sequence[str]) -> Any:
-        """The summed pieces of each text, one row a text."""
+        """The summed words of each text, one row a text."""
         numpy = _numpy()
-        pieces, table = self._pieces, self._table
-        if len(pieces) > _MOST_WORDS:
-            pieces.clear()
         sums = numpy.zeros((len(texts), self.dimensions), numpy.float32)
-        rows: list[int] = []
-        ends: list[int] = []
-        for number, text in enumerate(texts, start=1):
-            rows += chain.from_iterable(map(pieces.__getitem__, words(text)))
-            ends.append(len(rows))
-            if len(rows) >= _ROWS_AT_ONCE or number == len(texts):
-                gathered = table[rows]
-                start = 0
-                for place, end in enumerate(ends, start=number - len(ends)):
-                    gathered[start:end].sum(0, out=sums[place])
-                    start = end
-                rows, ends = [], []
+        found = [words(text) for text in texts]
+        table, place = self._words_with(found)
+        for first in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = found[first : first + _TEXTS_AT_ONCE]
+            gathered = table[list(map(place.__getitem__, chain.from_iterable(some)))]
+            start = 0
+            for number, held in enumerate(some, start=first):
+                end = start + len(held)
+                gathered[start:end].sum(0, out=sums[number])
+                start = end
         return sums
+
+    def _words_with(self, texts: Sequence[Sequence[str]]) -> tuple[Any, dict[str, int]]:
+        """The vectors of words seen so far, these among them, and where each stands."""
+        numpy = _numpy()
+        with self._lock:
+            if len(self._places) > _MOST_WORDS:
+                self._places, self._vectors, self._pieces = {}, None, Pieces(self._pieces.vocabulary)
+            new = list(set(chain.from_iterable(texts)) - self._places.keys())
+            if self._vectors is None:
+                self._vectors = numpy.zeros((0, self.dimensions), numpy.float32)
+            if new:
+                self._places |= zip(new, count(len(self._places)), strict=False)
+                self._vectors = numpy.concatenate([self._vectors, self._of_words(new)])
+            return self._vectors, self._places
+
+    def _of_words(self, some: Sequence[str]) -> Any:
+        """The vectors of words: all first pieces are added at once, then all second ones, and so on."""
+        numpy = _numpy()
+        pieces = [self._pieces[word] for word in some]
+        rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
+        scales = numpy.frombuffer(self._scales, numpy.float32)
+        found = numpy.zeros((len(some), self.dimensions), numpy.float32)
+        for position in range(max(map(len, pieces), default=0)):
+            places = [place for place, entry in enumerate(pieces) if len(entry) > position]
+            numbers = [pieces[place][position] for place in places]
+            found[places] += rows[numbers] * scales[numbers][:, None]
+        return found
 
     @cached_property
     def _card(self) -> dict[str, Any]:
@@ -114,12 +142,6 @@ class OfflineEmbedder:
         if sys.byteorder == "big":
             scales.byteswap()
         return scales
-
-    @cached_property
-    def _table(self) -> Any:
-        numpy = _numpy()
-        rows = numpy.frombuffer(_read("rows.i8"), numpy.int8).reshape(-1, self.dimensions)
-        return rows * numpy.frombuffer(_read("scales.f32"), "<f4")[:, None]
 
 
 def _read(name: str) -> bytes:

@@ -19,7 +19,9 @@ class Pieces(dict[str, tuple[int, ...]]):
 
     def __init__(self, vocabulary: str) -> None:
         super().__init__()
+        self.vocabulary = vocabulary
         self._numbers = {piece: number for number, piece in enumerate(vocabulary.split("\n"))}
+        self._longest = max(map(len, self._numbers))
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         pieces = self[word] = self._cut(word)
@@ -28,18 +30,19 @@ class Pieces(dict[str, tuple[int, ...]]):
     def _cut(self, word: str) -> tuple[int, ...]:
         if len(word) > LONGEST_WORD:
             return ()
+        numbers = self._numbers
         found: list[int] = []
         start = 0
         while start < len(word):
-            prefix = _CONTINUES if start else ""
-            for end in range(len(word), start, -1):
-                number = self._numbers.get(prefix + word[start:end])
-                if number is not None:
-                    break
-            else:
+            rest = (_CONTINUES if start else "") + word[start : start + self._longest]
+            least = len(_CONTINUES) if start else 0
+            end = len(rest)
+            while end > least and rest[:end] not in numbers:
+                end -= 1
+            if end == least:
                 return ()
-            found.append(number)
-            start = end
+            found.append(numbers[rest[:end]])
+            start += end - least
         return tuple(found)
 
 
