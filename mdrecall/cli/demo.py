@@ -12,7 +12,7 @@ from mdrecall.cli.search import print_answer
 from mdrecall.errors import WorkspaceError
 from mdrecall.memory import Memory
 
-QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042", "where do we meet on fridays")
+QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042", "dietary restrictions")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
