@@ -112,6 +112,7 @@ def run(
             scores = {query: score(answers[mode][query], kind, questions, query) for query in questions.relevant}
             for query, found in files[mode].items():
                 scores[query]["files@10"] = file_recall(found[:10], questions, query)
+                scores[query]["anyfile@10"] = float(scores[query]["files@10"] > 0)
             yield summed_up(folder.name, kind, mode, scores, chars[mode])
     finally:
         shutil.rmtree(scratch)
