@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ lines = st.lists(
 def test_windows_cover_the_text_in_order_and_know_their_lines(text: str) -> None:
     found = windows(text)
     assert (found[0].start, found[-1].end) == (0, len(text))
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert text[before.end : after.start] in ("", "\n")
         assert before.start < after.start
     for window in found:
@@ -30,7 +32,7 @@ def test_nothing_but_line_breaks_lies_between_windows(text: str) -> None:
 @given(lines.map("\n".join))
 def test_a_window_is_as_full_as_whole_lines_let_it_be(text: str) -> None:
     found = windows(text)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         next_line_end = text.find("\n", after.start)
         next_line_end = len(text) if next_line_end < 0 else next_line_end
         assert next_line_end - before.start > WINDOW_CHARS
