@@ -137,12 +137,14 @@ class MeaningLeg:
                 answered.append(error)
             finally:
                 self._at_once.release()
-                self._hung_at = None
                 done.set()
+                self._hung_at = None
 
         threading.Thread(target=work, name="mdrecall-embed-query", daemon=True).start()
         if not done.wait(self._seconds):
             self._hung_at = time.monotonic()
+            if done.is_set():
+                self._hung_at = None
             raise Unavailable(f"{embedder.provider} did not answer within {self._seconds:g} s")
         answer = answered[0]
         if isinstance(answer, BaseException):
