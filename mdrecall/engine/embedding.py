@@ -90,17 +90,19 @@ class Filler:
     def _embed(self, space: int, chunks: Sequence[PendingChunk]) -> tuple[list[tuple[int, Embedding]], int]:
         """The chunks' embeddings, and how many of them came from the cache."""
         passages = {chunk.id: Passage(_title(chunk), chunk.text) for chunk in chunks}
-        if self._embedder.traits.instant or not self._caching.enabled:
+        if self._embedder.traits.instant:
             made = self._request(list(passages.values()))
             return [(chunk_id, found) for chunk_id, found in zip(passages, made, strict=True) if found], 0
         hashes = {chunk_id: _hash(passage) for chunk_id, passage in passages.items()}
-        known = dict(self._store.cached_embeddings(space, set(hashes.values())))
+        keeps = self._caching.enabled
+        known = dict(self._store.cached_embeddings(space, set(hashes.values()))) if keeps else {}
         wanted = {hashes[chunk_id]: passages[chunk_id] for chunk_id in passages if hashes[chunk_id] not in known}
         fresh: dict[bytes, Embedding] = {}
         for group in _packed(list(wanted.items()), self._embedder.traits.request_bytes):
             answered = self._request([passage for _, passage in group])
             arrived = {digest: found for (digest, _), found in zip(group, answered, strict=True) if found}
-            self._store.cache_embeddings(space, arrived, (), self._caching.most)
+            if keeps:
+                self._store.cache_embeddings(space, arrived, (), self._caching.most)
             fresh |= arrived
         if known:
             self._store.cache_embeddings(space, {}, known, self._caching.most)
@@ -114,12 +116,22 @@ class Filler:
         if not traits.instant and any(_size(passage) > traits.input_bytes for passage in passages):
             return [self._one(passage) for passage in passages]
         try:
-            return list(self._embedder.embed_chunks(passages))
+            return list(self._checked(self._embedder.embed_chunks(passages), len(passages)))
         except InputRefused:
             if len(passages) == 1:
                 return [self._one(passages[0], refused=True)]
             middle = len(passages) // 2
             return self._request(passages[:middle]) + self._request(passages[middle:])
+
+    def _checked(self, made: Sequence[Embedding], count: int) -> Sequence[Embedding]:
+        """What the embedder made, if it is what it promised; anything else must not get into the index."""
+        provider, size = self._embedder.provider, self._embedder.dimensions
+        if len(made) != count:
+            raise EmbedderError(f"{provider} gave {len(made)} vectors for {count} texts.")
+        for vector, windows in made:
+            if len(vector) != 4 * size or len(windows) % size:
+                raise EmbedderError(f"{provider} gave a vector of {len(vector) // 4} numbers, not {size}.")
+        return made
 
     def _one(self, passage: Passage, *, refused: bool = False) -> Embedding | None:
         """The embedding of one passage; if it is too long, the mean of its parts."""

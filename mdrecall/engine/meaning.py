@@ -12,6 +12,7 @@ from mdrecall.types import Space, StoredSpace, Traits
 
 _MOST_AT_ONCE = 8
 _RETRY_AFTER_S = 30.0
+_MOST_TIES = 4
 
 
 class Unavailable(Exception):
@@ -67,11 +68,13 @@ class MeaningLeg:
         return Asked(space, vector, embedder.traits, trust)
 
     def nearest(self, asked: Asked, limit: int) -> list[tuple[int, float]]:
-        """The chunks closest in meaning as wholes, with their cosines."""
+        """The chunks closest in meaning as wholes, with their cosines, and more of those as close as the last."""
         try:
-            return self._store.nearest(asked.space, asked.vector, limit)
+            found = self._store.nearest(asked.space, asked.vector, (1 + _MOST_TIES) * limit)
         except StoreUnavailable as error:
             raise Unavailable(str(error)) from error
+        # Which of them was indexed first must not decide.
+        return [entry for place, entry in enumerate(found) if place < limit or entry[1] == found[limit - 1][1]]
 
     def cosines(self, asked: Asked, ids: Sequence[int]) -> Mapping[int, float]:
         """The cosines of some chunks."""
@@ -137,12 +140,14 @@ class MeaningLeg:
                 answered.append(error)
             finally:
                 self._at_once.release()
-                self._hung_at = None
                 done.set()
+                self._hung_at = None
 
         threading.Thread(target=work, name="mdrecall-embed-query", daemon=True).start()
         if not done.wait(self._seconds):
             self._hung_at = time.monotonic()
+            if done.is_set():
+                self._hung_at = None
             raise Unavailable(f"{embedder.provider} did not answer within {self._seconds:g} s")
         answer = answered[0]
         if isinstance(answer, BaseException):

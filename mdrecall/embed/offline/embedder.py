@@ -64,13 +64,15 @@ class OfflineEmbedder:
 
     def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
         """The vectors of chunks, title and all, each with those of its windows."""
+        if not passages:
+            return []
         numpy = _numpy()
         parts = [[text[window.start : window.end] for window in windows(text)] for _, text in passages]
         counts = [len(part) for part in parts]
         sums = self._sums(list(chain.from_iterable(parts)))
         titles = self._sums([title for title, _ in passages])
         starts = numpy.cumsum([0, *counts[:-1]])
-        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + titles) if counts else sums
+        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + titles)
         small = _bytes_per_number(sums)
         return [
             Embedding(vector.tobytes(), small[start : start + count].tobytes())

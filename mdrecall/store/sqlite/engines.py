@@ -38,11 +38,20 @@ class Engines:
         self._by_space: dict[int, MatrixEngine | VecEngine] = {}
 
     def of(self, db: apsw.Connection, space: StoredSpace) -> MatrixEngine | VecEngine:
-        """The engine that searches a space."""
+        """The engine that searches a space; it may be gone, if another has been filled since it was looked up."""
+        if not vectors.is_stored(db, space.id):
+            raise StoreUnavailable(f"The vectors of {space.space.model} have just been replaced.", hint="Search again.")
         with self._lock:
             if space.id not in self._by_space:
                 self._by_space[space.id] = self._choose(db, space)
             return self._by_space[space.id]
+
+    def working(self, db: apsw.Connection, space: StoredSpace) -> str:
+        """The name of a space's engine, which has been seen to load."""
+        engine = self.of(db, space)
+        if isinstance(engine, VecEngine):
+            engine.load(db)
+        return engine.name
 
     def clear(self) -> None:
         """Forget everything held of an index that is no more."""

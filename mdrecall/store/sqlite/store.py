@@ -183,7 +183,7 @@ class SqliteStore:
 
     def vector_engine(self, space: StoredSpace) -> str:
         with self._reading() as db:
-            return self._engines.of(db, space).name
+            return self._engines.working(db, space)
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         with self._reading() as db:

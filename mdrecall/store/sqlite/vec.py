@@ -29,9 +29,13 @@ class VecEngine:
         self._dimensions = dimensions
         self._library = library
 
+    def load(self, db: apsw.Connection) -> None:
+        """Give a connection the functions of the library, if it has them not yet."""
+        load(db, self._library)
+
     def nearest(self, db: apsw.Connection, query: bytes, limit: int) -> list[tuple[int, float]]:
         """The chunks with the largest cosines, best first."""
-        load(db, self._library)
+        self.load(db)
         found = rows(
             db,
             f"""
@@ -44,7 +48,7 @@ class VecEngine:
 
     def cosines(self, db: apsw.Connection, query: bytes, ids: Iterable[int]) -> dict[int, float]:
         """The cosines of some chunks; one without a vector is left out."""
-        load(db, self._library)
+        self.load(db)
         statement = f"""
             SELECT coalesce(round(1 - vec_distance_cosine(vector, ?), {PLACES}), 0.0)
             FROM vectors_{self._space} WHERE chunk_id=?
@@ -53,7 +57,7 @@ class VecEngine:
 
     def best_windows(self, db: apsw.Connection, query: bytes, ids: Sequence[int]) -> dict[int, tuple[float, int]]:
         """The largest cosine among the windows of each chunk, and which window has it."""
-        load(db, self._library)
+        self.load(db)
         size = self._dimensions
         found: dict[int, tuple[float, int]] = {}
         for chunk_id, blob in windows_of(db, self._space, ids).items():

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import apsw
 
+from mdrecall.errors import StoreBusy
 from mdrecall.store.sqlite.documents import tail_before
 from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
@@ -71,6 +72,7 @@ def ensure_space(db: apsw.Connection, space: Space) -> int:
 
 def pending(db: apsw.Connection, space: int, after: int, limit: int) -> list[PendingChunk]:
     """The next chunks that have no vector yet, with their whole text."""
+    _check_stored(db, space)
     found: list[PendingChunk] = []
     last_document, last_id, last_text = 0, 0, ""
     for chunk_id, document_id, path, ordinal, overlap, trail, fresh in rows(
@@ -90,6 +92,7 @@ def pending(db: apsw.Connection, space: int, after: int, limit: int) -> list[Pen
 def put(db: apsw.Connection, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
     """Store vectors of chunks that are still there."""
     with transaction(db):
+        _check_stored(db, space)
         number = bump(db, "revision")
         there = _still_there(db, [chunk_id for chunk_id, _ in items])
         db.executemany(
@@ -105,6 +108,7 @@ def put(db: apsw.Connection, space: int, items: Sequence[tuple[int, Embedding]])
 def mark_filled(db: apsw.Connection, space: int, texts: int) -> None:
     """Note that every chunk up to the text counter ``texts`` has its vector, and drop the spaces that came before."""
     with transaction(db):
+        _check_stored(db, space)
         db.execute("UPDATE spaces SET filled_at=max(filled_at, ?), ever_filled=1 WHERE id=?", (texts, space))
         for (other,) in list(rows(db, "SELECT id FROM spaces WHERE stored AND id<>?", (space,))):
             db.execute(f"DROP TABLE IF EXISTS vectors_{other}; DROP TABLE IF EXISTS windows_{other}")
@@ -118,7 +122,12 @@ def text_counter(db: apsw.Connection) -> int:
 
 def count(db: apsw.Connection, space: int) -> int:
     """How many chunks of a space have a vector."""
-    return single(db, f"SELECT count(*) FROM vectors_{space}")
+    return single(db, f"SELECT count(*) FROM vectors_{space}") if is_stored(db, space) else 0
+
+
+def is_stored(db: apsw.Connection, space: int) -> bool:
+    """Whether a space has tables: another one that has been filled meanwhile takes them away."""
+    return single(db, "SELECT count(*) FROM spaces WHERE id=? AND stored", (space,)) > 0
 
 
 def forget_chunks(db: apsw.Connection, document_id: int) -> None:
@@ -141,7 +150,8 @@ def forget_all(db: apsw.Connection) -> None:
     for (space,) in list(rows(db, "SELECT id FROM spaces WHERE stored")):
         db.execute(f"DROP TABLE IF EXISTS vectors_{space}; DROP TABLE IF EXISTS windows_{space}")
     db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0; DELETE FROM removed")
-    bump(db, "revision")
+    # Whoever holds vectors in memory is now too far behind to keep any.
+    db.execute("UPDATE counters SET value = value + ? WHERE name='revision'", (_REMEMBERED_REVISIONS + 1,))
 
 
 def changes_since(
@@ -211,6 +221,12 @@ def cache_entries(db: apsw.Connection) -> int:
 def _vectors(db: apsw.Connection, space: int, which: str) -> Iterable[tuple[int, bytes]]:
     found = rows(db, f"SELECT chunk_id, vector FROM vectors_{space} WHERE {which} ORDER BY chunk_id")
     return ((chunk_id, vector) for chunk_id, vector in found)
+
+
+def _check_stored(db: apsw.Connection, space: int) -> None:
+    if not is_stored(db, space):
+        hint = "Let all processes that share an index use the same embedding model."
+        raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
 
 
 def _still_there(db: apsw.Connection, ids: Sequence[int]) -> set[int]:

@@ -1,0 +1,351 @@
+"""What stands above what, through Memory with the offline embedder."""
+
+import random
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.decay import LEAST_SHARE
+from mdrecall.memory import Memory
+from mdrecall.types import MODES, Mode, SearchAnswer, SearchResult
+from tests.conftest import Workspace
+
+TOPICS = {
+    "garden": "water the tomatoes and roses, cut the hedge, rake the leaves from the lawn",
+    "servers": "restart the machine, check the disk, read the logs of the database cluster",
+    "kitchen": "bake bread with flour and butter, roast the carrots, wash the pots",
+    "travel": "book the train, pack the suitcase, find a hotel close to the beach",
+    "music": "practise the violin, tune the piano, sing with the choir on Thursday",
+    "money": "pay the invoice, ask the bank about interest, file the tax return",
+}
+RARE = ("zorblax", "quintem", "vexlor")
+DECAY = "temporalDecay: {enabled: true, halfLifeDays: 30}"
+
+
+def background(count: int, seed: int = 1) -> dict[str, str]:
+    """Notes that differ, none about anything that is asked for."""
+    draw = random.Random(seed)
+    notes = {}
+    for number in range(count):
+        lines = [
+            f"We {draw.choice(list(TOPICS.values()))} in week {draw.randint(1, 52)}." for _ in range(draw.randint(1, 4))
+        ]
+        notes[f"memory/{draw.choice(list(TOPICS))}-{number:03d}.md"] = "\n".join(lines) + "\n"
+    return notes
+
+
+def fill(workspace: Workspace, notes: Mapping[str, str]) -> None:
+    for path, text in notes.items():
+        workspace.write(path, text)
+
+
+def hybrid(workspace: Workspace, settings: str, rest: str = "") -> None:
+    workspace.configure(f"{{memorySearch: {{query: {{hybrid: {{{settings}}}}}}} {rest}}}")
+
+
+def shown(answer: SearchAnswer) -> list[SearchResult]:
+    return list(answer.results)
+
+
+def paths(answer: SearchAnswer) -> list[str]:
+    return [result.path for result in answer]
+
+
+class Note(NamedTuple):
+    """A note of one chunk: which rare words it holds how often, what else it says, and how old it is."""
+
+    held: dict[str, int]
+    filler: str
+    age_days: int | None
+
+    def path(self, number: int) -> str:
+        if self.age_days is None:
+            return f"memory/made-{number}.md"
+        return f"memory/{(date(2026, 1, 28) - timedelta(days=7 * self.age_days + number)).isoformat()}.md"
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self.filler, *(" ".join([word] * times) for word, times in self.held.items()), self.filler])
+
+
+fillers = st.sampled_from(list(TOPICS.values())) | st.integers(1, 8).map(
+    lambda times: "pots and pans in week nine " * times
+)
+notes_made = st.lists(
+    st.builds(
+        Note,
+        st.dictionaries(st.sampled_from(RARE), st.integers(1, 15), min_size=1),
+        fillers,
+        st.none() | st.integers(0, 500),
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+class Room(NamedTuple):
+    """A memory over many notes, to which a few are added for each example."""
+
+    workspace: Workspace
+    memory: Memory
+
+
+@pytest.fixture(scope="module", params=["", "mmr: {enabled: true, lambda: 0.1},"])
+def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    workspace = Workspace(tmp_path_factory.mktemp("room"))
+    hybrid(workspace, f"vectorWeight: 0.9, textWeight: 0.1, {request.param} {DECAY}")
+    fill(workspace, background(160))
+    yield Room(workspace, workspace.memory())
+    workspace.close()
+
+
+@given(notes_made, st.sampled_from(["{}", "water the tomatoes: {}", "wash the pots {} pots"]))
+@settings(max_examples=15)
+def test_a_note_with_all_the_rare_words_is_never_below_one_that_lacks_some(
+    room: Room, made: list[Note], phrase: str
+) -> None:
+    written = {note.path(number): note for number, note in enumerate(made)}
+    try:
+        for path, note in written.items():
+            room.workspace.write(path, note.text)
+        answer = room.memory.search(phrase.format(" ".join(RARE)), min_score=0, max_results=50)
+        wanted = {word for note in made for word in note.held}
+        complete = {path for path, note in written.items() if note.held.keys() >= wanted}
+        order = list(dict.fromkeys(paths(answer)))
+        assert answer.mode == "hybrid"
+        assert set(order[: len(complete)]) == complete
+        assert all((result.score >= 0.7) == (result.path in complete) for result in answer)
+    finally:
+        for path in written:
+            (room.workspace.path / path).unlink()
+        room.memory.sync()
+
+
+def test_age_takes_at_most_half_and_never_from_what_lasts(workspace: Workspace) -> None:
+    hybrid(workspace, DECAY)
+    text = "the walrus sleeps on the ice\n"
+    days = [date.today() - timedelta(days=age) for age in (0, 10, 100, 1000, 5000)]
+    for path in ["MEMORY.md", "memory/animals.md", *(f"memory/{day}.md" for day in days)]:
+        workspace.write(path, text)
+    answer = workspace.memory().search("walrus", min_score=0, max_results=20, explain=True)
+    decay = {result.path: result.why.decay for result in answer if result.why}
+    assert decay["MEMORY.md"] == decay["memory/animals.md"] == 1
+    aged = [decay[f"memory/{day}.md"] for day in days]
+    assert aged == sorted(aged, reverse=True)
+    assert all(LEAST_SHARE <= share <= 1 for share in aged)
+    assert (aged[0] > 0.98, aged[-1]) == (True, LEAST_SHARE)
+    dated = [path for path in paths(answer) if path[7:].startswith("20")]
+    assert dated[:3] == [f"memory/{day}.md" for day in days[:3]]
+
+
+QUERIES = ("roast carrots", "paying the bank", "hotel near the sea", "week 7", "growing vegetables", "violin")
+
+
+def asked(memory: Memory, mode: Mode) -> list[list[SearchResult]]:
+    return [shown(memory.search(query, mode=mode, min_score=0, max_results=8)) for query in QUERIES]
+
+
+def test_results_do_not_depend_on_the_order_in_which_notes_came(tmp_path: Path) -> None:
+    notes = list(background(80).items())
+    found = []
+    for seed in (None, 1, 2):
+        place = tmp_path / str(seed)
+        place.mkdir()
+        workspace = Workspace(place)
+        memory = workspace.memory()
+        if seed is not None:
+            random.Random(seed).shuffle(notes)
+            for start in range(0, len(notes), 16):
+                fill(workspace, dict(notes[start : start + 16]))
+                memory.sync()
+        fill(workspace, dict(notes))
+        found.append([asked(memory, mode) for mode in MODES])
+        workspace.close()
+    assert found[0] == found[1] == found[2]
+    assert all(found[0][0][:2])
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
+def test_among_many_alike_the_path_decides_and_not_the_order_in_which_they_came(tmp_path: Path, mode: Mode) -> None:
+    folders = [f"memory/{number:02d}/note.md" for number in range(60)]
+    found = []
+    for turned in (False, True):
+        place = tmp_path / str(turned)
+        place.mkdir()
+        workspace = Workspace(place)
+        memory = workspace.memory()
+        for path in reversed(folders) if turned else folders:
+            workspace.write(path, "She must not eat peanuts or shrimp.\n")
+            memory.sync()
+        found.append(paths(memory.search("food allergies", mode=mode)))
+        workspace.close()
+    assert found == [folders[:6], folders[:6]]
+
+
+def test_both_engines_give_the_same_results(workspace: Workspace) -> None:
+    fill(workspace, background(80))
+    found = []
+    for engine in ("matrix", "sqlite-vec"):
+        workspace.configure(f'{{mdrecall: {{vectors: {{engine: "{engine}"}}}}}}')
+        with Memory.open(workspace.path, env=workspace.env) as memory:
+            found.append([answer for mode in MODES for answer in asked(memory, mode)])
+            assert memory.status().vector["engine"] == engine
+    for ours, theirs in zip(*found, strict=True):
+        assert [result._replace(score=0) for result in ours] == [result._replace(score=0) for result in theirs]
+        assert [result.score for result in ours] == pytest.approx([result.score for result in theirs], abs=2e-4)
+
+
+@pytest.mark.parametrize("query", ["walrus ice", "walrus", "where does the walrus sleep?"])
+def test_the_score_of_a_hit_hardly_changes_when_other_notes_are_added(workspace: Workspace, query: str) -> None:
+    fill(workspace, background(200))
+    workspace.write("memory/animals.md", "The walrus sleeps on the ice beside the old pier.\n")
+    memory = workspace.memory()
+    before = memory.search(query)[0]
+    fill(workspace, {path.replace(".md", "-b.md"): text for path, text in background(50, seed=2).items()})
+    after = memory.search(query)[0]
+    assert memory.status().files == 251
+    assert before.path == after.path == "memory/animals.md"
+    assert before.score >= 0.7
+    assert after.score == pytest.approx(before.score, abs=0.02)
+
+
+def test_an_unrelated_note_does_not_reorder_the_best(workspace: Workspace) -> None:
+    fill(workspace, background(120))
+    for number in range(6):
+        walrus = "walrus " * (number + 1)
+        workspace.write(
+            f"memory/zoo-{number}.md", f"{walrus}on the ice beside the pier " + "with the keeper " * 3 * (6 - number)
+        )
+    memory = workspace.memory()
+    before = memory.search("walrus ice", max_results=6)
+    assert len({result.score for result in before}) == 6
+    for number in range(5):
+        workspace.write(f"memory/new-{number}.md", f"The choir has a new conductor, number {number}.\n")
+        after = memory.search("walrus ice", max_results=6)
+        assert paths(after) == paths(before)
+        assert [result.score for result in after] == pytest.approx([result.score for result in before], abs=0.005)
+
+
+REPEATED = {
+    "chinese": ("数据库", "数据库今天已经备份完成", ("数据库由小王负责管理维护", "新的数据库下个月迁移到柏林机房")),
+    "japanese": (
+        "会議",
+        "会議は毎週月曜日の朝に行います",
+        ("来月の会議で予算を決めます", "会議の議事録は田中さんが書く"),
+    ),
+    "korean": (
+        "배포",
+        "배포 작업은 매주 금요일 저녁에 합니다",
+        ("배포 담당자는 김민수 씨입니다", "실패한 배포 기록을 남겨 주세요"),
+    ),
+}
+
+
+@pytest.mark.parametrize("language", REPEATED)
+def test_copies_give_way_to_what_is_new_in_any_script(workspace: Workspace, language: str) -> None:
+    query, copy, others = REPEATED[language]
+    for number in range(4):
+        workspace.write(f"memory/copy-{number}.md", f"{copy}\n{query}\n")
+    for number, other in enumerate(others):
+        workspace.write(f"memory/other-{number}.md", f"{other}\n")
+    plain = paths(workspace.memory().search(query, max_results=6, min_score=0))
+    hybrid(workspace, "mmr: {enabled: true, lambda: 0.3}")
+    varied = paths(workspace.memory().search(query, max_results=6, min_score=0))
+    assert sorted(plain) == sorted(varied)
+    assert [path[7:11] for path in plain[:3]] == ["copy"] * 3
+    assert varied[0] == plain[0]
+    assert {path[7:12] for path in varied[1:3]} == {"other"}
+
+
+@pytest.mark.parametrize("weight", [0, 0.3, 0.7, 1])
+def test_variety_never_puts_an_incomplete_note_above_a_complete_one(workspace: Workspace, weight: float) -> None:
+    hybrid(workspace, f"mmr: {{enabled: true, lambda: {weight}}}")
+    fill(workspace, background(150))
+    for number in range(4):
+        workspace.write(f"memory/complete-{number}.md", "数据库今天在柏林已经备份完成\n")
+    workspace.write("memory/part-1.md", "柏林的天气很好，我们去公园散步\n")
+    workspace.write("memory/part-2.md", "新的数据库下个月迁移\n")
+    found = paths(workspace.memory().search("数据库 柏林", max_results=6, min_score=0))
+    assert {path[7:11] for path in found[:4]} == {"comp"}
+    assert {path[7:11] for path in found[4:6]} == {"part"}
+
+
+PARAPHRASES = {
+    "food allergies": "She must not eat peanuts or shrimp.",
+    "doctor appointment": "Saw the physician at the clinic on Tuesday.",
+    "vehicle trouble": "The car broke down on the motorway again.",
+    "employee salary raise": "Her wages at the company went up this year.",
+    "pets": "The cat and the dog had to see the vet.",
+    "childrens education": "The kids start school and have a new teacher.",
+    "musical instruments": "He plays the guitar and the violin.",
+}
+
+
+@pytest.mark.parametrize("query", PARAPHRASES)
+def test_a_note_that_says_it_in_other_words_is_found_by_meaning(workspace: Workspace, query: str) -> None:
+    for number, text in enumerate(PARAPHRASES.values()):
+        workspace.write(f"memory/n{number}.md", f"{text}\n")
+    memory = workspace.memory()
+    right = f"memory/n{list(PARAPHRASES).index(query)}.md"
+    words = memory.search(query, mode="keyword", min_score=0)
+    assert (words.reason, paths(words)) == ("no_match", [])
+    best = memory.search(query, explain=True)[0]
+    assert (best.path, best.snippet) == (right, PARAPHRASES[query])
+    assert best.why
+    assert best.score < 0.7
+    assert (best.why.complete, best.why.keyword_rank, best.why.keyword_score) == (False, None, 0)
+    assert (best.why.vector_rank, best.why.vector_weight) == (1, 0.35)
+    assert best.why.vector_score
+    assert not any(held for _, _, held in best.why.terms)
+
+
+def test_of_a_long_note_the_window_that_says_it_is_shown(workspace: Workspace) -> None:
+    lines = [f"{text.capitalize()} in week {number}." for number, text in enumerate(list(TOPICS.values())[:3] * 2)]
+    lines.insert(4, "She must not eat peanuts or shrimp, and carries a pen of adrenaline in case she swells up.")
+    workspace.write("memory/long.md", "\n".join(lines) + "\n")
+    best = workspace.memory().search("food allergies", mode="vector")[0]
+    assert best.match_start_line <= 5 <= best.match_end_line
+    assert "peanuts" in best.snippet
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_one_file_gives_at_most_so_many_results(workspace: Workspace, most: int) -> None:
+    section = "\n\n".join(f"# Part {number}\n\n" + "the walrus sleeps on the ice\n" * 50 for number in range(8))
+    workspace.write("memory/long.md", section)
+    workspace.write("memory/short.md", "a walrus was seen far out in the bay, where nobody had expected one\n")
+    free = paths(workspace.memory().search("walrus", min_score=0))
+    assert free.count("memory/long.md") > 2
+    workspace.configure(f"{{mdrecall: {{maxPerFile: {most}}}}}")
+    thinned = workspace.memory().search("walrus", min_score=0)
+    assert sorted(paths(thinned)) == ["memory/long.md"] * most + ["memory/short.md"]
+    assert [result.score for result in thinned] == sorted((result.score for result in thinned), reverse=True)
+
+
+def test_every_ticket_is_found_in_its_note_whatever_its_age(workspace: Workspace) -> None:
+    hybrid(workspace, DECAY)
+    draw = random.Random(5)
+    ids = iter(draw.sample(range(1000, 10_000), 365 * 4))
+    tickets: dict[str, str] = {}
+    for day in range(365):
+        path = f"memory/{date(2025, 1, 1) + timedelta(days=day)}.md"
+        lines = ["# Standup", ""]
+        for _ in range(4):
+            ticket = f"OPS-{next(ids)}"
+            tickets[ticket] = path
+            lines += ["The ticket was discussed at length and the fix goes out with the next release.",
+                      f"- {ticket}: {draw.choice(list(TOPICS.values()))}; ops ticket moved to review",
+                      "Nobody had objections, so the ops team closes the ticket after the release.", ""]  # fmt: skip
+        workspace.write(path, "\n".join(lines))
+    memory = workspace.memory()
+    chosen = draw.sample(sorted(tickets), 365)
+    wrong = []
+    for ticket in chosen:
+        best = memory.search(ticket, max_results=3)[0]
+        if best.path != tickets[ticket] or ticket not in best.snippet:
+            wrong.append(ticket)
+    assert wrong == []

@@ -1,0 +1,471 @@
+"""Vectors in the index, and that both engines find the same in them."""
+
+import os
+import random
+import subprocess
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from operator import mul
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.words import Analyser
+from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.memory import Memory
+from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.store.sqlite.keyword import encode_names
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
+from tests.conftest import Workspace
+from tests.store.test_sqlite import OWNER, indexed
+
+SPACE = Space("test", "axes", "f1", 4)
+OTHER = Space("test", "other", "f2", 4)
+Vector = tuple[float, ...]
+Open = Callable[..., SqliteStore]
+
+# Their cosines have no rounding, so that ties are ties: the axes, the corners of a cube, and the vector of no words.
+AXES: list[Vector] = [
+    tuple(sign if place == axis else 0.0 for place in range(4)) for axis in range(4) for sign in (1, -1)
+]
+CORNERS: list[Vector] = [tuple(0.5 if bits >> place & 1 else -0.5 for place in range(4)) for bits in range(16)]
+exact_vectors = st.sampled_from([*AXES, *CORNERS, (0.0,) * 4])
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    stores: list[SqliteStore] = []
+
+    def open_store(engine: str = "matrix", path: Path = tmp_path / "index.sqlite", **search: object) -> SqliteStore:
+        wanted = VectorSearch(engine)._replace(**search)  # type: ignore[arg-type]
+        stores.append(SqliteStore(str(path), is_ours=True, owner=OWNER, search=wanted))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    return array("f", vector).tobytes()
+
+
+def small(*vectors: Sequence[int]) -> bytes:
+    return b"".join(array("b", vector).tobytes() for vector in vectors)
+
+
+def unit(draw: random.Random, dimensions: int) -> Vector:
+    values = [draw.gauss(0, 1) for _ in range(dimensions)]
+    length = sum(value * value for value in values) ** 0.5
+    return tuple(value / length for value in values)
+
+
+def put(
+    store: SqliteStore, path: str, vector: Sequence[float] | None, windows: bytes = b"", space: Space = SPACE
+) -> int:
+    """A document of one chunk, with its vector; gives the chunk's number."""
+    number = store.ensure_space(space)
+    store.put_documents([indexed(path, f"text of {path}")], "r")
+    chunk_id = ids_of(store)[path]
+    if vector is not None:
+        store.put_vectors(number, [(chunk_id, Embedding(packed(vector), windows))])
+    return chunk_id
+
+
+def ids_of(store: SqliteStore) -> dict[str, int]:
+    return {chunk.path: chunk.id for chunk in store.load_chunks(range(1, 2000))}
+
+
+def stored(store: SqliteStore, space: Space = SPACE) -> StoredSpace:
+    return next(found for found in store.spaces() if found.space == space)
+
+
+def tables(store: SqliteStore) -> set[str]:
+    db = apsw.Connection(store.path)
+    try:
+        return {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")}
+    finally:
+        db.close()
+
+
+def count_rows(store: SqliteStore, table: str) -> int:
+    db = apsw.Connection(store.path)
+    try:
+        ((count,),) = db.execute(f"SELECT count(*) FROM {table}")
+        return int(count)
+    finally:
+        db.close()
+
+
+@pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
+def test_the_nearest_come_first_with_their_cosines(opened: Open, engine: str) -> None:
+    store = opened(engine)
+    east = put(store, "east.md", (1, 0, 0, 0))
+    west = put(store, "west.md", (-1, 0, 0, 0))
+    between = put(store, "between.md", (0.6, 0.8, 0, 0))
+    query = packed((1, 0, 0, 0))
+    assert store.nearest(stored(store), query, 10) == [(east, 1.0), (between, 0.6), (west, -1.0)]
+    assert store.nearest(stored(store), query, 1) == [(east, 1.0)]
+    assert store.cosines(stored(store), query, [west, 999, between]) == {west: -1.0, between: 0.6}
+    assert store.vector_engine(stored(store)) == engine
+
+
+@pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
+def test_a_space_without_vectors_finds_nothing(opened: Open, engine: str) -> None:
+    store = opened(engine)
+    store.ensure_space(SPACE)
+    query = packed((1, 0, 0, 0))
+    assert store.nearest(stored(store), query, 5) == []
+    assert store.cosines(stored(store), query, [1]) == {}
+    assert store.best_windows(stored(store), query, [1]) == {}
+
+
+@pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
+def test_the_best_window_is_found_and_the_first_among_equals(opened: Open, engine: str) -> None:
+    store = opened(engine)
+    one = put(store, "a.md", (1, 0, 0, 0), small((0, 127, 0, 0), (127, 0, 0, 0), (127, 0, 0, 0)))
+    none = put(store, "b.md", (1, 0, 0, 0))
+    zero = put(store, "c.md", (0, 0, 0, 0), small((0, 0, 0, 0)))
+    found = store.best_windows(stored(store), packed((1, 0, 0, 0)), [one, none, zero])
+    assert found == {one: (1.0, 1), zero: (0.0, 0)}
+
+
+@given(st.lists(exact_vectors, min_size=1, max_size=30), exact_vectors, st.integers(1, 32))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_both_engines_agree_on_ties_and_on_vectors_without_length(
+    tmp_path_factory: pytest.TempPathFactory, opened: Open, vectors: list[Vector], query: Vector, limit: int
+) -> None:
+    path = tmp_path_factory.mktemp("ties") / "index.sqlite"
+    matrix, vec = opened("matrix", path), opened("sqlite-vec", path)
+    number = matrix.ensure_space(SPACE)
+    matrix.put_documents([indexed(f"{place}.md", "text") for place in range(len(vectors))], "r")
+    ids = list(range(1, len(vectors) + 1))
+    windows = small(*([round(2 * value) for value in vector] for vector in vectors[:3]))
+    matrix.put_vectors(
+        number, [(chunk, Embedding(packed(vector), windows)) for chunk, vector in zip(ids, vectors, strict=True)]
+    )
+    space, asked = stored(matrix), packed(query)
+    expected = sorted(
+        ((chunk, sum(map(mul, vector, query))) for chunk, vector in zip(ids, vectors, strict=True)),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    assert matrix.nearest(space, asked, limit) == vec.nearest(space, asked, limit) == expected[:limit]
+    assert matrix.cosines(space, asked, ids) == vec.cosines(space, asked, ids) == dict(expected)
+    assert matrix.best_windows(space, asked, ids) == vec.best_windows(space, asked, ids)
+    matrix.close()
+    vec.close()
+
+
+def test_both_engines_agree_on_random_vectors(opened: Open) -> None:
+    draw = random.Random(3)
+    matrix, vec = opened("matrix"), opened("sqlite-vec")
+    space = Space("test", "random", "r", 64)
+    number = matrix.ensure_space(space)
+    matrix.put_documents([indexed(f"{place}.md", "text") for place in range(300)], "r")
+    made = [(chunk, Embedding(packed(unit(draw, 64)))) for chunk in range(1, 301)]
+    matrix.put_vectors(number, made)
+    for _ in range(20):
+        query = packed(unit(draw, 64))
+        ours, theirs = (store.nearest(stored(store, space), query, 300) for store in (matrix, vec))
+        assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1.1e-5)
+        assert dict(ours) == pytest.approx(dict(theirs), abs=1.1e-5)
+        assert matrix.nearest(stored(matrix, space), query, 7) == ours[:7]
+        assert vec.nearest(stored(vec, space), query, 7) == theirs[:7]
+
+
+changes = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.none() | exact_vectors), min_size=1, max_size=12)
+
+
+@given(st.lists(changes, min_size=1, max_size=6))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_a_matrix_follows_what_another_process_changes(
+    tmp_path_factory: pytest.TempPathFactory, opened: Open, rounds: list[list[tuple[str, Vector | None]]]
+) -> None:
+    path = tmp_path_factory.mktemp("follow") / "index.sqlite"
+    matrix, writer = opened("matrix", path), opened("sqlite-vec", path)
+    writer.ensure_space(SPACE)
+    query, there = packed((0.5, 0.5, 0.5, 0.5)), dict[str, Vector]()
+    for each in rounds:
+        for name, vector in each:
+            if vector is None:
+                writer.remove_documents("memory", [name])
+                there.pop(name, None)
+            else:
+                put(writer, name, vector)
+                there[name] = vector
+        ids = ids_of(writer)
+        found = matrix.nearest(stored(matrix), query, 100)
+        assert dict(found) == {ids[name]: sum(vector) / 2 for name, vector in there.items()}
+        assert found == writer.nearest(stored(writer), query, 100)
+    matrix.close()
+    writer.close()
+
+
+def test_a_vector_that_is_replaced_is_seen_by_a_matrix(opened: Open) -> None:
+    matrix, writer = opened("matrix"), opened()
+    chunk = put(writer, "a.md", (1, 0, 0, 0))
+    query = packed((0, 1, 0, 0))
+    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 0.0)]
+    writer.put_vectors(stored(writer).id, [(chunk, Embedding(packed((0, 1, 0, 0))))])
+    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
+
+
+def test_who_fell_behind_what_is_remembered_loads_everything_again(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.vectors._REMEMBERED_REVISIONS", 3)
+    matrix, writer = opened("matrix"), opened("sqlite-vec")
+    for name in "abc":
+        put(writer, name, (1, 0, 0, 0))
+    query = packed((1, 0, 0, 0))
+    assert len(matrix.nearest(stored(matrix), query, 50)) == 3
+    writer.remove_documents("memory", ["a"])
+    for _ in range(4):
+        put(writer, "b", (0, 1, 0, 0))
+    writer.remove_documents("memory", ["c"])
+    assert count_rows(writer, "removed") < 6
+    assert matrix.nearest(stored(matrix), query, 50) == [(ids_of(writer)["b"], 0.0)]
+
+
+def test_a_matrix_forgets_the_vectors_of_an_index_that_another_workspace_took_over(opened: Open) -> None:
+    matrix = opened("matrix")
+    put(matrix, "a.md", (1, 0, 0, 0))
+    query = packed((1, 0, 0, 0))
+    assert len(matrix.nearest(stored(matrix), query, 5)) == 1
+    taker = SqliteStore(matrix.path, is_ours=True, owner=Owner("main", "/elsewhere"))
+    chunk = put(taker, "b.md", (0, 1, 0, 0))
+    taker.close()
+    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 0.0)]
+
+
+def test_a_reader_in_a_snapshot_sees_one_state_and_afterwards_the_new_one(opened: Open) -> None:
+    matrix, writer = opened("matrix"), opened()
+    chunk = put(writer, "a.md", (1, 0, 0, 0))
+    query = packed((1, 0, 0, 0))
+    with matrix.snapshot():
+        assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
+        later = put(writer, "b.md", (1, 0, 0, 0))
+        assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
+    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0), (later, 1.0)]
+
+
+def test_numbers_of_chunks_are_never_given_twice(opened: Open) -> None:
+    store = opened()
+    first = put(store, "a.md", (1, 0, 0, 0))
+    store.remove_documents("memory", ["a.md"])
+    second = put(store, "b.md", None)
+    assert second > first
+    assert store.count_vectors(stored(store).id) == 0
+
+
+@pytest.mark.parametrize("way", ["removed", "replaced"])
+def test_with_a_document_its_vectors_and_windows_go(opened: Open, way: str) -> None:
+    store = opened()
+    put(store, "a.md", (1, 0, 0, 0), small((1, 0, 0, 0)))
+    kept = put(store, "b.md", (0, 1, 0, 0), small((0, 1, 0, 0)))
+    number = stored(store).id
+    if way == "removed":
+        store.remove_documents("memory", ["a.md"])
+    else:
+        store.put_documents([indexed("a.md", "other text")], "r")
+    assert store.count_vectors(number) == count_rows(store, f"windows_{number}") == 1
+    assert [chunk for chunk, _ in store.nearest(stored(store), packed((1, 0, 0, 0)), 5)] == [kept]
+
+
+def test_a_vector_of_a_chunk_that_is_gone_is_not_stored(opened: Open) -> None:
+    store = opened()
+    chunk = put(store, "a.md", None)
+    store.remove_documents("memory", ["a.md"])
+    store.put_vectors(stored(store).id, [(chunk, Embedding(packed((1, 0, 0, 0)), small((1, 0, 0, 0))))])
+    assert store.count_vectors(stored(store).id) == count_rows(store, f"windows_{stored(store).id}") == 0
+
+
+def test_chunks_without_a_vector_come_with_their_whole_text(opened: Open) -> None:
+    store = opened()
+    text = "\n".join(f"line {number} with a few words in it" for number in range(60))
+    item = indexed("a.md", text, tokens=60)
+    store.put_documents([item], "r")
+    number = store.ensure_space(SPACE)
+    whole = store.pending_chunks(number, 0, 100)
+    assert len(whole) > 3
+    assert [chunk.text for chunk in whole] == [made.chunk.text for made in item[1]]
+    one_by_one: list[PendingChunk] = []
+    while found := store.pending_chunks(number, one_by_one[-1].id if one_by_one else 0, 1):
+        one_by_one += found
+    assert one_by_one == whole
+    store.put_vectors(number, [(whole[1].id, Embedding(packed((1, 0, 0, 0))))])
+    assert store.pending_chunks(number, 0, 100) == [whole[0], *whole[2:]]
+
+
+def test_a_space_is_filled_until_a_text_comes(opened: Open) -> None:
+    store = opened()
+    put(store, "a.md", (1, 0, 0, 0))
+    assert (stored(store).is_filled, stored(store).was_filled) == (False, False)
+    store.mark_filled(stored(store).id, store.text_counter())
+    assert (stored(store).is_filled, stored(store).was_filled) == (True, True)
+    put(store, "b.md", None)
+    assert (stored(store).is_filled, stored(store).was_filled) == (False, True)
+    store.remove_documents("memory", ["b.md"])
+    store.mark_filled(stored(store).id, store.text_counter())
+    store.remove_documents("memory", ["a.md"])
+    assert stored(store).is_filled
+
+
+def test_texts_that_came_while_a_space_was_filled_leave_it_unfilled(opened: Open) -> None:
+    store = opened()
+    put(store, "a.md", (1, 0, 0, 0))
+    before = store.text_counter()
+    put(store, "b.md", None)
+    store.mark_filled(stored(store).id, before)
+    assert not stored(store).is_filled
+
+
+def test_a_filled_space_replaces_the_others(opened: Open) -> None:
+    store = opened()
+    chunk = put(store, "a.md", (1, 0, 0, 0), small((1, 0, 0, 0)))
+    old = stored(store)
+    store.mark_filled(old.id, store.text_counter())
+    new = store.ensure_space(OTHER)
+    assert [found.space for found in store.spaces()] == [OTHER, SPACE]
+    store.put_vectors(new, [(chunk, Embedding(packed((0, 1, 0, 0))))])
+    store.mark_filled(new, store.text_counter())
+    assert [found.space for found in store.spaces()] == [OTHER]
+    assert tables(store) & {"vectors_1", "windows_1", "vectors_2", "windows_2"} == {"vectors_2", "windows_2"}
+    assert store.ensure_space(SPACE) == old.id
+    assert (stored(store).is_filled, stored(store).was_filled, store.count_vectors(old.id)) == (False, False, 0)
+
+
+@pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
+def test_a_space_that_was_replaced_meanwhile_is_no_damage(opened: Open, engine: str) -> None:
+    store = opened(engine)
+    chunk = put(store, "a.md", (1, 0, 0, 0))
+    old, query = stored(store), packed((1, 0, 0, 0))
+    store.nearest(old, query, 5)
+    store.mark_filled(store.ensure_space(OTHER), store.text_counter())
+    with pytest.raises(StoreUnavailable, match="replaced"):
+        store.nearest(old, query, 5)
+    with pytest.raises(StoreBusy, match="replaced"):
+        store.put_vectors(old.id, [(chunk, Embedding(query))])
+    with pytest.raises(StoreBusy, match="replaced"):
+        store.pending_chunks(old.id, 0, 5)
+    with pytest.raises(StoreBusy, match="replaced"):
+        store.mark_filled(old.id, store.text_counter())
+    assert [found.space for found in store.spaces()] == [OTHER]
+
+
+def test_embeddings_are_remembered_by_text_and_space(opened: Open) -> None:
+    store = opened()
+    one, two = store.ensure_space(SPACE), store.ensure_space(OTHER)
+    store.cache_embeddings(one, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
+    store.cache_embeddings(two, {b"a": Embedding(b"3")}, (), None)
+    assert store.cached_embeddings(one, [b"a", b"c"]) == {b"a": Embedding(b"1", b"w")}
+    assert store.cached_embeddings(two, [b"a", b"b"]) == {b"a": Embedding(b"3")}
+    assert store.count_cached() == 3
+
+
+def test_the_longest_unused_embedding_goes_first(opened: Open) -> None:
+    store = opened()
+    space = store.ensure_space(SPACE)
+    for name in (b"a", b"b", b"c"):
+        store.cache_embeddings(space, {name: Embedding(name)}, (), 3)
+    store.cache_embeddings(space, {}, [b"a"], 3)
+    store.cache_embeddings(space, {b"d": Embedding(b"d")}, (), 3)
+    assert store.cached_embeddings(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"c", b"d"}
+    assert store.count_cached() == 3
+
+
+def test_auto_takes_a_matrix_unless_it_would_be_too_large(opened: Open) -> None:
+    usual = opened("auto")
+    for name in "abc":
+        put(usual, name, (1, 0, 0, 0))
+    assert usual.vector_engine(stored(usual)) == "matrix"
+    assert opened("auto", most_bytes=48).vector_engine(stored(usual)) == "matrix"
+    assert opened("auto", most_bytes=47).vector_engine(stored(usual)) == "sqlite-vec"
+    assert opened("matrix", most_bytes=0).vector_engine(stored(usual)) == "matrix"
+
+
+def in_a_fresh_process(workspace: Workspace, code: str) -> str:
+    program = f"import sys\nfrom mdrecall.memory import Memory\nspace = {str(workspace.path)!r}\n{code}"
+    env = workspace.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("one_shot", "expected"), [(True, "sqlite-vec False"), (False, "matrix True")])
+def test_a_single_question_is_answered_without_loading_numpy(
+    workspace: Workspace, one_shot: bool, expected: str
+) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.memory().sync()
+    code = f"""
+memory = Memory.open(space, one_shot={one_shot})
+answer = memory.search("sea animal resting", min_score=0)
+assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "memory/a.md"), answer.degraded
+print(memory.status().vector["engine"], "numpy" in sys.modules)
+"""
+    assert in_a_fresh_process(workspace, code) == expected
+
+
+def test_a_single_question_takes_a_matrix_if_numpy_is_loaded_anyway(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.memory().sync()
+    code = "import numpy\nprint(Memory.open(space, one_shot=True).status().vector['engine'])"
+    assert in_a_fresh_process(workspace, code) == "matrix"
+
+
+def test_a_library_that_is_not_there_leaves_the_words(workspace: Workspace) -> None:
+    workspace.configure('{mdrecall: {vectors: {engine: "sqlite-vec"}}}')
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        healthy = memory.search("walrus")
+    overrides = {"store.vector.extensionPath": str(workspace.home / "no-such-library")}
+    with Memory.open(workspace.path, env=workspace.env, overrides=overrides) as memory:
+        answer = memory.search("walrus")
+        assert (answer.mode, [result.path for result in answer]) == ("keyword", ["memory/a.md"])
+        assert "no-such-library" in answer.degraded
+        assert answer.results == memory.search("walrus", mode="keyword").results
+        assert not memory.probe_vectors()
+        assert "no-such-library" in memory.status().vector["loadError"]
+    assert (healthy.mode, healthy.degraded) == ("hybrid", "")
+
+
+def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(workspace: Workspace) -> None:
+    text = "the walrus sleeps on the ice"
+    workspace.write("memory/a.md", text)
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        memory.sync()
+        path = memory.settings.index_path
+    new = apsw.Connection(path)
+    kept = {name: list(new.execute(f"SELECT * FROM {name}")) for name in ("meta", "documents", "chunks")}
+    new.close()
+    for suffix in ("", "-wal", "-shm"):
+        Path(path + suffix).unlink(missing_ok=True)
+    old = apsw.Connection(path)
+    MIGRATIONS[0](old)
+    old.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=1")
+    for name, found in kept.items():
+        assert found
+        old.executemany(f"INSERT INTO {name} VALUES({','.join('?' * len(found[0]))})", found)
+    words, names = Analyser().indexable(text)
+    old.execute("INSERT INTO keyword(rowid, words, names, title) VALUES(1, ?, ?, '')", (words, encode_names(names)))
+    old.close()
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        assert memory.search("walrus", mode="keyword")[0].path == "memory/a.md"
+        report = memory.sync()
+        assert (report.added, report.changed, report.removed, report.unchanged) == (0, 0, 0, 1)
+        assert memory.status().vector["chunks"] == 1
+        assert memory.search("sea animal resting", min_score=0)[0].path == "memory/a.md"
+        workspace.write("memory/b.md", "a second note")
+        assert memory.sync().added == 1
+        assert memory.search("second")[0].path == "memory/b.md"
+        assert memory.check() == ()
+    upgraded = apsw.Connection(path)
+    assert list(upgraded.execute("PRAGMA user_version")) == [(VERSION,)]
+    assert list(upgraded.execute("SELECT id FROM chunks ORDER BY id")) == [(1,), (2,)]
+    upgraded.close()
