@@ -37,6 +37,11 @@ class RecallError(Exception):
         self.hint = hint
 
 
+def told(error: RecallError) -> str:
+    """What is wrong and the way out, as one text."""
+    return f"{error} {error.hint}".strip()
+
+
 class ConfigError(RecallError):
     """A configuration file or setting cannot be used; ``problems`` lists everything that is wrong."""
 

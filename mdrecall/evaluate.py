@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.core.figures import Figures, Ranks, best_rank, figure_names, means, rank_all
 from mdrecall.engine.questions import Question, parse_questions, read_questions
-from mdrecall.errors import ConfigError, ReadError
+from mdrecall.errors import ConfigError, EmbedderUnavailable, ReadError
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Mode, Progress, ProgressCallback, SearchAnswer
 
@@ -97,7 +97,14 @@ def memory_with(
         elsewhere = {**overrides, "store.path": os.path.join(scratch, "index.sqlite")}
         with Memory.open(workspace, agent=agent, config=config, env=env, overrides=elsewhere) as memory:
             memory.sync(progress=progress)
+            _must_embed(memory, overrides)
             yield memory
+
+
+def _must_embed(memory: Memory, overrides: Mapping[str, Any]) -> None:
+    """An embedder that was asked for and does not work would be measured as words alone."""
+    if "provider" in overrides and not (probe := memory.probe_embedding()).ok:
+        raise EmbedderUnavailable(f"provider={overrides['provider']} cannot be evaluated: {probe.error}")
 
 
 def _only_changes_searching(setting: str) -> bool:

@@ -104,6 +104,11 @@ class Space(NamedTuple):
     fingerprint: str
     dimensions: int
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells one space from another; names may change."""
+        return self.fingerprint, self.dimensions
+
 
 class StoredSpace(NamedTuple):
     """A space that the store has vectors of."""

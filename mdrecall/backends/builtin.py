@@ -3,14 +3,13 @@
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.embedding import Filler
 from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.searcher import Searcher, Wanted
-from mdrecall.errors import CorruptIndex, EmbedderError, StoreBusy, StoreError, StoreUnavailable
+from mdrecall.errors import CorruptIndex, EmbedderError, StoreBusy, StoreError, StoreUnavailable, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
@@ -65,6 +64,7 @@ class BuiltinBackend:
         self._syncing = threading.RLock()
         self._closing = threading.Event()
         self._filling: threading.Thread | None = None
+        self._met: tuple[Issue, ...] = ()
 
     def search(
         self,
@@ -122,8 +122,8 @@ class BuiltinBackend:
             with self._syncing:
                 report = self._repairing(lambda: self._indexer.sync(progress=progress))
                 return report.failed + report.kept + self._fill_for_search(progress)
-        except StoreBusy as busy:
-            return (Issue(self._store.path, f"may be behind the notes: {busy}"),)
+        except (StoreBusy, StoreUnavailable) as hindrance:
+            return (Issue(self._store.path, f"may be behind the notes: {told(hindrance)}"),)
 
     def _fill_for_search(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
         """Embed what is new, if that takes no time; otherwise leave it to a thread, or to ``mdrecall index``."""
@@ -133,8 +133,10 @@ class BuiltinBackend:
             return self._fill(progress)
         if self._meaning.in_background:
             self._fill_in_background()
-        problem = f"{self._meaning.filler.missing()} chunks have no vector yet and are found by their words only"
-        return (Issue(self._store.path, problem + ("" if self._meaning.in_background else "; run `mdrecall index`")),)
+        missing = self._meaning.filler.missing()
+        problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector yet, found by words only"
+        hint = "" if self._meaning.in_background else "; run `mdrecall index`"
+        return (*self._met, Issue(self._store.path, problem + hint))
 
     def _fill(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
         if self._meaning is None:
@@ -151,8 +153,10 @@ class BuiltinBackend:
         if self._filling is None or not self._filling.is_alive():
 
             def work() -> None:
-                with suppress(StoreError):
-                    self._fill(None)
+                try:
+                    self._met = self._fill(None)
+                except StoreError as error:
+                    self._met = (Issue(self._store.path, f"is without some vectors: {told(error)}"),)
 
             self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
             self._filling.start()
@@ -177,7 +181,9 @@ class BuiltinBackend:
 
     def _sync(self, force: bool, progress: ProgressCallback | None) -> SyncReport:
         report = self._indexer.sync(force=force, progress=progress)
-        return report._replace(issues=(*report.issues, *self._fill(progress)))
+        stands_in = self._meaning.instead if self._meaning else ""
+        said = (Issue("memorySearch.provider", stands_in),) if stands_in else ()
+        return report._replace(issues=(*report.issues, *said, *self._fill(progress)))
 
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is changed by asking."""
@@ -191,7 +197,7 @@ class BuiltinBackend:
             "wholeFolder": self._files.is_whole_folder(),
         }
         if meaning and meaning.instead:
-            custom["providerUnavailableReason"] = meaning.instead
+            custom["providerUnavailableReason"] = f"memorySearch.provider {meaning.instead}"
         if self._store.set_aside:
             custom["damagedIndexKeptAt"] = self._store.set_aside
         return Status(
@@ -271,7 +277,7 @@ class BuiltinBackend:
         try:
             self._meaning.embedder.embed_chunks([Passage("", "ping")])
         except EmbedderError as error:
-            return Probe(False, f"{error} {error.hint}".strip())
+            return Probe(False, told(error))
         return Probe(True)
 
     def probe_vectors(self) -> bool:

@@ -25,7 +25,7 @@ def choose_embedder(settings: Settings, *, home: str) -> Chosen:
         return Chosen(MiniLM(os.path.expanduser(cache), folder=_folder(search.local.model_path)))
     if search.provider in (None, "offline"):
         return Chosen(OfflineEmbedder())
-    reason = f"memorySearch.provider is {search.provider}, which this version does not have; offline stands in for it."
+    reason = f"is {search.provider}, which this version does not have; offline stands in for it."
     return Chosen(OfflineEmbedder(), reason)
 
 

@@ -53,7 +53,7 @@ def print_answer(answer: SearchAnswer) -> None:
             print(_explained(result.why))
     print_issues(answer.issues)
     if answer.degraded:
-        print(f"Searched by words only: {printable(answer.degraded)}.", file=sys.stderr)
+        print(f"Searched by words only: {printable(answer.degraded.rstrip('.'))}.", file=sys.stderr)
     if not answer.results:
         print(f"Nothing found ({answer.reason}). {answer.action}", file=sys.stderr)
 

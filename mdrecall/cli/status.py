@@ -61,6 +61,9 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Provider", reason
     if kept := status.custom.get("damagedIndexKeptAt"):
         yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
+    if "embeddingProbe" in record:
+        probe = record["embeddingProbe"]
+        yield "Embeddings", "work" if probe["ok"] else probe["error"]
     if "indexProblems" in record:
         problems = "; ".join(record["indexProblems"])
         yield "Index check", f"{problems}: run `mdrecall index --force`" if problems else "sound"

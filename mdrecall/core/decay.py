@@ -12,7 +12,7 @@ _LONG_LIVED = ("MEMORY.md", "memory.md")
 
 
 def written_ms(path: str, mtime_ms: float | None) -> float | None:
-    """When a note speaks of, in milliseconds since 1970; nothing for a note that does not grow old.
+    """The time a note is of, in milliseconds since 1970; nothing for a note that does not grow old.
 
     A daily note is as old as the day in its name. ``MEMORY.md`` and other files in ``memory/`` last. Anything else
     is as old as its last change.

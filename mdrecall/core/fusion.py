@@ -5,6 +5,7 @@ worth, whatever else is in the index. So a score means the same in every workspa
 old ones.
 """
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from mdrecall.types import Traits
 #: The share of the best window in how alike a chunk is; the rest is the chunk as a whole.
 WINDOW_SHARE = 0.5
 _LEAST_WEIGHT = 0.1
+_BEND = 0.8
 
 
 class Likeness(NamedTuple):
@@ -33,7 +35,12 @@ def likeness(whole: float, window: float | None, traits: Traits) -> Likeness:
     best = whole if window is None else window
     mixed = (1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best
     value = (mixed - traits.unrelated) / (traits.related - traits.unrelated)
-    return Likeness(min(1.0, max(0.0, value)), whole, best)
+    return Likeness(_bent(max(0.0, value)), whole, best)
+
+
+def _bent(value: float) -> float:
+    """Straight up to 0.8, then ever more slowly towards 1, so that the closer of two close chunks stays ahead."""
+    return value if value <= _BEND else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
 
 
 def fuse(words: float, meaning: Likeness | None, weight: float) -> float:
@@ -50,12 +57,13 @@ def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]
     that no chunk holds counts fully: it is what words alone cannot find.
     """
     most = surprise(1, chunk_count) or 1.0
-    return {
-        match.term.surface: max(_LEAST_WEIGHT, surprise(match.held_by, chunk_count) / most) ** 0.5
-        if match.chunks and not match.loose
-        else 1.0
-        for match in matches
-    }
+
+    def weight(match: Match) -> float:
+        if match.chunks and not match.loose:
+            return math.sqrt(max(_LEAST_WEIGHT, surprise(match.held_by, chunk_count) / most))
+        return 1.0
+
+    return {match.term.surface: weight(match) for match in matches}
 
 
 def latin_share(text: str) -> float:

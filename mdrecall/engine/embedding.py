@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mdrecall.core.headings import titles
 from mdrecall.core.title import title_text
-from mdrecall.errors import EmbedderError, InputRefused
+from mdrecall.errors import EmbedderError, InputRefused, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import Embedding, Passage, PendingChunk, Progress, ProgressCallback, Space
 
@@ -28,7 +28,7 @@ class Filled(NamedTuple):
     embedded: int = 0
     from_cache: int = 0
     refused: int = 0
-    """Chunks that the embedder does not take."""
+    """Chunks that the embedder does not take; they lie nowhere, and are found by their words."""
     is_complete: bool = True
     error: str = ""
     """Why the filling stopped early."""
@@ -49,12 +49,12 @@ class Filler:
 
     def is_complete(self) -> bool:
         """Whether every chunk has its vector already."""
-        return any(stored.space == self.space and stored.is_filled for stored in self._store.spaces())
+        return any(stored.space.key == self.space.key and stored.is_filled for stored in self._store.spaces())
 
     def missing(self) -> int:
         """How many chunks have no vector yet."""
         for stored in self._store.spaces():
-            if stored.space == self.space:
+            if stored.space.key == self.space.key:
                 return 0 if stored.is_filled else self._store.count_chunks() - self._store.count_vectors(stored.id)
         return self._store.count_chunks()
 
@@ -69,23 +69,24 @@ class Filler:
         done = self._store.count_vectors(number) if progress else 0
         embedded = from_cache = refused = after = 0
         while chunks := self._store.pending_chunks(number, after, _CHUNKS_AT_ONCE if instant else _SLOW_CHUNKS_AT_ONCE):
-            if stop():
-                return Filled(embedded, from_cache, refused, is_complete=False)
             after = chunks[-1].id
             try:
                 made, reused = self._embed(number, chunks)
             except EmbedderError as error:
-                return Filled(embedded, from_cache, refused, is_complete=False, error=str(error))
-            self._store.put_vectors(number, made)
+                return Filled(embedded, from_cache, refused, is_complete=False, error=told(error))
+            if stop():
+                return Filled(embedded, from_cache, refused, is_complete=False)
+            nothing = Embedding(bytes(4 * self._embedder.dimensions))
+            left_out = {chunk.id for chunk in chunks} - {chunk_id for chunk_id, _ in made}
+            self._store.put_vectors(number, [*made, *((chunk_id, nothing) for chunk_id in sorted(left_out))])
             embedded += len(made) - reused
             from_cache += reused
             refused += len(chunks) - len(made)
             done += len(chunks)
             if progress:
                 progress(Progress(done, max(done, total), "vectors"))
-        if not refused:
-            self._store.mark_filled(number, texts)
-        return Filled(embedded, from_cache, refused, is_complete=not refused)
+        self._store.mark_filled(number, texts)
+        return Filled(embedded, from_cache, refused)
 
     def _embed(self, space: int, chunks: Sequence[PendingChunk]) -> tuple[list[tuple[int, Embedding]], int]:
         """The chunks' embeddings, and how many of them came from the cache."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.fusion import Likeness, latin_share, likeness
-from mdrecall.errors import EmbedderError, StoreUnavailable
+from mdrecall.errors import EmbedderError, StoreUnavailable, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import Space, StoredSpace, Traits
 
@@ -72,7 +72,7 @@ class MeaningLeg:
         try:
             found = self._store.nearest(asked.space, asked.vector, (1 + _MOST_TIES) * limit)
         except StoreUnavailable as error:
-            raise Unavailable(str(error)) from error
+            raise Unavailable(told(error)) from error
         # Which of them was indexed first must not decide.
         return [entry for place, entry in enumerate(found) if place < limit or entry[1] == found[limit - 1][1]]
 
@@ -94,19 +94,20 @@ class MeaningLeg:
         embedder = self._embedder
         own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
         stored = self._store.spaces()
-        current = next((space for space in stored if space.space == own), None)
+        current = next((space for space in stored if space.space.key == own.key), None)
         if current and current.was_filled:
             return current, embedder
         for space in stored:
             if space.was_filled and (older := self._embedder_of(space.space, own)):
                 return space, older
-        if current:
+        if current and self._store.count_vectors(current.id):
             return current, embedder
         raise Unavailable("no chunk has a vector yet")
 
     def _embedder_of(self, space: Space, own: Space) -> Embedder | None:
-        """An embedder whose queries can be compared with a stored space."""
-        if (space.model, space.provider, space.dimensions) == (own.model, own.provider, own.dimensions):
+        """An embedder whose queries can be compared with a stored space: the same model, even at another address."""
+        same_model = (space.model, space.provider, space.dimensions) == (own.model, own.provider, own.dimensions)
+        if same_model and not self._embedder.traits.instant:
             return self._embedder
         if space.provider in self._older:
             if space.provider not in self._made:
@@ -122,7 +123,7 @@ class MeaningLeg:
                 return embedder.embed_query(query, weights)
             return self._in_time(embedder, query, weights)
         except EmbedderError as error:
-            raise Unavailable(str(error)) from error
+            raise Unavailable(told(error)) from error
 
     def _in_time(self, embedder: Embedder, query: str, weights: Mapping[str, float]) -> bytes:
         """What the embedder answers within the deadline. One that hangs is left alone for a while."""

@@ -41,6 +41,8 @@ class Wanted(NamedTuple):
 
 class _Candidate(NamedTuple):
     score: float
+    complete: bool
+    """Whether its place is above every one that lacks a rare term; by meaning alone, none is."""
     weighted: Weighted
     chunk: StoredChunk
     passage: Passage
@@ -138,7 +140,9 @@ class Searcher:
                 decay = _decay(chunk, wanted)
                 worth = fuse(words, meaning, pool.weight) * decay
                 complete = weighted.complete and mode != "vector"
-                candidates.append(_Candidate(score(worth, complete), weighted, chunk, passage, words, meaning, decay))
+                if worth > 0:
+                    scored = score(worth, complete)
+                    candidates.append(_Candidate(scored, complete, weighted, chunk, passage, words, meaning, decay))
         candidates.sort(key=lambda entry: (-entry.score, entry.chunk.path, entry.chunk.start_line, entry.chunk.id))
         return candidates
 
@@ -148,7 +152,7 @@ class Searcher:
             return candidates
         ordered: list[_Candidate] = []
         for complete in (True, False):
-            group = [candidate for candidate in candidates if candidate.weighted.complete == complete]
+            group = [candidate for candidate in candidates if candidate.complete == complete]
             terms = [self._analyser.terms(snippet_around(entry.chunk.text, entry.passage)) for entry in group]
             ordered += [group[place] for place in spread([entry.score for entry in group], terms, wanted.variety)]
         return ordered
@@ -183,14 +187,14 @@ class _Whys:
         chunk, meaning = candidate.chunk, candidate.meaning
         terms = tuple(
             (
-                match.term.text,
+                match.term.surface,
                 round(self._weights.by_term[match.term.text] / self._weights.total, 4),
                 chunk.id in match.chunks,
             )
             for match in self._matches
         )
         return Why(
-            complete=candidate.weighted.complete,
+            complete=candidate.complete,
             strength=round(candidate.weighted.strength, 4),
             passage_coverage=round(candidate.passage.coverage, 4),
             terms=terms,
@@ -284,11 +288,12 @@ def _heading(chunk: StoredChunk, passage: Passage) -> str:
 
 def _nothing(candidates: list[_Candidate], min_score: float, mode: Mode, degraded: str) -> SearchAnswer:
     if not candidates:
-        action = "No note has any of these words. Try other words, or a part of a name."
+        action = "No note has any of these words or comes near them. Try other words, or a part of a name."
         return SearchAnswer((), reason="no_match", action=action, mode=mode, degraded=degraded)
     best = candidates[0]
+    rarer = ", or use rarer words" if best.words else ""
     action = (
-        f"The best of {len(candidates)} candidates is {best.chunk.path}#L{best.chunk.start_line} with a score of"
-        f" {best.score:.2f}, below the least score of {min_score:g}. Lower --min-score, or use rarer words."
+        f"The closest is {best.chunk.path}#L{best.chunk.start_line} with a score of"
+        f" {best.score:.2f}, below the least score of {min_score:g}. Lower --min-score{rarer}."
     )
     return SearchAnswer((), reason="below_min_score", action=action, mode=mode, degraded=degraded)

@@ -68,7 +68,7 @@ def test_explain_says_why(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
     assert "why: holds every rare term" in run("search", "walrus", "--explain").out
     terms = run("search", "walrus zebra", "--explain", "--json").json["results"][0]["why"]["terms"]
-    assert [(term["term"], term["held"]) for term in terms] == [("walru", True), ("zebra", False)]
+    assert [(term["term"], term["held"]) for term in terms] == [("walrus", True), ("zebra", False)]
 
 
 def test_get_prints_the_very_lines(workspace: Workspace, run: Run) -> None:

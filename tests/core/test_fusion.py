@@ -32,7 +32,8 @@ def test_a_larger_cosine_is_never_less_alike(whole: float, window: float, larger
 
 def test_the_traits_say_which_cosines_count_as_nothing_and_as_everything() -> None:
     assert likeness(0.1, None, OFFLINE).value == 0
-    assert likeness(0.6, None, OFFLINE).value == pytest.approx(1)
+    assert likeness(0.5, None, OFFLINE).value == pytest.approx(0.8)
+    assert 0.9 < likeness(0.6, None, OFFLINE).value < likeness(0.9, None, OFFLINE).value < 1
     assert likeness(0.35, None, OFFLINE).value == pytest.approx(0.5)
     assert likeness(0.35, None, Traits(unrelated=0.3, related=0.8)).value == pytest.approx(0.1)
 

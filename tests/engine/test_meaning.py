@@ -176,8 +176,8 @@ def test_a_query_half_in_such_a_script_trusts_meaning_half(workspace: Workspace)
     for path, text in NOTES.items():
         workspace.write(f"memory/{path}", text)
     memory = workspace.memory()
-    full = memory.search("dark", min_score=0, explain=True)
-    mixed = memory.search("dark 深色模式", min_score=0, explain=True)
+    full = memory.search("walrus", min_score=0, explain=True)
+    mixed = memory.search("mode 深色模式", min_score=0, explain=True)
     assert full[0].why
     assert mixed[0].why
     assert mixed[0].why.vector_weight == pytest.approx(full[0].why.vector_weight / 2, abs=1e-4)

@@ -67,7 +67,9 @@ class Engines:
             if not library:
                 hint = "Install it (pip install sqlite-vec), or let mdrecall.vectors.engine be matrix."
                 raise StoreUnavailable("The package sqlite-vec is not installed.", hint=hint)
-            return VecEngine(space.id, dimensions, library)
+            engine = VecEngine(space.id, dimensions, library)
+            if self._wanted.engine == "sqlite-vec" or self._wanted.library or engine.loads(db):
+                return engine
         if not find_spec("numpy"):
             raise StoreUnavailable("numpy is not installed.", hint="Install it: pip install numpy")
         return MatrixEngine(space.id, dimensions)

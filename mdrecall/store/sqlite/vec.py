@@ -33,6 +33,14 @@ class VecEngine:
         """Give a connection the functions of the library, if it has them not yet."""
         load(db, self._library)
 
+    def loads(self, db: apsw.Connection) -> bool:
+        """Whether the library can be loaded on this machine."""
+        try:
+            self.load(db)
+        except StoreUnavailable:
+            return False
+        return True
+
     def nearest(self, db: apsw.Connection, query: bytes, limit: int) -> list[tuple[int, float]]:
         """The chunks with the largest cosines, best first."""
         self.load(db)
