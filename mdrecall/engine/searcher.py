@@ -20,6 +20,7 @@ from mdrecall.types import Mode, SearchAnswer, SearchResult, StoredChunk, Why
 _LEAST_CANDIDATES = 24
 # A passage that holds less of the query than this says less than the window that is closest in meaning.
 _TELLING_PASSAGE = 0.15
+_NOWHERE = Passage(0.0, 0, 0, 0, 0)
 
 
 class Wanted(NamedTuple):
@@ -133,7 +134,7 @@ class Searcher:
         for weighted in pool.weighted:
             if chunk := pool.chunks.get(weighted.chunk_id):
                 meaning, window = pool.meanings.get(chunk.id, (None, None))
-                passage = best_passage(chunk.text, weights, self._analyser)
+                passage = best_passage(chunk.text, weights, self._analyser) if weighted.strength else _NOWHERE
                 words = by_words(weighted, passage.coverage)
                 if window is not None and (mode == "vector" or passage.coverage < _TELLING_PASSAGE):
                     passage = _at_window(chunk.text, window, passage)

@@ -51,16 +51,28 @@ class OfflineEmbedder:
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """The vector of a query, its words counted by their weights; without length if no word of it is known."""
-        total = [0.0] * self.dimensions
-        rows, scales, size = self._rows, self._scales, self.dimensions
-        for word in words(text):
-            weight = weights.get(word, 1.0)
-            for number in self._pieces[word]:
-                scale = weight * scales[number]
-                row = rows[number * size : (number + 1) * size]
-                total = [value + scale * part for value, part in zip(total, row, strict=True)]
+        pieces = [(number, weights.get(word, 1.0)) for word in words(text) for number in self._pieces[word]]
+        total = self._quick_total(pieces) if sys.modules.get("numpy") else self._total(pieces)
         length = math.sqrt(sum(value * value for value in total))
         return _floats(value / length if length else 0.0 for value in total)
+
+    def _total(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
+        total = [0.0] * self.dimensions
+        rows, scales, size = self._rows, self._scales, self.dimensions
+        for number, weight in pieces:
+            scale = weight * scales[number]
+            row = rows[number * size : (number + 1) * size]
+            total = [value + scale * part for value, part in zip(total, row, strict=True)]
+        return total
+
+    def _quick_total(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
+        """The same with numpy, if something else has loaded it already."""
+        numpy = _numpy()
+        rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
+        numbers = [number for number, _ in pieces]
+        scales = numpy.array([weight * self._scales[number] for number, weight in pieces])
+        total: list[float] = (scales @ rows[numbers]).tolist() if pieces else [0.0] * self.dimensions
+        return total
 
     def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
         """The vectors of chunks, title and all, each with those of its windows."""
