@@ -21,7 +21,7 @@ class VectorSearch(NamedTuple):
 
     engine: str = "auto"
     """``matrix``, ``sqlite-vec``, or ``auto``."""
-    library: str | None = None
+    extension: str | None = None
     """A sqlite-vec library instead of the installed package's."""
     most_bytes: int = 1024 * 1024 * 1024
     """Vectors beyond this are not held in memory, unless ``matrix`` is asked for."""
@@ -60,7 +60,7 @@ class Engines:
 
     def _choose(self, db: apsw.Connection, space: StoredSpace) -> MatrixEngine | VecEngine:
         dimensions = space.space.dimensions
-        library = find_library(self._wanted.library)
+        library = find_library(self._wanted.extension)
         if self._wanted.engine == "sqlite-vec" or (
             self._wanted.engine == "auto" and self._is_better(db, space, library)
         ):
@@ -68,7 +68,7 @@ class Engines:
                 hint = "Install it (pip install sqlite-vec), or let mdrecall.vectors.engine be matrix."
                 raise StoreUnavailable("The package sqlite-vec is not installed.", hint=hint)
             engine = VecEngine(space.id, dimensions, library)
-            if self._wanted.engine == "sqlite-vec" or self._wanted.library or engine.loads(db):
+            if self._wanted.engine == "sqlite-vec" or self._wanted.extension or engine.loads(db):
                 return engine
         if not find_spec("numpy"):
             raise StoreUnavailable("numpy is not installed.", hint="Install it: pip install numpy")
