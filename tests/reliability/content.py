@@ -1,0 +1,93 @@
+"""What an index holds, without what may differ between two indexes of the same notes: numbers of rows, times, order."""
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from tests.conftest import Workspace
+
+_DOCUMENTS = "SELECT source, path, hash, size, recipe FROM documents ORDER BY source, path"
+_CHUNKS = """
+    SELECT source, path, ordinal, start_line, end_line, overlap, trail, text
+    FROM chunks JOIN documents ON documents.id = document_id ORDER BY source, path, ordinal
+"""
+_TERMS = """
+    SELECT source, path, ordinal, term, col, offset
+    FROM instances JOIN chunks ON chunks.id = doc JOIN documents ON documents.id = document_id
+    ORDER BY source, path, ordinal, term, col, offset
+"""
+_ORPHANS = """
+    SELECT 'chunk', count(*) FROM chunks WHERE document_id NOT IN (SELECT id FROM documents)
+    UNION ALL SELECT 'terms', count(*) FROM instances WHERE doc NOT IN (SELECT id FROM chunks)
+    UNION ALL SELECT 'chunk without terms', count(*) FROM chunks WHERE id NOT IN (SELECT id FROM keyword_docsize)
+"""
+
+
+class Content(NamedTuple):
+    """Everything a search can see."""
+
+    documents: list[tuple[Any, ...]]
+    chunks: list[tuple[Any, ...]]
+    terms: list[tuple[Any, ...]]
+    vectors: dict[str, list[tuple[Any, ...]]]
+    """By the fingerprint of their space: every chunk's vector and windows."""
+
+
+def content_of(index: Path | str) -> Content:
+    """What the index at a path holds; fails if it is damaged or holds rows that belong to nothing."""
+    db = apsw.Connection(os.fspath(index), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.set_busy_timeout(10_000)
+        with db:
+            return _content(db)
+    finally:
+        db.close()
+
+
+def _content(db: apsw.Connection) -> Content:
+    assert list(db.execute("PRAGMA integrity_check")) == [("ok",)]
+    db.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab(main, keyword, instance)")
+    assert [row for row in db.execute(_ORPHANS) if row[1]] == []
+    vectors: dict[str, list[tuple[Any, ...]]] = {}
+    for number, fingerprint in list(db.execute("SELECT id, fingerprint FROM spaces WHERE stored")):
+        stray = f"SELECT count(*) FROM vectors_{number} WHERE chunk_id NOT IN (SELECT id FROM chunks)"
+        assert list(db.execute(stray)) == [(0,)], "vectors of chunks that are gone"
+        vectors[str(fingerprint)] = list(
+            db.execute(
+                f"""
+                SELECT source, path, ordinal, vector, windows_{number}.vectors
+                FROM vectors_{number} JOIN chunks ON chunks.id = vectors_{number}.chunk_id
+                    JOIN documents ON documents.id = document_id
+                    LEFT JOIN windows_{number} ON windows_{number}.chunk_id = chunks.id
+                ORDER BY source, path, ordinal
+                """
+            )
+        )
+    documents, chunks, terms = (list(db.execute(sql)) for sql in (_DOCUMENTS, _CHUNKS, _TERMS))
+    found = Content(documents, chunks, terms, vectors)
+    db.execute("DROP TABLE temp.instances")
+    return found
+
+
+def fresh_content(workspace: Workspace) -> Content:
+    """What a new index of the workspace's notes, with the same settings, holds."""
+    state = workspace.state.with_name("fresh-state")
+    env = workspace.env | {"MDRECALL_STATE_DIR": str(state)}
+    if (own := workspace.state / "mdrecall.json").exists():
+        env["MDRECALL_CONFIG"] = str(own)
+    from mdrecall.memory import Memory
+
+    with Memory.open(workspace.path, env=env) as memory:
+        memory.sync()
+        index = memory.settings.index_path
+    found = content_of(index)
+    for path in Path(index).parent.glob(Path(index).name + "*"):
+        path.unlink()
+    return found
+
+
+def files_beside(index: Path) -> list[str]:
+    """Everything in the folder of the index that is not the index itself."""
+    return sorted(path.name for path in index.parent.iterdir() if path != index)
