@@ -40,13 +40,13 @@ def content_of(index: Path | str) -> Content:
     db = apsw.Connection(os.fspath(index), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.set_busy_timeout(10_000)
-        with db:
-            return _content(db)
+        return _content(db)
     finally:
         db.close()
 
 
 def _content(db: apsw.Connection) -> Content:
+    db.execute("BEGIN")
     assert list(db.execute("PRAGMA integrity_check")) == [("ok",)]
     db.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab(main, keyword, instance)")
     assert [row for row in db.execute(_ORPHANS) if row[1]] == []
@@ -66,9 +66,7 @@ def _content(db: apsw.Connection) -> Content:
             )
         )
     documents, chunks, terms = (list(db.execute(sql)) for sql in (_DOCUMENTS, _CHUNKS, _TERMS))
-    found = Content(documents, chunks, terms, vectors)
-    db.execute("DROP TABLE temp.instances")
-    return found
+    return Content(documents, chunks, terms, vectors)
 
 
 def fresh_content(workspace: Workspace) -> Content:
