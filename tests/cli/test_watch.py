@@ -69,11 +69,13 @@ Watch: TypeAlias = Callable[..., Watcher]
 
 
 @pytest.fixture
-def watch(workspace: Workspace, run: Run) -> Iterator[Watch]:
+def watch(workspace: Workspace) -> Iterator[Watch]:
     """Starts watchers in the workspace, which is indexed."""
     workspace.write("memory/a.md", "walrus")
     workspace.configure(AT_ONCE)
-    assert run("index").code == 0
+    memory = workspace.memory()
+    memory.sync()
+    memory.close()
     watchers: list[Watcher] = []
 
     def start(*arguments: str) -> Watcher:
