@@ -79,7 +79,7 @@ class BuiltinBackend:
             issues = (*issues, Issue(self._store.path, problem))
         if self._store.hindrance and not any(issue.path == self._store.path for issue in issues):
             issues = (*issues, Issue(self._store.path, f"is not written: {self._store.hindrance}"))
-        action = self._why_empty(issues) if answer.reason == "index_empty" else answer.action
+        action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
         return SearchAnswer(
             answer.results,
             reason=answer.reason,
@@ -275,8 +275,10 @@ class BuiltinBackend:
             self._freshness.sync(force=False, progress=None, stop=never)
             return act()
 
-    def _why_empty(self, issues: tuple[Issue, ...]) -> str:
+    def _why_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
         workspace = self._settings.workspace
+        if stale:
+            return f"Nothing is indexed yet: {stale.rstrip('.')}. Ask again in a moment."
         issues = issues or self._files.scan().issues
         if issues:
             said = issues[0].problem.removeprefix(issues[0].path).strip()
