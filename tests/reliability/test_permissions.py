@@ -119,11 +119,13 @@ def test_an_index_of_ones_own_with_wrong_permissions_gets_them_back(indexed: Wor
     assert_in_order(indexed, index)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("mode", [0o444, 0o600], ids=oct)
 def test_an_index_of_somebody_else_is_searched_or_refused_in_one_sentence(indexed: Workspace, mode: int) -> None:
     index = indexed.index
-    os.chown(index, NOBODY, NOBODY)
+    try:
+        os.chown(index, NOBODY, NOBODY)
+    except PermissionError:
+        pytest.skip("only root can give a file away")
     index.chmod(mode)
     before = content_of(index)
     indexed.write(HERON, "A heron wades.\n")
