@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int, c_int64, c_void_p
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -282,6 +283,7 @@ def _address(function: Any) -> int | None:
     return ctypes.cast(function, c_void_p).value
 
 
+@cache
 def _default_vfs() -> _Vfs:
     found = c_void_p()
     db = apsw.Connection(":memory:")
