@@ -127,9 +127,7 @@ class BuiltinBackend:
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index in line with the files; ``force`` builds it anew beside the one that answers."""
-        if force and self.check():
-            self._store.begin_anew()
-        report = self._freshness.sync(force=force, progress=progress, stop=stop)
+        report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
         stands_in = self._meaning.instead if self._meaning else ""
         said = (Issue("memorySearch.provider", stands_in),) if stands_in else ()
         return report._replace(issues=(*report.issues, *said))

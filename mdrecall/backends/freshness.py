@@ -67,12 +67,19 @@ class Freshness:
         if not self._is_wanted(session_key):
             return Caught()
         try:
-            looks = self.look()
-            if not self._is_behind(looks):
-                return Caught(_said(looks) + self._fill_for_search(progress))
-            report = self._within(self._patience_s(), looks, progress)
-        except (StoreBusy, StoreUnavailable) as hindrance:
+            return self._caught_up(progress)
+        except StoreUnavailable as hindrance:
+            if self._store.count_chunks() or not self._store.stand_in(hindrance):
+                return self._hindered(hindrance)
+        except StoreBusy as hindrance:
             return self._hindered(hindrance)
+        return self._caught_up(progress)
+
+    def _caught_up(self, progress: ProgressCallback | None) -> Caught:
+        looks = self.look()
+        if not self._is_behind(looks):
+            return Caught(_said(looks) + self._fill_for_search(progress))
+        report = self._within(self._patience_s(), looks, progress)
         if report is None:
             return Caught(_said(looks), f"{_files(looks)} being indexed")
         left = f"{report.left} changed files are not indexed yet" if report.left else ""
@@ -100,8 +107,7 @@ class Freshness:
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index in line with the files, and give every chunk its vector."""
         report = self._syncer.run(Request(force=force, progress=progress, stop=stop)) or SyncReport()
-        if self._store.hindrance:
-            raise StoreUnavailable(self._store.hindrance)
+        self._store.require_written()
         if stop() or self._closing.is_set():
             return report
         with self._fill_lock:
@@ -180,8 +186,11 @@ class Freshness:
         if self._filling is None or not self._filling.is_alive():
 
             def work() -> None:
-                with self._fill_lock:
-                    self._met = self._sync.fill(stop=self._closing.is_set)
+                try:
+                    with self._fill_lock:
+                        self._met = self._sync.fill(stop=self._closing.is_set)
+                except CorruptIndex as damage:
+                    self._met = (Issue(self._store.path, str(damage)),)
 
             self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
             self._filling.start()

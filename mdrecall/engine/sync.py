@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mdrecall.engine.embedding import Filled, Filler
 from mdrecall.engine.indexer import Indexer, Look
-from mdrecall.errors import StoreError, told
+from mdrecall.errors import CorruptIndex, StoreError, told
 from mdrecall.interfaces import Store
 from mdrecall.types import FileChange, Issue, ProgressCallback, SourceName, Stop, SyncReport, never
 
@@ -112,6 +112,8 @@ class Sync:
             return ()
         try:
             return self._said(self._filler.fill(progress=progress, stop=stop))
+        except CorruptIndex:
+            raise
         except StoreError as error:
             return (Issue(self._store.path, f"is without some vectors: {told(error)}"),)
 

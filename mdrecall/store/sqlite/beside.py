@@ -55,6 +55,15 @@ def remove(path: str) -> None:
             os.unlink(path + suffix)
 
 
+def copy(path: str, to: str) -> None:
+    """Copy a database, with the changes that wait beside it, as far as it is there and can be read."""
+    from shutil import copyfile
+
+    for suffix in ("", "-wal"):
+        with suppress(OSError):
+            copyfile(path + suffix, to + suffix)
+
+
 def drop_strays(path: str) -> None:
     """Remove SQLite's side files of a database that is gone: a new one must not be given their changes."""
     if not os.path.lexists(path):

@@ -5,7 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import apsw
 
@@ -50,13 +50,12 @@ class SqliteStore:
         is_ours: bool,
         owner: Owner,
         search: VectorSearch = _USUAL,
-        vfs: str = "",
         disposable: bool = False,
     ) -> None:
         self.path = path
         self.set_aside = ""
-        self.hindrance = ""
-        self._home = self._place = Place(path, is_ours, owner, vfs, disposable)
+        self._problem: StoreUnavailable | None = None
+        self._home = self._place = Place(path, is_ours, owner, disposable)
         self._search = search
         self._engines = Engines(search)
         self._turn = threading.RLock()
@@ -72,11 +71,24 @@ class SqliteStore:
         self._local = threading.local()
         self._readers: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
+    @property
+    def hindrance(self) -> str:
+        """Why the index at its path is not written; empty if it is."""
+        if self._problem is None:
+            return ""
+        stands_in = " Until then an index in a temporary folder answers." if self._scratch else ""
+        return told(self._problem) + stands_in
+
+    def require_written(self) -> None:
+        """Raise if the index at its path is not written."""
+        if self._problem is not None:
+            raise StoreUnavailable(str(self._problem), hint=self._problem.hint)
+
     def open(self) -> None:
         """Create, upgrade or repair the file; a damaged one is moved away and begun anew."""
         if self._is_open():
             return
-        if self.hindrance:
+        if self._problem:
             if not self._is_mended():
                 return
             self.close()
@@ -91,7 +103,7 @@ class SqliteStore:
             self._make_do(problem)
 
     def _is_open(self) -> bool:
-        if self._opened is None or (self.hindrance and time.monotonic() >= self._retry_at):
+        if self._opened is None or (self._problem and time.monotonic() >= self._retry_at):
             return False
         return identity(self._place.path) == self._opened
 
@@ -104,6 +116,9 @@ class SqliteStore:
                 return False
             try:
                 prepare(self._home)
+                db = connect(self._home, writable=True)
+                with translated(self.path), closing(db), transaction(db):
+                    vectors.bump(db, "cache")
             finally:
                 self._lock.release()
         except (OSError, StoreError):
@@ -132,11 +147,23 @@ class SqliteStore:
             try:
                 connect_unwritable(self._home).close()
                 self._read_only = True
-                self.hindrance = told(problem)
             except (StoreError, apsw.Error):
                 self._stand_in(problem)
+            self._problem = problem
             self._retry_at = time.monotonic() + _RETRY_S
             self._opened = identity(self._place.path)
+
+    def stand_in(self, problem: StoreUnavailable) -> bool:
+        """Keep an index in a temporary folder, because this one cannot be written and is empty; whether that is new."""
+        with self._opening:
+            if self._scratch:
+                return False
+            self.close()
+            self._stand_in(problem)
+            self._problem = problem
+            self._retry_at = time.monotonic() + _RETRY_S
+            self._opened = identity(self._place.path)
+            return True
 
     def _stand_in(self, problem: StoreUnavailable) -> None:
         from tempfile import mkdtemp
@@ -144,11 +171,15 @@ class SqliteStore:
         try:
             scratch = mkdtemp(prefix="mdrecall-")
             place = self._home._replace(path=os.path.join(scratch, "index.sqlite"), is_ours=True, disposable=True)
-            prepare(place)
+            beside.copy(self.path, place.path)
+            try:
+                prepare(place)
+            except CorruptIndex:
+                beside.remove(place.path)
+                prepare(place)
         except (OSError, StoreError):
             raise problem from None
         self._scratch, self._place = scratch, place
-        self.hindrance = f"{told(problem)} Until then an index in a temporary folder answers."
 
     def begin_anew(self) -> None:
         """Set a damaged index aside and start an empty one; ``set_aside`` keeps the old one's name."""
@@ -171,7 +202,7 @@ class SqliteStore:
             connections = [*self._readers, *([self._writer] if self._writer else [])]
             self._readers, self._writer, self._local = weakref.WeakSet(), None, threading.local()
             scratch, self._scratch, self._place = self._scratch, "", self._home
-            self._opened, self._read_only, self.hindrance = None, False, ""
+            self._opened, self._read_only, self._problem = None, False, None
         for connection in connections:
             # One that another thread is using right now is closed when that thread lets go of it.
             with suppress(apsw.ThreadingViolationError):
@@ -262,13 +293,10 @@ class SqliteStore:
     def rebuilding(self, text_bytes: int) -> "Iterator[SqliteStore]":
         """An empty index beside this one, to be filled with so much text and published; afterwards it is gone."""
         self.open()
-        if self.hindrance:
-            raise StoreUnavailable(self.hindrance)
+        self.require_written()
         beside.check_room(self.path, text_bytes)
         path = self.path + beside.FRESH
-        fresh = SqliteStore(
-            path, is_ours=True, owner=self._home.owner, search=self._search, vfs=self._home.vfs, disposable=True
-        )
+        fresh = SqliteStore(path, is_ours=True, owner=self._home.owner, search=self._search, disposable=True)
         with self._rebuild_lock("rebuilding the index"):
             beside.remove(path)
             try:
@@ -414,11 +442,21 @@ class SqliteStore:
                 return db
             _close(db, is_other=True)
         self.open()
-        fresh = connect_unwritable(self._place) if self._read_only else connect(self._place, writable=False)
+        fresh = self._connect_to_read()
         with self._opening:
             self._local.db, self._local.opened = fresh, self._opened
             self._readers.add(fresh)
         return fresh
+
+    def _connect_to_read(self) -> apsw.Connection:
+        if not self._read_only:
+            try:
+                return connect(self._place, writable=False)
+            except StoreUnavailable as problem:
+                if self._scratch:
+                    raise
+                self._make_do(problem)
+        return connect_unwritable(self._place) if self._read_only else connect(self._place, writable=False)
 
     @contextmanager
     def _writing_to(self) -> Iterator[apsw.Connection]:
@@ -426,7 +464,7 @@ class SqliteStore:
             if self._writer is None or not self._is_open() or self._writer_of != self._opened:
                 self.open()
                 if self._read_only:
-                    raise StoreUnavailable(self.hindrance)
+                    self.require_written()
                 with self._opening:
                     if self._writer:
                         _close(self._writer, is_other=True)
