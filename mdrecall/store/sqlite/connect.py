@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import apsw
@@ -41,15 +41,16 @@ class Place(NamedTuple):
     """Whether it is built to be copied, so that nothing needs to survive a crash."""
 
 
-def prepare(place: Place) -> None:
+def prepare(place: Place, *, create: bool) -> None:
     """Make sure that there is an index of the current format, creating or upgrading it; never touch another's file."""
     is_new = not check_owner(place)
     with translated(place.path):
-        db = _open(place, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        db = _open(place, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
         try:
             if is_new:
                 # Only its owner can read it: it will hold the text of the notes.
-                os.chmod(place.path, 0o600)
+                with suppress(OSError):
+                    os.chmod(place.path, 0o600)
             db.execute(f"PRAGMA page_size={PAGE_SIZE}")
             _upgrade(db, place.path)
             db.execute("PRAGMA journal_mode=WAL")
