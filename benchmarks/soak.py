@@ -96,6 +96,7 @@ class Soak:
         self._place = Place(str(self._workspace), self._env, str(scratch / "records"))
         self._samples: list[dict[str, Any]] = []
         self._errors: list[str] = []
+        self._events: Counter[str] = Counter()
         self._spawn = multiprocessing.get_context("spawn")
 
     def run(self) -> dict[str, Any]:
@@ -186,7 +187,10 @@ class Soak:
         finally:
             process.kill()
             process.wait()
-            self._watch_lines = out.read_bytes().count(b"\n")
+            told = [json.loads(line) for line in out.read_text().splitlines()]
+            self._events = Counter(event["event"] for event in told)
+            self._errors += [f"watch: {event['error']}" for event in told if event.get("error")]
+            self._errors += [f"watch: {event['failed']}" for event in told if event.get("failed")]
             self._errors += [f"watch: {line}" for line in complaints.read_text().splitlines()]
 
     def _recall(self, *arguments: str) -> list[str]:
@@ -231,14 +235,13 @@ class Soak:
             "direct": _spread([record["seconds"] for record in records if record["what"] == "direct"]),
             "watched": _spread([record["seconds"] for record in records if record["what"] == "watched"]),
             "watched_limit": debounce_s + BEYOND_DEBOUNCE_S,
+            "events": self._events,
             "processes": self._usages(times),
             "sizes": {name: _course([sample[name] for sample in self._samples]) for name in ("index", "wal")},
             "issues": Counter(_shape(record["issues"]) for record in records if "issues" in record),
             "errors": Counter(_shape(error) for error in self._errors + _errors(records)),
             "differences": differences,
         }
-        if not self._options.no_watch:
-            figures["watch_lines"] = self._watch_lines
         figures["broken"] = _broken(figures)
         figures["samples"] = self._samples
         figures["traces"] = [record["trace"] for record in records if "trace" in record][:20]
@@ -355,7 +358,8 @@ def print_table(figures: dict[str, Any]) -> None:
     if figures["watched"]["count"]:
         limit = f"   (debounce + {BEYOND_DEBOUNCE_S} s: {figures['watched_limit'] * 1000:.0f})"
         print(f"  {'write → seen by the watcher alone':36}{_times(figures['watched'])}{limit}")
-    print(f"  {'writes':36}{', '.join(f'{count} {how}' for how, count in sorted(figures['writes'].items()))}")
+    for name, key in (("writes", "writes"), ("events of the watcher", "events")):
+        print(f"  {name:36}{', '.join(f'{count:,} {what}' for what, count in sorted(figures[key].items()))}")
     for name, course in figures["sizes"].items():
         megabytes = ", ".join(f"{when} {value / 1e6:.1f}" for when, value in course.items())
         print(f"  {'MB of the ' + name:36}{megabytes}")
