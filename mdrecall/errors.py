@@ -5,6 +5,7 @@ RecallError
 ├── WorkspaceError         the workspace is missing or not a folder
 ├── MemoryDisabled         the configuration switches this agent's memory off
 ├── QueryError             the query is blank
+├── ConfirmationMissing    something would be deleted, and nobody agreed to it
 ├── QuestionsError         the questions of an evaluation cannot be used
 ├── ReadError              a file will not be read
 │   ├── PathOutside            not one of the memory files
@@ -60,6 +61,10 @@ class MemoryDisabled(RecallError):
 
 class QueryError(RecallError):
     """The query is blank."""
+
+
+class ConfirmationMissing(RecallError):
+    """Something would be deleted, and nobody has agreed to it."""
 
 
 class QuestionsError(RecallError):

@@ -1,12 +1,14 @@
 """The sockets: what each replaceable part promises to the rest."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from mdrecall.types import (
     Document,
     Embedding,
+    Happened,
+    Holder,
     IndexedChunk,
     Issue,
     KnownDocument,
@@ -22,6 +24,7 @@ from mdrecall.types import (
     SourceName,
     Space,
     Status,
+    Stop,
     StoredChunk,
     StoredSpace,
     SyncReport,
@@ -40,6 +43,21 @@ class Source(Protocol):
     def read(self, path: str, listing: Listing) -> Document: ...
 
 
+class Lock(Protocol):
+    """Held by one process at a time, which others can ask after."""
+
+    @property
+    def is_held(self) -> bool: ...
+
+    def acquire(self, wait_s: float, doing: str) -> bool: ...
+
+    def tell(self, more: dict[str, Any]) -> None: ...
+
+    def holder(self) -> Holder | None: ...
+
+    def release(self) -> None: ...
+
+
 class Store(Protocol):
     """Keeps documents, chunks and terms, and finds chunks by their terms."""
 
@@ -47,7 +65,19 @@ class Store(Protocol):
     def path(self) -> str: ...
 
     @property
-    def set_aside(self) -> str: ...
+    def set_aside(self) -> str:
+        """Where a damaged index was moved to; empty if none was."""
+        ...
+
+    @property
+    def hindrance(self) -> str:
+        """Why the index at its path is not written, so that what is there is read as it is; empty if it is."""
+        ...
+
+    @property
+    def watching(self) -> "Lock":
+        """Held by the process that follows the files of this index."""
+        ...
 
     def open(self) -> None: ...
 
@@ -55,11 +85,27 @@ class Store(Protocol):
 
     def close(self) -> None: ...
 
+    def files(self) -> list[tuple[str, int]]: ...
+
+    def destroy(self) -> None: ...
+
     def check(self) -> tuple[str, ...]: ...
 
     def snapshot(self) -> AbstractContextManager[None]: ...
 
-    def known_stamps(self, source: SourceName, recipe: str, settle_ns: int) -> Mapping[str, tuple[int, ...]]: ...
+    def turn(self, doing: str, wait_s: float = ...) -> AbstractContextManager[None]: ...
+
+    def changing(self) -> AbstractContextManager[None]: ...
+
+    def rebuilding(self, text_bytes: int) -> AbstractContextManager[Any]: ...
+
+    def publish(self, fresh: Any) -> None: ...
+
+    def recipe(self) -> str: ...
+
+    def hashes(self, source: SourceName) -> Mapping[str, bytes]: ...
+
+    def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]: ...
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None: ...
 
@@ -146,6 +192,7 @@ class Backend(Protocol):
         min_score: float | None = None,
         mode: Mode | None = None,
         explain: bool = False,
+        session_key: str = "",
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer: ...
 
@@ -159,7 +206,19 @@ class Backend(Protocol):
 
     def check(self) -> tuple[str, ...]: ...
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport: ...
+    def sync(
+        self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = ...
+    ) -> SyncReport: ...
+
+    def watch(self) -> None: ...
+
+    def follow(self, tell: Callable[[Happened], None]) -> None: ...
+
+    def stop_following(self) -> None: ...
+
+    def index_files(self) -> list[tuple[str, int]]: ...
+
+    def reset(self) -> None: ...
 
     def probe_embedding(self) -> Probe: ...
 

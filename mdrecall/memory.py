@@ -1,7 +1,7 @@
 """Memory: the face that Python users open."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import MemoryDisabled
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
+    Happened,
     Issue,
     Mode,
     Probe,
@@ -19,7 +20,9 @@ from mdrecall.types import (
     SearchAnswer,
     SourceCount,
     Status,
+    Stop,
     SyncReport,
+    never,
 )
 
 
@@ -67,12 +70,14 @@ class Memory:
         min_score: float | None = None,
         mode: Mode | None = None,
         explain: bool = False,
+        session_key: str = "",
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query, best first; an empty answer says why and what to do.
 
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; without it, what the settings say (by default hybrid).
-        ``progress`` is told how far the indexing of changed files is, which comes first.
+        ``progress`` is told how far the indexing of changed files is, which comes first. A ``session_key`` that is
+        new begins a conversation, for ``sync.onSessionStart``.
         """
         return self._backend.search(
             query,
@@ -80,6 +85,7 @@ class Memory:
             min_score=min_score,
             mode=mode,
             explain=explain,
+            session_key=session_key,
             progress=progress,
         )
 
@@ -87,9 +93,24 @@ class Memory:
         """Lines of a memory file, straight from the disk; a ``ReadError`` says why a path is refused."""
         return self._backend.read_file(path, from_line=from_line, lines=lines)
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport:
-        """Bring the index in line with the files; ``force`` indexes every file again."""
-        return self._backend.sync(force=force, progress=progress)
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+        """Bring the index in line with the files; ``force`` builds a new index beside the one that answers.
+
+        ``stop`` is asked between files: once it says yes, what is done is kept, and the report says what is left.
+        """
+        return self._backend.sync(force=force, progress=progress, stop=stop)
+
+    def watch(self) -> None:
+        """Follow the files in the background until the memory is closed, as ``sync.watch`` and its like have it."""
+        self._backend.watch()
+
+    def follow(self, tell: Callable[[Happened], None]) -> None:
+        """Follow the files in this thread, telling what happens, until ``stop_following`` is called."""
+        self._backend.follow(tell)
+
+    def stop_following(self) -> None:
+        """End ``follow``, from another thread or a signal."""
+        self._backend.stop_following()
 
     def status(self) -> Status:
         """What is indexed, where, and how."""
@@ -106,6 +127,14 @@ class Memory:
     def check(self) -> tuple[str, ...]:
         """What is wrong with the index file; nothing, if it is sound."""
         return self._backend.check()
+
+    def index_files(self) -> list[tuple[str, int]]:
+        """Every file that belongs to the index, with its size in bytes."""
+        return self._backend.index_files()
+
+    def reset(self) -> None:
+        """Delete the index and nothing else; the next search or sync makes it again from the notes."""
+        self._backend.reset()
 
     def probe_embedding(self) -> Probe:
         """Whether embeddings can be made."""

@@ -31,6 +31,8 @@ class Listing(NamedTuple):
     """Path prefixes that could not be looked at; nothing is known of what is below them."""
     places: Mapping[str, tuple[str, str]]
     """For every folder that documents are in: the trusted folder to open them from, and its own path prefix."""
+    folders: tuple[str, ...] = ()
+    """Every folder that documents are or might come to be in, as the system names it."""
 
 
 class Document(NamedTuple):
@@ -210,11 +212,12 @@ class SearchResult(NamedTuple):
 class SearchAnswer:
     """The results of one search, best first; when there are none, ``reason`` and ``action`` say why and what to do.
 
-    ``mode`` is how the answer was found. ``degraded`` says why meaning was left out when it was asked for.
+    ``mode`` is how the answer was found. ``degraded`` says why meaning was left out when it was asked for; ``stale``,
+    which changes of the files are not in the index yet.
     ``issues`` tells what could not be looked at or is not as new as it should be; the results stand nevertheless.
     """
 
-    __slots__ = ("action", "degraded", "issues", "mode", "reason", "results")
+    __slots__ = ("action", "degraded", "issues", "mode", "reason", "results", "stale")
 
     results: tuple[SearchResult, ...]
     reason: Reason
@@ -222,6 +225,7 @@ class SearchAnswer:
     mode: Mode
     degraded: str
     issues: tuple[Issue, ...]
+    stale: str
 
     def __init__(
         self,
@@ -231,9 +235,10 @@ class SearchAnswer:
         action: str = "",
         mode: Mode = "keyword",
         degraded: str = "",
+        stale: str = "",
         issues: tuple[Issue, ...] = (),
     ) -> None:
-        for name, value in zip(self.__slots__, (action, degraded, issues, mode, reason, results), strict=True):
+        for name, value in zip(self.__slots__, (action, degraded, issues, mode, reason, results, stale), strict=True):
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -275,6 +280,21 @@ class Progress(NamedTuple):
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
+#: Asked again and again by work that may take long; once it says yes, the work ends where it can be taken up again.
+Stop: TypeAlias = Callable[[], bool]
+
+
+def never() -> bool:
+    """Work that is not to be stopped."""
+    return False
+
+
+class FileChange(NamedTuple):
+    """What happened to one file."""
+
+    path: str
+    kind: Literal["added", "changed", "removed"]
+
 
 class SyncReport(NamedTuple):
     """What a sync did."""
@@ -283,12 +303,38 @@ class SyncReport(NamedTuple):
     changed: int = 0
     removed: int = 0
     unchanged: int = 0
+    left: int = 0
+    """Changed files that are not indexed yet, because the sync was stopped."""
     failed: tuple[Issue, ...] = ()
-    """Files that could not be read."""
+    """Files that could not be indexed, and why."""
     kept: tuple[Issue, ...] = ()
     """Folders that could not be looked at; what was indexed from them is kept."""
     issues: tuple[Issue, ...] = ()
     """What else there is to say about the files."""
+    changes: tuple[FileChange, ...] = ()
+    """What happened to which file, for the first hundred."""
+    rebuilt: bool = False
+    """Whether a whole new index has taken the place of the old one."""
+
+
+class Happened(NamedTuple):
+    """Something to tell those who look on."""
+
+    kind: str
+    """``watching``, ``synced``, ``failed`` or ``problem``."""
+    report: SyncReport | None = None
+    folders: int = 0
+    error: str = ""
+
+
+class Holder(NamedTuple):
+    """Who holds a lock."""
+
+    pid: int
+    doing: str
+    since_s: float
+    more: dict[str, Any]
+    """What else the holder has written down."""
 
 
 class SourceCount(NamedTuple):

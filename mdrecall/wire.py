@@ -30,6 +30,8 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
         found |= {"reason": answer.reason, "action": answer.action}
     if answer.degraded:
         found["degraded"] = {"reason": answer.degraded}
+    if answer.stale:
+        found["stale"] = {"reason": answer.stale}
     if answer.issues:
         found["issues"] = to_json(answer.issues)
     return found

@@ -1,19 +1,19 @@
 """The builtin backend: files in a workspace, an index beside them, answers from both."""
 
-import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+from mdrecall.backends.freshness import Caught, Freshness
 from mdrecall.config.settings import Settings
 from mdrecall.engine.embedding import Filler
-from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.searcher import Searcher, Wanted
-from mdrecall.errors import CorruptIndex, EmbedderError, StoreBusy, StoreError, StoreUnavailable, told
+from mdrecall.errors import CorruptIndex, EmbedderError, StoreUnavailable, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
 from mdrecall.types import (
+    Happened,
     Issue,
     Mode,
     Passage,
@@ -23,13 +23,12 @@ from mdrecall.types import (
     SearchAnswer,
     SourceCount,
     Status,
+    Stop,
     SyncReport,
+    never,
 )
 
 _T = TypeVar("_T")
-
-# How long a closing memory waits for an embedder that is at work.
-_CLOSING_S = 5.0
 
 
 class Meaning(NamedTuple):
@@ -39,8 +38,6 @@ class Meaning(NamedTuple):
     instead: str
     """Why it is not the embedder that was asked for; empty if it is."""
     filler: Filler
-    in_background: bool
-    """Whether an embedder that takes its time may go on working after a search has been answered."""
 
 
 class BuiltinBackend:
@@ -51,20 +48,16 @@ class BuiltinBackend:
         settings: Settings,
         files: MemoryFiles,
         store: Store,
-        indexer: Indexer,
+        freshness: Freshness,
         searcher: Searcher,
         meaning: Meaning | None,
     ) -> None:
         self._settings = settings
         self._files = files
         self._store = store
-        self._indexer = indexer
+        self._freshness = freshness
         self._searcher = searcher
         self._meaning = meaning
-        self._syncing = threading.RLock()
-        self._closing = threading.Event()
-        self._filling: threading.Thread | None = None
-        self._met: tuple[Issue, ...] = ()
 
     def search(
         self,
@@ -74,24 +67,31 @@ class BuiltinBackend:
         min_score: float | None = None,
         mode: Mode | None = None,
         explain: bool = False,
+        session_key: str = "",
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query; what changed on disk is indexed first (``sync.onSearch``)."""
-        issues = self._catch_up(progress) if query.strip() else ()
+        issues, stale = self._catch_up(progress, session_key) if query.strip() else ((), "")
         wanted = self._wanted(max_results, min_score, mode, explain)
         answer = self._repairing(lambda: self._searcher.search(query, wanted))
         if self._store.set_aside:
             problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
             issues = (*issues, Issue(self._store.path, problem))
-        action = self._why_empty(issues) if answer.reason == "index_empty" else answer.action
+        if self._store.hindrance and not any(issue.path == self._store.path for issue in issues):
+            issues = (*issues, Issue(self._store.path, f"is not written: {self._store.hindrance}"))
+        action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
         return SearchAnswer(
             answer.results,
             reason=answer.reason,
             action=action,
             mode=answer.mode,
             degraded=answer.degraded,
+            stale=stale,
             issues=issues,
         )
+
+    def _catch_up(self, progress: ProgressCallback | None, session_key: str) -> Caught:
+        return self._repairing(lambda: self._freshness.catch_up(progress, session_key))
 
     def _wanted(self, max_results: int | None, min_score: float | None, mode: Mode | None, explain: bool) -> Wanted:
         query = self._settings.memory_search.query
@@ -114,53 +114,6 @@ class BuiltinBackend:
             return "keyword"
         return "hybrid" if self._settings.memory_search.query.hybrid.enabled else "vector"
 
-    def _catch_up(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
-        """Index what changed; if another process keeps writing, the search goes on with what there is."""
-        if not self._settings.memory_search.sync.on_search:
-            return ()
-        try:
-            with self._syncing:
-                report = self._repairing(lambda: self._indexer.sync(progress=progress))
-                return report.failed + report.kept + self._fill_for_search(progress)
-        except (StoreBusy, StoreUnavailable) as hindrance:
-            return (Issue(self._store.path, f"may be behind the notes: {told(hindrance)}"),)
-
-    def _fill_for_search(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
-        """Embed what is new, if that takes no time; otherwise leave it to a thread, or to ``mdrecall index``."""
-        if self._meaning is None or self._meaning.filler.is_complete():
-            return ()
-        if self._meaning.embedder.traits.instant:
-            return self._fill(progress)
-        if self._meaning.in_background:
-            self._fill_in_background()
-        missing = self._meaning.filler.missing()
-        problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector yet, found by words only"
-        hint = "" if self._meaning.in_background else "; run `mdrecall index`"
-        return (*self._met, Issue(self._store.path, problem + hint))
-
-    def _fill(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
-        if self._meaning is None:
-            return ()
-        filled = self._meaning.filler.fill(progress=progress, stop=self._closing.is_set)
-        embedder = self._meaning.embedder
-        if filled.error:
-            return (Issue(self._store.path, f"is without some vectors: {filled.error}"),)
-        if filled.refused:
-            return (Issue(self._store.path, f"has {filled.refused} chunks that {embedder.provider} does not embed"),)
-        return ()
-
-    def _fill_in_background(self) -> None:
-        if self._filling is None or not self._filling.is_alive():
-
-            def work() -> None:
-                try:
-                    self._met = self._fill(None)
-                except StoreError as error:
-                    self._met = (Issue(self._store.path, f"is without some vectors: {told(error)}"),)
-
-            self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
-            self._filling.start()
-
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, straight from the disk."""
         return read_memory_file(
@@ -172,18 +125,26 @@ class BuiltinBackend:
             max_bytes=self._settings.mdrecall.max_file_bytes,
         )
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport:
-        """Bring the index in line with the files."""
-        with self._syncing:
-            if force and self.check():
-                self._store.begin_anew()
-            return self._repairing(lambda: self._sync(force, progress))
-
-    def _sync(self, force: bool, progress: ProgressCallback | None) -> SyncReport:
-        report = self._indexer.sync(force=force, progress=progress)
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+        """Bring the index in line with the files; ``force`` builds it anew beside the one that answers."""
+        if force and self.check():
+            self._store.begin_anew()
+        report = self._freshness.sync(force=force, progress=progress, stop=stop)
         stands_in = self._meaning.instead if self._meaning else ""
         said = (Issue("memorySearch.provider", stands_in),) if stands_in else ()
-        return report._replace(issues=(*report.issues, *said, *self._fill(progress)))
+        return report._replace(issues=(*report.issues, *said))
+
+    def watch(self) -> None:
+        """Follow the files in the background, as the settings have it, until the memory is closed."""
+        self._freshness.follow_in_background()
+
+    def follow(self, tell: Callable[[Happened], None]) -> None:
+        """Follow the files in this thread until ``stop_following``."""
+        self._freshness.follow(tell)
+
+    def stop_following(self) -> None:
+        """End ``follow``, from another thread or a signal."""
+        self._freshness.stop_following()
 
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is changed by asking."""
@@ -195,11 +156,15 @@ class BuiltinBackend:
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
+            "watcher": self._freshness.watcher(),
+            "folders": self._freshness.folder_count(),
         }
         if meaning and meaning.instead:
             custom["providerUnavailableReason"] = f"memorySearch.provider {meaning.instead}"
         if self._store.set_aside:
             custom["damagedIndexKeptAt"] = self._store.set_aside
+        if self._store.hindrance:
+            custom["indexNotWritten"] = self._store.hindrance
         return Status(
             backend="builtin",
             provider=meaning.embedder.provider if meaning else "none",
@@ -207,7 +172,7 @@ class BuiltinBackend:
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=self._repairing(lambda: self._indexer.is_dirty() or self._lacks_vectors()),
+            dirty=self._repairing(lambda: self._freshness.is_dirty() or self._lacks_vectors()),
             workspace_dir=self._settings.workspace,
             db_path=self._store.path,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
@@ -261,7 +226,9 @@ class BuiltinBackend:
 
     def issues(self) -> tuple[Issue, ...]:
         """What a look at the files finds worth saying."""
-        return self._repairing(self._indexer.issues)
+        return self._repairing(
+            lambda: tuple(issue for look in self._freshness.look() for issue in (*look.listing.issues, *look.kept()))
+        )
 
     def check(self) -> tuple[str, ...]:
         """What is wrong with the index file; nothing, if it is sound."""
@@ -269,6 +236,14 @@ class BuiltinBackend:
             return self._store.check()
         except CorruptIndex as damage:
             return (str(damage),)
+
+    def index_files(self) -> list[tuple[str, int]]:
+        """Every file that belongs to the index, with its size in bytes."""
+        return self._store.files()
+
+    def reset(self) -> None:
+        """Delete the index; the notes are not touched, and the next search or sync makes it again."""
+        self._store.destroy()
 
     def probe_embedding(self) -> Probe:
         """Whether embeddings can be made."""
@@ -286,9 +261,7 @@ class BuiltinBackend:
 
     def close(self) -> None:
         """Let go of the index; may be called twice."""
-        self._closing.set()
-        if self._filling is not None and self._filling.is_alive():
-            self._filling.join(_CLOSING_S)
+        self._freshness.close()
         if self._meaning is not None:
             self._meaning.embedder.close()
         self._store.close()
@@ -298,18 +271,19 @@ class BuiltinBackend:
         try:
             return act()
         except CorruptIndex:
-            with self._syncing:
-                self._store.begin_anew()
-                self._sync(False, None)
+            self._store.begin_anew()
+            self._freshness.sync(force=False, progress=None, stop=never)
             return act()
 
-    def _why_empty(self, issues: tuple[Issue, ...]) -> str:
+    def _why_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
         workspace = self._settings.workspace
+        if stale:
+            return f"Nothing is indexed yet: {stale.rstrip('.')}. Ask again in a moment."
         issues = issues or self._files.scan().issues
         if issues:
             said = issues[0].problem.removeprefix(issues[0].path).strip()
             return f"No note could be indexed: {issues[0].path} {said.rstrip('.')}."
-        if not self._settings.memory_search.sync.on_search and self._indexer.is_dirty():
+        if not self._settings.memory_search.sync.on_search and self._freshness.is_dirty():
             return "The notes are not indexed yet, and sync.onSearch is off: run `mdrecall index`."
         if self._files.is_whole_folder():
             return f"There is no Markdown file in {workspace}. Write a note, or name another folder with --workspace."

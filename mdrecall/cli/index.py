@@ -12,7 +12,7 @@ from mdrecall.wire import to_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="index every file again, and forget folders that are gone")
+    parser.add_argument("--force", action="store_true", help="build the index anew, and forget folders that are gone")
     add_common(parser)
 
 
@@ -41,4 +41,6 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 def _changes(report: SyncReport) -> str:
     counts = [(report.added, "new"), (report.changed, "changed"), (report.removed, "removed")]
     said = [f"{count:,} {word}" for count, word in counts if count]
+    if report.rebuilt:
+        said.insert(0, "built anew")
     return ", ".join(said) or "nothing new"

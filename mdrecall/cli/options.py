@@ -18,11 +18,18 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def open_memory(options: argparse.Namespace, agent: str | None = None) -> "Memory":
+def open_memory(options: argparse.Namespace, agent: str | None = None, *, one_shot: bool = True) -> "Memory":
     """The memory that the options name, for as long as one command takes."""
     from mdrecall.memory import Memory
 
-    return Memory.open(options.workspace, agent=agent or options.agent, config=options.config, one_shot=True)
+    return Memory.open(options.workspace, agent=agent or options.agent, config=options.config, one_shot=one_shot)
+
+
+def chosen_agents(options: argparse.Namespace) -> list[str]:
+    """Every agent that the options mean: the one they name, or all that are configured."""
+    from mdrecall.config.load import agent_ids
+
+    return [options.agent] if options.agent else list(agent_ids(config=options.config, workspace=options.workspace))
 
 
 def for_each_agent(
@@ -30,10 +37,9 @@ def for_each_agent(
 ) -> tuple[list[dict[str, Any]], bool]:
     """What ``act`` gives for every agent that the options mean; one that fails is reported and the rest goes on."""
     from mdrecall.cli.output import print_error
-    from mdrecall.config.load import agent_ids
     from mdrecall.errors import RecallError
 
-    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
+    agents = chosen_agents(options)
     records: list[dict[str, Any]] = []
     failed = False
     for agent in agents:

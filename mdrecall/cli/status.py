@@ -61,6 +61,9 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Provider", reason
     if kept := status.custom.get("damagedIndexKeptAt"):
         yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
+    if not_written := status.custom.get("indexNotWritten"):
+        yield "Not written", not_written
+    yield "Watched", _watched(status.custom["watcher"])
     if "embeddingProbe" in record:
         probe = record["embeddingProbe"]
         yield "Embeddings", "work" if probe["ok"] else probe["error"]
@@ -79,3 +82,12 @@ def _searched(status: Status) -> str:
     missing = status.chunks - vectors.get("chunks", 0)
     waiting = f"; {counted(missing, 'chunk')} without a vector yet" if missing > 0 else ""
     return f"{how} ({status.provider}, {status.model}, {vectors['dims']} dimensions){waiting}"
+
+
+def _watched(watcher: dict[str, Any]) -> str:
+    if not watcher["running"]:
+        return "by nobody; every search looks for changes"
+    said = f"by process {watcher['pid']}, {counted(watcher['folders'], 'folder')}"
+    if watcher["healthy"]:
+        return said + (f"; {watcher['problem']}" if watcher.get("problem") else "")
+    return f"{said}, in trouble: {watcher.get('error') or 'not heard of for a while'}"

@@ -348,6 +348,12 @@ OWN = Section(
         "ignore": Key(list_of(text()), IGNORED_FOLDERS, "Names of folders that are never walked into."),
         "maxPerFile": Key(whole(1), None, "How many results one file may give; without it, any number."),
         "queryTimeoutMs": Key(whole(1), 3000, "How long a search waits for an embedder that is not on this machine."),
+        "searchWaitMs": Key(whole(0), 250, "How long a search waits for changed files to be indexed."),
+        "firstIndexWaitMs": Key(whole(0), 30_000, "How long it waits when there is no index to answer from yet."),
+        "watch": Section(
+            shapes.WatchSettings,
+            {"scanSeconds": Key(whole(1), 60, "How often followed files are looked at even if nothing was noticed.")},
+        ),
         "vectors": Section(
             shapes.Vectors,
             {

@@ -215,6 +215,10 @@ class Vectors(NamedTuple):
     max_bytes: int
 
 
+class WatchSettings(NamedTuple):
+    scan_seconds: int
+
+
 class Own(NamedTuple):
     """What only mdrecall knows."""
 
@@ -222,6 +226,9 @@ class Own(NamedTuple):
     ignore: tuple[str, ...]
     max_per_file: int | None
     query_timeout_ms: int
+    search_wait_ms: int
+    first_index_wait_ms: int
+    watch: WatchSettings
     vectors: Vectors
 
 

@@ -1,14 +1,14 @@
 """Give every chunk its vector: from the cache, or from the embedder in well-filled requests, stored as they arrive."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.headings import titles
 from mdrecall.core.title import title_text
 from mdrecall.errors import EmbedderError, InputRefused, told
 from mdrecall.interfaces import Embedder, Store
-from mdrecall.types import Embedding, Passage, PendingChunk, Progress, ProgressCallback, Space
+from mdrecall.types import Embedding, Passage, PendingChunk, Progress, ProgressCallback, Space, Stop, never
 
 _CHUNKS_AT_ONCE = 2_000
 _SLOW_CHUNKS_AT_ONCE = 64
@@ -37,10 +37,21 @@ class Filled(NamedTuple):
 class Filler:
     """Fills the space of one embedder. Interrupted at any instant, it goes on where it stopped."""
 
-    def __init__(self, store: Store, embedder: Embedder, caching: Caching) -> None:
+    def __init__(self, store: Store, embedder: Embedder, caching: Caching, *, cache: Store | None = None) -> None:
+        """``cache`` is the store whose kept embeddings are used and added to, if that is another one."""
         self._store = store
         self._embedder = embedder
         self._caching = caching
+        self._cache = cache or store
+
+    def on(self, store: Store, *, cache: Store) -> "Filler":
+        """The same for another store."""
+        return Filler(store, self._embedder, self._caching, cache=cache)
+
+    @property
+    def is_instant(self) -> bool:
+        """Whether filling takes about as long as reading the texts."""
+        return self._embedder.traits.instant
 
     @property
     def space(self) -> Space:
@@ -58,11 +69,12 @@ class Filler:
                 return 0 if stored.is_filled else self._store.count_chunks() - self._store.count_vectors(stored.id)
         return self._store.count_chunks()
 
-    def fill(self, *, progress: ProgressCallback | None = None, stop: Callable[[], bool] = lambda: False) -> Filled:
+    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> Filled:
         """Embed the chunks that have no vector yet; ``stop`` is asked between requests."""
         if self.is_complete():
             return Filled()
         number = self._store.ensure_space(self.space)
+        kept_as = number if self._cache is self._store or self.is_instant else self._cache.ensure_space(self.space)
         texts = self._store.text_counter()
         instant = self._embedder.traits.instant
         total = self._store.count_chunks()
@@ -71,7 +83,7 @@ class Filler:
         while chunks := self._store.pending_chunks(number, after, _CHUNKS_AT_ONCE if instant else _SLOW_CHUNKS_AT_ONCE):
             after = chunks[-1].id
             try:
-                made, reused = self._embed(number, chunks)
+                made, reused = self._embed(kept_as, chunks)
             except EmbedderError as error:
                 return Filled(embedded, from_cache, refused, is_complete=False, error=told(error))
             if stop():
@@ -96,17 +108,17 @@ class Filler:
             return [(chunk_id, found) for chunk_id, found in zip(passages, made, strict=True) if found], 0
         hashes = {chunk_id: _hash(passage) for chunk_id, passage in passages.items()}
         keeps = self._caching.enabled
-        known = dict(self._store.cached_embeddings(space, set(hashes.values()))) if keeps else {}
+        known = dict(self._cache.cached_embeddings(space, set(hashes.values()))) if keeps else {}
         wanted = {hashes[chunk_id]: passages[chunk_id] for chunk_id in passages if hashes[chunk_id] not in known}
         fresh: dict[bytes, Embedding] = {}
         for group in _packed(list(wanted.items()), self._embedder.traits.request_bytes):
             answered = self._request([passage for _, passage in group])
             arrived = {digest: found for (digest, _), found in zip(group, answered, strict=True) if found}
             if keeps:
-                self._store.cache_embeddings(space, arrived, (), self._caching.most)
+                self._cache.cache_embeddings(space, arrived, (), self._caching.most)
             fresh |= arrived
         if known:
-            self._store.cache_embeddings(space, {}, known, self._caching.most)
+            self._cache.cache_embeddings(space, {}, known, self._caching.most)
         everything = known | fresh
         there = [(chunk_id, everything[digest]) for chunk_id, digest in hashes.items() if digest in everything]
         return there, sum(digest in known for digest in hashes.values())

@@ -1,31 +1,34 @@
-"""Bring the index in line with the files: compare, chunk, analyse, write."""
+"""Bring the index in line with the files of one source: compare, chunk, analyse, write."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mdrecall.core.chunk import CHUNKER_VERSION, chunk_markdown
 from mdrecall.core.headings import titles
 from mdrecall.core.title import title_text
 from mdrecall.core.words import ANALYSER_VERSION, Analyser
-from mdrecall.errors import FileMissing, FileUnreadable, ReadError, StoreBusy
+from mdrecall.errors import FileMissing, FileUnreadable, ReadError
 from mdrecall.interfaces import Source, Store
 from mdrecall.types import (
     Chunk,
     Document,
+    FileChange,
     IndexedChunk,
     Issue,
     KnownDocument,
     Listing,
     Progress,
     ProgressCallback,
+    Stop,
     SyncReport,
+    never,
 )
 
 # A file written this shortly before it was looked at may be written again without its stamp changing.
 _STAMP_SETTLES_NS = 2_000_000_000
 _BATCH_CHARS = 4_000_000
 _BATCH_DOCUMENTS = 2_500
+_MOST_NAMED = 100
 
 
 class ChunkSize(NamedTuple):
@@ -35,18 +38,52 @@ class ChunkSize(NamedTuple):
     overlap: int
 
 
-class _Work:
-    """What one sync has to do and has done."""
+class Look(NamedTuple):
+    """What one look at the files has found to do."""
 
-    def __init__(self, paths: list[str]) -> None:
-        self.paths = paths
-        self.added = 0
-        self.changed = 0
+    known: Mapping[str, tuple[int, ...]]
+    """What the index held before."""
+    listing: Listing
+    unsettled: list[str]
+    """Files whose stamp does not prove that they are indexed as they are; the last changed first."""
+    vanished: list[str]
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self.unsettled or self.vanished)
+
+    @property
+    def text_bytes(self) -> int:
+        """How much text there is to index from nothing."""
+        return sum(stamp[0] for stamp in self.listing.stamps.values())
+
+    def kept(self) -> tuple[Issue, ...]:
+        """A report for each lost place that the index still holds documents of."""
+        counts = {place: sum(is_below(path, [place]) for path in self.known) for place in self.listing.lost}
+        problem = "cannot be looked at; the {} files indexed from it are kept (`mdrecall index --force` drops them)"
+        return tuple(Issue(place, problem.format(count)) for place, count in counts.items() if count)
+
+
+class _Work:
+    """What a sync has done so far."""
+
+    def __init__(self, look: Look, progress: ProgressCallback | None) -> None:
+        self.look = look
+        self.progress = progress
+        self.done = 0
+        self.changes: list[FileChange] = []
         self.failed: list[Issue] = []
-        self.refused: list[str] = []
+        self.removed: list[str] = []
         self.settled: list[Document] = []
         self.batch: list[tuple[Document, list[IndexedChunk]]] = []
         self.chars = 0
+
+    def count(self, kind: str) -> int:
+        return sum(change.kind == kind for change in self.changes)
+
+    def tell(self, label: str) -> None:
+        if self.progress and self.look.unsettled:
+            self.progress(Progress(self.done, len(self.look.unsettled), label))
 
 
 class Indexer:
@@ -57,85 +94,137 @@ class Indexer:
         self._source = source
         self._size = size
         self._analyser = analyser
-        #: What chunks and terms depend on besides the text; a document of another recipe is indexed again.
+        self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
+        #: What chunks and terms depend on besides the text; an index of another recipe is built anew.
         self.recipe = f"{ANALYSER_VERSION}.{CHUNKER_VERSION}.{size.tokens}.{size.overlap}"
 
-    def is_dirty(self) -> bool:
-        """Whether a sync would find something to do, as far as stamps can tell."""
-        listing = self._source.scan()
-        known = self._known()
-        return bool(_unsettled(listing, known)) or bool(_vanished(listing, known))
+    def on(self, store: Store) -> "Indexer":
+        """The same for another store."""
+        return Indexer(store, self._source, self._size, self._analyser)
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None) -> SyncReport:
-        """Index what is new or changed, forget what vanished; ``force`` looks at everything anew."""
-        known = self._known()
+    @property
+    def source(self) -> Source:
+        return self._source
+
+    def look(self) -> Look:
+        """Compare the files with the index, as far as stamps can tell."""
+        known = self._store.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         listing = self._source.scan()
-        work = _Work(sorted(listing.stamps) if force else _unsettled(listing, known))
-        for done, path in enumerate(work.paths):
-            if progress:
-                progress(Progress(done, len(work.paths), path))
-            self._look_at(path, listing, work, known, force)
-        self._flush(work, least_chars=0)
-        if work.settled:
-            self._refresh(work.settled)
-        vanished = _vanished(listing, known, even_lost=force) + [path for path in work.refused if path in known]
-        if vanished:
-            self._store.remove_documents(self._source.name, vanished)
-        if progress and work.paths:
-            progress(Progress(len(work.paths), len(work.paths), ""))
+        stamp_of, stamps = known.get, listing.stamps
+        unsettled = [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
+        unsettled.sort(key=lambda path: (-stamps[path][1], path))
+        gone = known.keys() - stamps.keys()
+        vanished = sorted(path for path in gone if not is_below(path, listing.lost))
+        return Look(known, listing, unsettled, vanished)
+
+    def changed(self, look: Look) -> Iterator[bool]:
+        """For each file that a look has found, whether it has another content than the index knows."""
+        for path in look.unsettled:
+            known = self._store.known_document(self._source.name, path)
+            try:
+                yield known is None or known.hash != self._source.read(path, look.listing).hash
+            except ReadError:
+                yield False
+
+    def sync(
+        self,
+        *,
+        look: Look | None = None,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        embed: Callable[[], object] | None = None,
+    ) -> SyncReport:
+        """Index what is new or changed, forget what vanished. What is done when ``stop`` says so is kept.
+
+        Documents are written in batches, each with the vectors that ``embed`` gives it in the same transaction; the
+        last batch takes out what vanished. So a sync of few files happens as a whole or not at all.
+        """
+        work = _Work(look or self.look(), progress)
+        for path in work.look.unsettled:
+            if stop():
+                break
+            work.tell(path)
+            self._look_at(path, work)
+            work.done += 1
+            if work.chars >= _BATCH_CHARS or len(work.batch) >= _BATCH_DOCUMENTS:
+                self._write(work, embed)
+        left = len(work.look.unsettled) - work.done
+        if not left:
+            work.removed += self._still_vanished(work.look)
+        if work.batch or work.settled or work.removed:
+            self._write(work, embed)
+        work.tell("")
+        return self._report(work, left)
+
+    def _write(self, work: _Work, embed: Callable[[], object] | None) -> None:
+        """One transaction: a batch of documents, with what else is known by now."""
+        gone = [path for path in work.removed if path in work.look.known]
+        with self._store.changing():
+            if work.settled:
+                self._store.refresh_stamps(work.settled)
+            if gone:
+                self._store.remove_documents(self._source.name, gone)
+                work.changes += [FileChange(path, "removed") for path in gone]
+            if work.batch:
+                self._store.put_documents(work.batch, self.recipe)
+            if embed:
+                embed()
+        work.batch, work.settled, work.removed, work.chars = [], [], [], 0
+
+    def _still_vanished(self, look: Look) -> list[str]:
+        """What had vanished when it was looked for, unless another process has stored it anew since."""
+        if not look.vanished:
+            return []
+        now = self._store.known_stamps(self._source.name, _STAMP_SETTLES_NS)
+        return [path for path in look.vanished if now.get(path) == look.known[path]]
+
+    def _report(self, work: _Work, left: int) -> SyncReport:
+        added, changed, removed = (work.count(kind) for kind in ("added", "changed", "removed"))
+        listing = work.look.listing
         return SyncReport(
-            added=work.added,
-            changed=work.changed,
-            removed=len(vanished),
-            unchanged=len(listing.stamps) - work.added - work.changed - len(work.failed),
+            added=added,
+            changed=changed,
+            removed=removed,
+            unchanged=len(listing.stamps) - added - changed - len(work.failed) - left,
+            left=left,
             failed=tuple(work.failed),
-            kept=() if force else _kept(listing, known),
+            kept=work.look.kept(),
             issues=listing.issues,
+            changes=tuple(work.changes[:_MOST_NAMED]),
         )
 
-    def _known(self) -> Mapping[str, tuple[int, ...]]:
-        return self._store.known_stamps(self._source.name, self.recipe, _STAMP_SETTLES_NS)
-
-    def _look_at(self, path: str, listing: Listing, work: _Work, known: Container[str], force: bool) -> None:
-        document = self._read(path, listing, work)
+    def _look_at(self, path: str, work: _Work) -> None:
+        document = self._read(path, work)
         if document is None:
             return
-        if path in known:
-            before = self._store.known_document(self._source.name, path)
-            if before == KnownDocument(document.hash, self.recipe) and not force:
-                work.settled.append(document._replace(text=""))
-                return
-            work.changed += 1
-        else:
-            work.added += 1
-        work.batch.append((document, list(self._index(document))))
-        work.chars += len(document.text)
-        self._flush(work, least_chars=_BATCH_CHARS)
-
-    def _refresh(self, settled: list[Document]) -> None:
-        """Remember that these need not be read again. It only saves time, so another writer may come first."""
-        with suppress(StoreBusy):
-            self._store.refresh_stamps(settled)
-
-    def issues(self) -> tuple[Issue, ...]:
-        """What a look at the files, without indexing them, finds worth saying."""
-        listing = self._source.scan()
-        return (*listing.issues, *_kept(listing, self._known()))
-
-    def _flush(self, work: _Work, least_chars: int) -> None:
-        if work.batch and (work.chars >= least_chars or len(work.batch) >= _BATCH_DOCUMENTS):
-            self._store.put_documents(work.batch, self.recipe)
-            work.batch, work.chars = [], 0
-
-    def _read(self, path: str, listing: Listing, work: _Work) -> Document | None:
+        before = self._store.known_document(self._source.name, path) if path in work.look.known else None
+        if before == KnownDocument(document.hash, self.recipe):
+            work.settled.append(document._replace(text=""))
+            return
         try:
-            return self._source.read(path, listing)
+            chunks = list(self._index(document))
+        except (RecursionError, MemoryError, ValueError, LookupError, TypeError) as error:
+            issue = Issue(path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}")
+            self._broken[path] = document.stamp, issue
+            work.failed.append(issue)
+            return
+        work.changes.append(FileChange(path, "changed" if before else "added"))
+        work.batch.append((document, chunks))
+        work.chars += len(document.text)
+
+    def _read(self, path: str, work: _Work) -> Document | None:
+        stamp, issue = self._broken.get(path, ((), None))
+        if issue and stamp == work.look.listing.stamps[path]:
+            work.failed.append(issue)
+            return None
+        try:
+            return self._source.read(path, work.look.listing)
         except FileMissing:
-            work.refused.append(path)
+            work.removed.append(path)
         except ReadError as error:
             work.failed.append(Issue(path, str(error)))
             if not isinstance(error, FileUnreadable):
-                work.refused.append(path)
+                work.removed.append(path)
         return None
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
@@ -150,24 +239,6 @@ def _title(name: str, chunk: Chunk) -> str:
     return "\n".join((name, *titles(chunk.trail)))
 
 
-def _unsettled(listing: Listing, known: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Files whose stamp does not prove that they are indexed as they are."""
-    stamp_of = known.get
-    return sorted(path for path, stamp in listing.stamps.items() if stamp_of(path) != stamp)
-
-
-def _vanished(listing: Listing, known: Mapping[str, tuple[int, ...]], even_lost: bool = False) -> list[str]:
-    """Documents whose file is gone, though the place it was in could be looked at."""
-    gone = known.keys() - listing.stamps.keys()
-    return sorted(path for path in gone if even_lost or not _is_below(path, listing.lost))
-
-
-def _kept(listing: Listing, known: Iterable[str]) -> tuple[Issue, ...]:
-    """A report for each lost place that the index still holds documents of."""
-    counts = {place: sum(_is_below(path, [place]) for path in known) for place in listing.lost}
-    problem = "cannot be looked at; the {} files indexed from it are kept (`mdrecall index --force` drops them)"
-    return tuple(Issue(place, problem.format(count)) for place, count in counts.items() if count)
-
-
-def _is_below(path: str, places: Iterable[str]) -> bool:
+def is_below(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of some places, or inside one."""
     return any(place == "." or path == place or path.startswith(place + "/") for place in places)

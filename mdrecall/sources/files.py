@@ -47,6 +47,7 @@ class _Seen:
         self.issues: list[Issue] = []
         self.lost: list[str] = []
         self.places: dict[str, tuple[str, str]] = {}
+        self.folders: dict[str, None] = {}
 
     def note(self, path: str, problem: str) -> None:
         self.issues.append(Issue(path, problem))
@@ -89,7 +90,7 @@ class MemoryFiles:
         self._note_neighbours(seen)
         _drop_unspeakable(seen)
         _drop_twins(seen)
-        return Listing(seen.stamps, tuple(seen.issues), tuple(seen.lost), seen.places)
+        return Listing(seen.stamps, tuple(seen.issues), tuple(seen.lost), seen.places, tuple(seen.folders))
 
     def _note_neighbours(self, seen: _Seen) -> None:
         """Say that notes beside the memory files are not searched, where one might expect that they are."""
@@ -134,6 +135,7 @@ class MemoryFiles:
     def _scan_root(self, root: Root, seen: _Seen) -> None:
         place = os.path.join(root.folder, root.inside)
         shown = _join(root.prefix, root.inside) or "."
+        seen.folders[root.folder if root.is_file else place] = None
         above = root.inside.split("/")[:-1]
         if any(os.path.islink(os.path.join(root.folder, *above[:depth])) for depth in range(1, len(above) + 1)):
             seen.note(shown, "is reached through a symbolic link, which is not followed")
@@ -144,7 +146,7 @@ class MemoryFiles:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             if not (missing and root.optional):
                 seen.note(shown, "is missing" if missing else f"cannot be looked at: {error.strerror}")
-            if not (root.is_file and missing):
+            if not (root.is_file and missing and os.path.isdir(os.path.dirname(place))):
                 seen.lost.append(shown)
             return
         if stat.S_ISLNK(found.st_mode) and root.inside:
@@ -167,6 +169,7 @@ class MemoryFiles:
             try:
                 with os.scandir(folder) as listing:
                     entries = list(listing)
+                seen.folders[folder] = None
             except OSError as error:
                 seen.note(shown or ".", f"cannot be listed: {error.strerror}")
                 seen.lost.append(shown or ".")

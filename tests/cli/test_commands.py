@@ -111,7 +111,8 @@ def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     (report,) = run("index", "--force", "--json").json
     assert report == {
         "agentId": "main", "files": 1, "chunks": 1,
-        "added": 0, "changed": 1, "removed": 0, "unchanged": 0, "failed": [], "kept": [], "issues": [],
+        "added": 0, "changed": 0, "removed": 0, "unchanged": 1, "left": 0, "failed": [], "kept": [], "issues": [],
+        "changes": [], "rebuilt": True,
     }  # fmt: skip
 
 
@@ -398,11 +399,18 @@ def test_control_characters_in_notes_and_names_do_not_reach_the_terminal(workspa
     assert "\x1b" in run("search", "walrus", "--json").json["results"][0]["snippet"]
 
 
-def test_get_works_where_no_index_can_be_written(workspace: Workspace, run: Run) -> None:
+def test_where_no_index_can_be_written_reading_and_searching_work_and_indexing_says_why(
+    workspace: Workspace, run: Run
+) -> None:
     workspace.write("MEMORY.md", "text\n")
     workspace.state.write_text("a file where the folder should be")
     assert run("get", "MEMORY.md").out == "text\n"
-    assert run("search", "text").code == 2
+    searched = run("search", "text")
+    assert searched.code == 0
+    assert "an index in a temporary folder answers" in searched.err
+    indexed = run("index")
+    assert indexed.code == 2
+    assert "Cannot create the folder of the index" in indexed.err
 
 
 def test_get_of_an_endless_line_says_that_it_was_cut(workspace: Workspace, run: Run) -> None:

@@ -107,6 +107,9 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.ignore": (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"),
     "mdrecall.maxPerFile": None,
     "mdrecall.queryTimeoutMs": 3000,
+    "mdrecall.searchWaitMs": 250,
+    "mdrecall.firstIndexWaitMs": 30_000,
+    "mdrecall.watch.scanSeconds": 60,
     "mdrecall.vectors.engine": "auto",
     "mdrecall.vectors.maxBytes": 1_073_741_824,
 }

@@ -1,8 +1,7 @@
-"""Opening the index file: whose it is, which format it has, and what to do when it is damaged."""
+"""Opening the index file: whose it is, and which format it has."""
 
 import os
 import stat
-import time
 from typing import NamedTuple
 
 import apsw
@@ -14,9 +13,10 @@ from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, 
 from mdrecall.store.sqlite.vectors import forget_all
 
 _MAGIC = b"SQLite format 3\0"
+_FORMATS_AT = slice(18, 20)
+_KNOWN_FORMATS = (b"\1\1", b"\2\2")
 _APPLICATION_ID_AT = slice(68, 72)
 _BUSY_MS = 5_000
-_SIDE_FILES = ("", "-wal", "-shm")
 
 
 class Owner(NamedTuple):
@@ -26,96 +26,138 @@ class Owner(NamedTuple):
     workspace: str
 
 
-def prepare(path: str, *, is_ours: bool, owner: Owner) -> None:
-    """Make sure that ``path`` is an index of the current format, creating or upgrading it; never touch another's file.
+class Place(NamedTuple):
+    """Where an index is, and what is known of it."""
 
-    ``is_ours`` says that only mdrecall writes at this path, so that a file without a readable header is a damaged
-    index and not somebody's data.
-    """
-    _check_owner(path, is_ours)
-    _create(path)
-    with translated(path):
-        db = apsw.Connection(path)
+    path: str
+    is_ours: bool
+    """Whether only mdrecall writes at this path, so that a file without a readable header is a damaged index and not
+    somebody's data."""
+    owner: Owner
+    vfs: str = ""
+    """The SQLite VFS that every connection goes through; empty is the usual one."""
+    disposable: bool = False
+    """Whether it is built to be copied, so that nothing needs to survive a crash."""
+
+
+def prepare(place: Place) -> None:
+    """Make sure that there is an index of the current format, creating or upgrading it; never touch another's file."""
+    is_new = not check_owner(place)
+    with translated(place.path):
+        db = _open(place, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
         try:
-            db.set_busy_timeout(_BUSY_MS)
+            if is_new:
+                # Only its owner can read it: it will hold the text of the notes.
+                os.chmod(place.path, 0o600)
             db.execute(f"PRAGMA page_size={PAGE_SIZE}")
-            _upgrade(db, path)
+            _upgrade(db, place.path)
             db.execute("PRAGMA journal_mode=WAL")
-            _claim(db, path, owner)
+            _claim(db, place)
         finally:
             db.close()
 
 
-def connect(path: str, *, writable: bool) -> apsw.Connection:
+def connect(place: Place, *, writable: bool) -> apsw.Connection:
     """A connection to an index that ``prepare`` has seen."""
-    with translated(path):
-        db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
-        db.set_busy_timeout(_BUSY_MS)
-        db.execute("PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY")
+    with translated(place.path):
+        db = _open(place, apsw.SQLITE_OPEN_READWRITE)
+        db.execute(f"PRAGMA synchronous={'OFF' if place.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
         if not writable:
             db.execute("PRAGMA query_only=1")
         return db
 
 
-def set_aside(path: str) -> str:
-    """Move a damaged index out of the way, so that a new one can be built; gives its new name."""
-    kept = f"{path}.corrupt-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
-    for suffix in _SIDE_FILES:
+def connect_unwritable(place: Place) -> apsw.Connection:
+    """A connection to an index that cannot be written, nor anything beside it; raises if it is not ours."""
+    with translated(place.path):
+        db = _open(place, apsw.SQLITE_OPEN_READONLY)
         try:
-            os.replace(path + suffix, kept + suffix)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            message = f"The damaged index {path} cannot be moved away: {error.strerror}."
-            raise StoreUnavailable(
-                message, hint="Delete it by hand; it holds nothing that is not in your notes."
-            ) from error
-    return kept
+            _check_readable(db, place)
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
+            db.close()
+            if os.path.exists(f"{place.path}-wal") and os.path.getsize(f"{place.path}-wal"):
+                raise
+            # No changes wait beside the file: what is in it is all there is, and no lock is needed to read it.
+            db = _open(place, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, "?immutable=1")
+            _check_readable(db, place)
+        return db
 
 
-def _create(path: str) -> None:
-    """Make the file, if it is not there, so that only its owner can read it: it holds the text of the notes."""
+def identity(path: str) -> tuple[int, int] | None:
+    """What tells a file from another that later stands at its path; None if there is none."""
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        hint = "Mend the permissions, or set MDRECALL_STATE_DIR to a folder that can be written."
-        raise StoreUnavailable(f"Cannot create or write the index {path}: {error.strerror}.", hint=hint) from error
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
-def _check_owner(path: str, is_ours: bool) -> None:
+def _open(place: Place, flags: int, query: str = "") -> apsw.Connection:
+    name = place.path
+    if query:
+        from urllib.parse import quote
+
+        name = f"file:{quote(place.path)}{query}"
+    db = apsw.Connection(name, flags=flags, vfs=place.vfs or None)
+    db.set_busy_timeout(_BUSY_MS)
+    return db
+
+
+def _check_readable(db: apsw.Connection, place: Place) -> None:
+    version = single(db, "PRAGMA user_version")
+    known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
+    if version != VERSION or known != place.owner._asdict():
+        raise StoreUnavailable(f"The index {place.path} is not one that can be used without changing it.")
+
+
+def check_owner(place: Place) -> bool:
+    """Whether there is a file; raises if it is not one that mdrecall may use."""
+    path = place.path
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise _foreign(path, "is not a file")
-        with open(path, "rb") as file:
-            header = file.read(100)
     except FileNotFoundError:
-        return
+        return False
     except OSError as error:
         hint = "Mend its permissions."
         raise StoreUnavailable(f"Cannot open the index {path}: {error.strerror}.", hint=hint) from error
+    header = _header(place)
     if not header:
-        return
+        return True
     is_database = header.startswith(_MAGIC)
     if is_database and int.from_bytes(header[_APPLICATION_ID_AT], "big") == APPLICATION_ID:
-        return
-    if is_ours:
+        if header[_FORMATS_AT] not in _KNOWN_FORMATS:
+            raise CorruptIndex(f"The index {path} is damaged: its header names a format that SQLite has not.")
+        return True
+    if place.is_ours:
         raise CorruptIndex(f"The index {path} is damaged: it does not begin as an index does.")
     raise _foreign(path, "is a database of another program" if is_database else "is not a database")
 
 
-def _claim(db: apsw.Connection, path: str, owner: Owner) -> None:
+def _header(place: Place) -> bytes:
+    """The first bytes of the file, read by SQLite: a file that Python closes would lose SQLite its locks on it."""
+    with translated(place.path):
+        file = apsw.VFSFile(place.vfs, place.path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+        try:
+            return file.xRead(100, 0)
+        finally:
+            file.xClose()
+
+
+def _claim(db: apsw.Connection, place: Place) -> None:
     """Write down whose index it is. Another agent's is left alone; of another workspace nothing is kept."""
     known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
+    owner = place.owner
     if known == owner._asdict():
         return
     if known.get("agent", owner.agent) != owner.agent:
         hint = "Write {agentId} into memorySearch.store.path, so that each agent has an index of its own."
-        raise ForeignDatabase(f"{path} is the index of agent {known['agent']} and is left as it is.", hint=hint)
+        raise ForeignDatabase(f"{place.path} is the index of agent {known['agent']} and is left as it is.", hint=hint)
     with transaction(db):
         if known:
             forget_all(db)
             db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
+            db.execute("DELETE FROM meta WHERE key='recipe'")
         db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner._asdict().items()))
 
 

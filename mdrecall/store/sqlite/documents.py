@@ -8,7 +8,7 @@ from mdrecall.store.sqlite.rows import rows, single
 from mdrecall.types import KnownDocument, SourceCount, SourceName, StoredChunk
 
 _STAMPS = """
-    SELECT path, recipe=? AND abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode
+    SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode
     FROM documents WHERE source=?
 """
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
@@ -25,13 +25,12 @@ _CHUNK = """
 _FRESH_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
 
 
-def known_stamps(db: apsw.Connection, source: SourceName, recipe: str, settle_ns: int) -> dict[str, tuple[int, ...]]:
+def known_stamps(db: apsw.Connection, source: SourceName, settle_ns: int) -> dict[str, tuple[int, ...]]:
     """Every document of a source with the stamp it was read at.
 
-    The stamp is empty if it proves nothing: another recipe made the document, or it had not been quiet for
-    ``settle_ns`` when it was read.
+    The stamp is empty if it proves nothing, because the file had not been quiet for ``settle_ns`` when it was read.
     """
-    found = rows(db, _STAMPS, (recipe, settle_ns, source))
+    found = rows(db, _STAMPS, (settle_ns, source))
     return {row[0]: row[2:] if row[1] else () for row in found}
 
 
@@ -40,6 +39,16 @@ def known_document(db: apsw.Connection, source: SourceName, path: str) -> KnownD
     for digest, recipe in rows(db, _HASH, (source, path)):
         return KnownDocument(digest.hex(), recipe)
     return None
+
+
+def recipe(db: apsw.Connection) -> str:
+    """What the documents were made with; empty if there have been none."""
+    return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='recipe'")), "")
+
+
+def hashes(db: apsw.Connection, source: SourceName) -> dict[str, bytes]:
+    """Every document of a source with the hash of its content."""
+    return dict(rows(db, "SELECT path, hash FROM documents WHERE source=?", (source,)))
 
 
 def count_chunks(db: apsw.Connection) -> int:

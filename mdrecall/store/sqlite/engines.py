@@ -35,16 +35,17 @@ class Engines:
     def __init__(self, wanted: VectorSearch) -> None:
         self._wanted = wanted
         self._lock = threading.Lock()
-        self._by_space: dict[int, MatrixEngine | VecEngine] = {}
+        self._by_space: dict[tuple[int, tuple[str, int]], MatrixEngine | VecEngine] = {}
 
     def of(self, db: apsw.Connection, space: StoredSpace) -> MatrixEngine | VecEngine:
         """The engine that searches a space; it may be gone, if another has been filled since it was looked up."""
         if not vectors.is_stored(db, space.id):
             raise StoreUnavailable(f"The vectors of {space.space.model} have just been replaced.", hint="Search again.")
         with self._lock:
-            if space.id not in self._by_space:
-                self._by_space[space.id] = self._choose(db, space)
-            return self._by_space[space.id]
+            named = space.id, space.space.key
+            if named not in self._by_space:
+                self._by_space[named] = self._choose(db, space)
+            return self._by_space[named]
 
     def working(self, db: apsw.Connection, space: StoredSpace) -> str:
         """The name of a space's engine, which has been seen to load."""

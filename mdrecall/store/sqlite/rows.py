@@ -20,7 +20,10 @@ def single(db: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> int:
 
 @contextmanager
 def transaction(db: apsw.Connection) -> Iterator[None]:
-    """Everything inside happens, or nothing. The right to write is taken at once, not half way."""
+    """Everything inside happens, or nothing; inside another one, with that. The right to write is taken at once."""
+    if _is_inside(db):
+        yield
+        return
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -29,3 +32,7 @@ def transaction(db: apsw.Connection) -> Iterator[None]:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _is_inside(db: apsw.Connection) -> bool:
+    return db.in_transaction

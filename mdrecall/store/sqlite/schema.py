@@ -92,5 +92,16 @@ def m002_vectors(db: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS = (m001_documents_chunks_and_keywords, m002_vectors)
+def m003_recipe_of_the_whole(db: apsw.Connection) -> None:
+    """What made the index as a whole; one that holds documents of several recipes is to be built anew."""
+    db.execute(
+        """
+        INSERT OR IGNORE INTO meta(key, value)
+        SELECT 'recipe', CASE count(DISTINCT recipe) WHEN 1 THEN min(recipe) ELSE '?' END
+        FROM documents HAVING count(*) > 0;
+        """
+    )
+
+
+MIGRATIONS = (m001_documents_chunks_and_keywords, m002_vectors, m003_recipe_of_the_whole)
 VERSION = len(MIGRATIONS)

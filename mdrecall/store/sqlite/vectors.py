@@ -150,7 +150,11 @@ def forget_all(db: apsw.Connection) -> None:
     for (space,) in list(rows(db, "SELECT id FROM spaces WHERE stored")):
         db.execute(f"DROP TABLE IF EXISTS vectors_{space}; DROP TABLE IF EXISTS windows_{space}")
     db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0; DELETE FROM removed")
-    # Whoever holds vectors in memory is now too far behind to keep any.
+    far_ahead(db)
+
+
+def far_ahead(db: apsw.Connection) -> None:
+    """Raise the revision so far that nobody can keep what he holds in memory."""
     db.execute("UPDATE counters SET value = value + ? WHERE name='revision'", (_REMEMBERED_REVISIONS + 1,))
 
 

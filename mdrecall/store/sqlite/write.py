@@ -10,7 +10,7 @@ from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.store.sqlite.vectors import bump, forget_chunks
 from mdrecall.types import Chunk, Document, IndexedChunk, SourceName
 
-_STORED = "SELECT id, seen_ns FROM documents WHERE source=? AND path=?"
+_STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
     INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe)
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -34,7 +34,8 @@ def put_documents(
         bump(db, "texts")
         document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
         if document_id:
-            documents = [item for item in documents if _make_way(db, item[0])]
+            for document, _ in documents:
+                _remove_all(db, document.source, document.path)
         chunk_id = single(db, "SELECT value FROM counters WHERE name='chunks'")
         rows_of_documents: list[tuple[Any, ...]] = []
         rows_of_chunks: list[tuple[Any, ...]] = []
@@ -50,6 +51,7 @@ def put_documents(
         db.executemany(_PUT_CHUNK, rows_of_chunks)
         db.executemany(_PUT_TERMS, rows_of_terms)
         db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
+        db.execute("INSERT OR IGNORE INTO meta(key, value) VALUES('recipe', ?)", (recipe,))
 
 
 def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
@@ -57,8 +59,7 @@ def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[st
     with transaction(db):
         bump(db, "revision")
         for path in paths:
-            for document_id, _ in list(rows(db, _STORED, (source, path))):
-                _remove(db, document_id)
+            _remove_all(db, source, path)
 
 
 def refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
@@ -73,13 +74,9 @@ def refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
         )
 
 
-def _make_way(db: apsw.Connection, document: Document) -> bool:
-    """Remove what is stored of a document; not if another process has meanwhile stored what it read later."""
-    for document_id, seen_ns in list(rows(db, _STORED, (document.source, document.path))):
-        if seen_ns > document.seen_ns:
-            return False
+def _remove_all(db: apsw.Connection, source: SourceName, path: str) -> None:
+    for (document_id,) in list(rows(db, _STORED, (source, path))):
         _remove(db, document_id)
-    return True
 
 
 def _document_row(document: Document, recipe: str) -> tuple[Any, ...]:

@@ -1,0 +1,281 @@
+"""Keeps the index of one workspace in line with its files: before searches, on request, and while it follows them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mdrecall.config.settings import Settings
+from mdrecall.engine.embedding import Filler
+from mdrecall.engine.follower import Follower, Health, Timing
+from mdrecall.engine.indexer import Look
+from mdrecall.engine.sync import Sync
+from mdrecall.engine.syncer import Request, Syncer
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, told
+from mdrecall.interfaces import Store
+from mdrecall.sources.files import MemoryFiles
+from mdrecall.store.lock import named
+from mdrecall.types import Happened, Issue, ProgressCallback, Stop, SyncReport
+
+# How long a closing memory waits for work that is under way.
+_CLOSING_S = 5.0
+# So much text is indexed in about a tenth of a second, in the thread that asks for it.
+_SMALL_BYTES = 300_000
+_BEATS_MISSED_S = 30.0
+
+
+class Caught(NamedTuple):
+    """What a search should know of the index it is going to search."""
+
+    issues: tuple[Issue, ...] = ()
+    stale: str = ""
+    """What is not in the index yet; empty if everything is."""
+
+
+class Freshness:
+    """Decides what is indexed when, and by which thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        files: MemoryFiles,
+        store: Store,
+        sync: Sync,
+        filler: Filler | None,
+        *,
+        one_shot: bool,
+    ) -> None:
+        """``one_shot`` says that the process ends with the answer, so that nothing can be left to a thread."""
+        self._settings = settings
+        self._files = files
+        self._store = store
+        self._sync = sync
+        self._filler = filler
+        self._one_shot = one_shot
+        self._syncer = Syncer(self._act)
+        self._closing = threading.Event()
+        self._filling: threading.Thread | None = None
+        self._fill_lock = threading.Lock()
+        self._met: tuple[Issue, ...] = ()
+        self._folders: tuple[str, ...] = ()
+        self._sessions: set[str] = set()
+        self._follower: Follower | None = None
+        self._following: threading.Thread | None = None
+
+    def catch_up(self, progress: ProgressCallback | None, session_key: str) -> Caught:
+        """Index what changed, for at most as long as a search may wait; what is left is told, and done afterwards."""
+        if not self._is_wanted(session_key):
+            return Caught()
+        try:
+            looks = self.look()
+            if not self._is_behind(looks):
+                return Caught(_said(looks) + self._fill_for_search(progress))
+            report = self._within(self._patience_s(), looks, progress)
+        except (StoreBusy, StoreUnavailable) as hindrance:
+            return self._hindered(hindrance)
+        if report is None:
+            return Caught(_said(looks), f"{_files(looks)} being indexed")
+        left = f"{report.left} changed files are not indexed yet" if report.left else ""
+        if left and self._one_shot:
+            left += "; `mdrecall index` finishes it"
+        issues = report.failed + report.kept + self._about_rebuild(report)
+        return Caught(issues + self._fill_for_search(progress), left)
+
+    def look(self) -> list[Look]:
+        """Compare the files with the index."""
+        looks = self._sync.look()
+        self._folders = tuple(folder for look in looks for folder in look.listing.folders)
+        return looks
+
+    def folder_count(self) -> int:
+        """How many folders the files are in, and so how many are watched."""
+        if not self._folders:
+            self.look()
+        return len(self._folders)
+
+    def is_dirty(self) -> bool:
+        """Whether a sync would find something to do."""
+        return self._sync.is_behind(self.look())
+
+    def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
+        """Bring the index in line with the files, and give every chunk its vector."""
+        report = self._syncer.run(Request(force=force, progress=progress, stop=stop)) or SyncReport()
+        if self._store.hindrance:
+            raise StoreUnavailable(self._store.hindrance)
+        if stop() or self._closing.is_set():
+            return report
+        with self._fill_lock:
+            filled = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
+        return report._replace(issues=(*report.issues, *filled))
+
+    def _is_wanted(self, session_key: str) -> bool:
+        """Whether a search is to look for changes: always, or when a conversation begins."""
+        sync = self._settings.memory_search.sync
+        begins = bool(session_key.strip()) and session_key not in self._sessions
+        self._sessions.add(session_key)
+        return sync.on_search or (sync.on_session_start and begins)
+
+    def _is_behind(self, looks: Sequence[Look]) -> bool:
+        return any(look.is_dirty for look in looks) or self._sync.is_outdated()
+
+    def _patience_s(self) -> float:
+        """How long a search waits; longer where there is nothing yet to answer from, or a person looks on."""
+        own = self._settings.mdrecall
+        is_empty = not self._store.count_chunks()
+        if is_empty or (self._one_shot and self._sync.is_outdated()):
+            return own.first_index_wait_ms / 1000
+        return own.search_wait_ms / 1000
+
+    def _within(self, seconds: float, looks: Sequence[Look], progress: ProgressCallback | None) -> SyncReport | None:
+        """The report of a run that is given so long: here, if it is small or there is no other way; else elsewhere."""
+        until = time.monotonic() + seconds
+        size = sum(look.listing.stamps[path][0] for look in looks for path in look.unsettled)
+        if not self._one_shot and (size > _SMALL_BYTES or self._sync.is_outdated()):
+            return self._syncer.start(Request(looks=looks, progress=progress), within_s=seconds)
+        request = Request(
+            looks=looks, progress=progress, stop=lambda: time.monotonic() >= until, wait_s=max(0.0, seconds)
+        )
+        report = self._syncer.run(request, within_s=seconds)
+        if report and report.left and not self._one_shot:
+            self._syncer.start(Request())
+        return report
+
+    def _hindered(self, hindrance: StoreBusy | StoreUnavailable) -> Caught:
+        """What a search says when the index cannot be written: nothing more than that, if no note has changed."""
+        said = (Issue(self._store.path, f"may be behind the notes: {told(hindrance)}"),)
+        try:
+            changed = self._sync.changed(self.look())
+        except (StoreBusy, StoreUnavailable):
+            changed = 1
+        if not changed:
+            return Caught(said if isinstance(hindrance, StoreUnavailable) else ())
+        return Caught(said, f"{changed} changed file{'' if changed == 1 else 's'} could not be indexed: {hindrance}")
+
+    def _about_rebuild(self, report: SyncReport) -> tuple[Issue, ...]:
+        return tuple(issue for issue in report.issues if issue.path == self._store.path)
+
+    def _act(self, request: Request) -> SyncReport:
+        """One run; an index that proves damaged is set aside, and everything is indexed anew."""
+        force, looks, progress, stop, wait_s = request
+        try:
+            return self._sync.run(force=force, looks=looks, progress=progress, stop=stop, wait_s=wait_s)
+        except CorruptIndex:
+            self._store.begin_anew()
+            return self._sync.run(progress=progress, stop=stop, wait_s=wait_s)
+
+    def _fill_for_search(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
+        """Embed what is new, if that takes no time; otherwise leave it to a thread, or to ``mdrecall index``."""
+        if self._filler is None or self._filler.is_complete():
+            return ()
+        if self._filler.is_instant:
+            return self._sync.fill(progress=progress, stop=self._closing.is_set)
+        if not self._one_shot:
+            self._fill_in_background()
+        missing = self._filler.missing()
+        problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector yet, found by words only"
+        hint = "; run `mdrecall index`" if self._one_shot else ""
+        return (*self._met, Issue(self._store.path, problem + hint))
+
+    def _fill_in_background(self) -> None:
+        if self._filling is None or not self._filling.is_alive():
+
+            def work() -> None:
+                with self._fill_lock:
+                    self._met = self._sync.fill(stop=self._closing.is_set)
+
+            self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
+            self._filling.start()
+
+    def follow(self, tell: Callable[[Happened], None]) -> None:
+        """Follow the files in this thread until ``stop_following``.
+
+        One process does it for all that share the index; ``StoreBusy`` names the one that does so already.
+        """
+        if not self._store.watching.acquire(0, "watching"):
+            raise StoreBusy(f"The notes are followed already by {named(self._store.watching.holder())}.",
+                            hint="One is enough for all that share the index.")  # fmt: skip
+        try:
+            self._follower = self._make_follower(tell)
+            if not self._closing.is_set():
+                self._follower.run()
+        finally:
+            self._store.watching.release()
+
+    def stop_following(self) -> None:
+        """End ``follow``; may be called twice, and from a signal."""
+        self._closing.set()
+        if self._follower:
+            self._follower.stop()
+
+    def follow_in_background(self) -> None:
+        """Follow the files in a thread, as the settings have it; if another process does so, be ready to take over."""
+        sync = self._settings.memory_search.sync
+        if self._following is None and (sync.watch or sync.interval_minutes):
+            self._following = threading.Thread(target=self._follow_or_wait, name="mdrecall-follow", daemon=True)
+            self._following.start()
+
+    def _follow_or_wait(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self.follow(lambda happened: None)
+            except (StoreBusy, OSError):
+                self._closing.wait(_CLOSING_S)
+
+    def _make_follower(self, tell: Callable[[Happened], None]) -> Follower:
+        from mdrecall.sources.watch import FolderWatch
+
+        sync, own = self._settings.memory_search.sync, self._settings.mdrecall
+        every_s = [own.watch.scan_seconds] + ([sync.interval_minutes * 60] if sync.interval_minutes else [])
+        ignored = self._settings.mdrecall.ignore
+        watch = FolderWatch(lambda: self._folders, lambda name: name.lower() in ignored)
+        timing = Timing(sync.watch_debounce_ms / 1000, float(min(every_s)))
+        return Follower(watch, self._followed, timing, beat=self._beat, tell=tell)
+
+    def _followed(self) -> SyncReport:
+        looks = self.look()
+        if not self._is_behind(looks):
+            return SyncReport(issues=tuple(issue for look in looks for issue in look.listing.issues))
+        report = self._syncer.run(Request(looks=looks)) or SyncReport()
+        if self._filler and not self._filler.is_instant:
+            self._fill_in_background()
+        return report
+
+    def _beat(self, health: Health) -> None:
+        self._store.watching.tell({**health._asdict(), "beat": time.time()})
+
+    def watcher(self) -> dict[str, object]:
+        """Who follows the files, and how that goes."""
+        holder = self._store.watching.holder()
+        if holder is None:
+            return {"running": False}
+        more = holder.more
+        beat = more.get("beat")
+        age = None if beat is None else max(0.0, time.time() - beat)
+        found: dict[str, object] = {
+            "running": True,
+            "pid": holder.pid,
+            "since": holder.since_s,
+            "healthy": age is not None and age < _BEATS_MISSED_S and not more.get("error"),
+            "folders": more.get("folders", 0),
+        }
+        named = {"synced_at": "syncedAt", "problem": "problem", "error": "error", "beat": "beat"}
+        return found | {name: more[key] for key, name in named.items() if more.get(key)}
+
+    def close(self) -> None:
+        """End everything that is under way where it can be taken up again; may be called twice."""
+        self.stop_following()
+        self._syncer.close(_CLOSING_S)
+        for thread in (self._filling, self._following):
+            if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+                thread.join(_CLOSING_S)
+
+
+def _said(looks: Sequence[Look]) -> tuple[Issue, ...]:
+    return tuple(issue for look in looks for issue in look.kept())
+
+
+def _files(looks: Sequence[Look]) -> str:
+    count = sum(len(look.unsettled) + len(look.vanished) for look in looks)
+    if not count:
+        return "the index was made with other settings and is"
+    return f"{count:,} changed file{' is' if count == 1 else 's are'}"

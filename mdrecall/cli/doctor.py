@@ -1,0 +1,48 @@
+"""``mdrecall doctor``: check everything and say how to mend it."""
+
+import argparse
+
+from mdrecall.cli.options import add_common, chosen_agents
+from mdrecall.cli.output import print_json, printable, style
+from mdrecall.doctor import Finding, examine
+from mdrecall.errors import RecallError
+from mdrecall.wire import to_json
+
+_MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "red")}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    findings: list[tuple[str, Finding]] = []
+    agents = _agents(options)
+    for agent in agents:
+        if len(agents) > 1 and not options.json:
+            print(style(f"Agent {agent}", "bold"))
+        for finding in examine(workspace=options.workspace, agent=agent or None, config=options.config):
+            findings.append((agent, finding))
+            if not options.json:
+                _show(finding)
+    wrong = sum(finding.verdict == "wrong" for _, finding in findings)
+    if options.json:
+        print_json([{"agentId": agent, **to_json(finding)} for agent, finding in findings])
+    else:
+        print(style(f"\n{wrong} to mend." if wrong else "\nAll is well.", "bold"))
+    return 2 if wrong else 0
+
+
+def _agents(options: argparse.Namespace) -> list[str]:
+    """Every agent; one without a name if the configuration, which names them, is what is wrong."""
+    try:
+        return chosen_agents(options)
+    except RecallError:
+        return [options.agent or ""]
+
+
+def _show(finding: Finding) -> None:
+    mark, colour = _MARKS[finding.verdict]
+    print(f"{style(mark, colour)} {finding.check + ':':15} {printable(finding.said)}", flush=True)
+    if finding.mend:
+        print(f"{'':18}{style(printable(finding.mend), 'dim')}")

@@ -1,0 +1,111 @@
+"""``mdrecall watch``: keep the index up to date while notes are written, and say what happens."""
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from mdrecall.cli.options import add_common, chosen_agents, open_memory
+from mdrecall.cli.output import counted, home_short, print_error, printable, style
+from mdrecall.errors import RecallError
+from mdrecall.memory import Memory
+from mdrecall.types import Happened, SyncReport
+
+_MOST_FILES = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    memories = {agent: open_memory(options, agent, one_shot=False) for agent in chosen_agents(options)}
+    ended = threading.Event()
+    failed: list[RecallError] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+    def follow(agent: str, memory: Memory) -> None:
+        try:
+            memory.follow(_log(agent if len(memories) > 1 else "", memory, as_json=options.json))
+        except RecallError as error:
+            failed.append(error)
+            ended.set()
+
+    threads = [
+        threading.Thread(target=follow, args=pair, name=f"mdrecall-watch-{pair[0]}") for pair in memories.items()
+    ]
+    for thread in threads:
+        thread.start()
+    ended.wait()
+    for memory in memories.values():
+        memory.stop_following()
+    for thread in threads:
+        thread.join()
+    for memory in memories.values():
+        memory.close()
+    for error in failed:
+        print_error(error, as_json=options.json)
+    return 2 if failed else 0
+
+
+def _log(agent: str, memory: Memory, *, as_json: bool) -> Callable[[Happened], None]:
+    """What writes each event down: for people a line with the time, for programs a JSON object on a line."""
+
+    def write(happened: Happened) -> None:
+        if as_json:
+            import json
+
+            print(json.dumps(_as_json(agent, happened), ensure_ascii=False), flush=True)
+            return
+        at = style(time.strftime("%H:%M:%S"), "dim") + (f"  {agent}" if agent else "")
+        for line in _lines(memory, happened):
+            print(f"{at}  {printable(line)}")
+        sys.stdout.flush()
+
+    return write
+
+
+def _lines(memory: Memory, happened: Happened) -> list[str]:
+    if happened.kind == "watching":
+        counts = memory.counts()
+        files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
+        where = home_short(memory.settings.workspace)
+        indexed = f"{counted(files, 'file')} in {counted(chunks, 'chunk')} indexed"
+        return [f"watching {where}: {counted(happened.folders, 'folder')}, {indexed}"]
+    if happened.report:
+        return _changes(happened.report)
+    return [f"! {happened.error}"]
+
+
+def _changes(report: SyncReport) -> list[str]:
+    lines = [f"{change.kind:8}{change.path}" for change in report.changes[:_MOST_FILES]]
+    more = report.added + report.changed + report.removed - len(lines)
+    if more > 0:
+        lines.append(f"… and {counted(more, 'more file')}")
+    if report.rebuilt:
+        lines.append("the index was built anew")
+    return lines + [f"! {issue.path} {issue.problem.removeprefix(issue.path).strip()}" for issue in report.failed]
+
+
+def _as_json(agent: str, happened: Happened) -> dict[str, Any]:
+    from mdrecall.wire import to_json
+
+    found: dict[str, Any] = {"time": time.time(), "event": happened.kind}
+    if agent:
+        found["agentId"] = agent
+    if happened.report:
+        found |= to_json(happened.report)
+    elif happened.error:
+        found["error"] = happened.error
+    else:
+        found["folders"] = happened.folders
+    return found

@@ -1,0 +1,183 @@
+"""What could keep a memory from working, looked at one by one, each with the way out."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mdrecall.config.load import load
+from mdrecall.errors import ConfigError, RecallError, told
+from mdrecall.memory import Memory
+from mdrecall.types import Issue, Status
+
+# Other programs watch files too: a limit that is nearly used up by this one is as good as reached.
+_SHARE_OF_WATCHES = 0.5
+_LITTLE_ROOM_BYTES = 100 * 1024 * 1024
+
+
+class Finding(NamedTuple):
+    """What one check has found."""
+
+    check: str
+    verdict: Literal["good", "note", "wrong"]
+    said: str
+    mend: str = ""
+    """What to do about it."""
+
+
+def examine(*, workspace: str | None = None, agent: str | None = None, config: str | None = None) -> Iterator[Finding]:
+    """Every check in turn; one that fails does not keep the others from being made, as far as they can be."""
+    yield Finding("program", "good", _versions())
+    try:
+        loaded = load(workspace=workspace, agent=agent, config=config)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Finding("configuration", "wrong", problem, error.hint)
+        yield from _canary()
+        return
+    except RecallError as error:
+        yield Finding("workspace", "wrong", str(error), error.hint)
+        yield from _canary()
+        return
+    files = sorted({found.origin for found in loaded.found.values() if os.path.isabs(found.origin.split(": ")[0])})
+    yield Finding("configuration", "good", ", ".join(files) if files else "no file; every setting has its default")
+    try:
+        with Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory:
+            yield from _memory(memory)
+    except RecallError as error:
+        yield Finding("memory", "wrong", str(error), error.hint)
+    yield from _canary()
+
+
+def _memory(memory: Memory) -> Iterator[Finding]:
+    checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+        ("index", lambda: _index(memory)),
+        ("notes", lambda: _notes(memory)),
+        ("embeddings", lambda: _embeddings(memory)),
+        ("watching", lambda: _watching(memory.status())),
+    ]
+    for name, check in checks:
+        try:
+            yield from check()
+        except RecallError as error:
+            yield Finding(name, "wrong", str(error), error.hint)
+
+
+def _notes(memory: Memory) -> Iterator[Finding]:
+    where = memory.settings.workspace
+    issues = memory.issues()
+    report = memory.sync()
+    found = sum(count.files for count in memory.counts())
+    if not found and not issues:
+        yield Finding("notes", "note", f"{where} has none yet", "Write MEMORY.md, or a file in memory/.")
+    else:
+        yield Finding("notes", "good", f"{found:,} in {where}")
+    for issue in report.failed:
+        yield Finding("notes", "wrong", _one(issue), "Mend the file or its permissions; it is indexed when it changes.")
+    for issue in issues:
+        yield Finding("notes", "note", _one(issue))
+
+
+def _index(memory: Memory) -> Iterator[Finding]:
+    status = memory.status()
+    if reason := status.custom.get("indexNotWritten"):
+        yield Finding("index", "wrong", str(reason))
+        return
+    if problems := memory.check():
+        yield Finding("index", "wrong", "; ".join(problems), "`mdrecall index --force` builds it anew from the notes.")
+    else:
+        size = sum(size for _, size in memory.index_files())
+        yield Finding("index", "good", f"sound, {size / 1e6:,.1f} MB at {status.db_path}")
+    if kept := status.custom.get("damagedIndexKeptAt"):
+        yield Finding("index", "note", f"was damaged and built anew; the old one is {kept}", "Delete that file.")
+    disk = os.statvfs(os.path.dirname(status.db_path))
+    if (free := disk.f_bavail * disk.f_frsize) < _LITTLE_ROOM_BYTES:
+        yield Finding("index", "note", f"only {free / 1e6:,.0f} MB are left on its disk", "Free some space.")
+
+
+def _embeddings(memory: Memory) -> Iterator[Finding]:
+    status = memory.status()
+    if status.provider == "none":
+        yield Finding("embeddings", "note", "switched off; notes are found by words only")
+        return
+    if instead := status.custom.get("providerUnavailableReason"):
+        yield Finding("embeddings", "note", str(instead))
+    probe = memory.probe_embedding()
+    if not probe.ok:
+        yield Finding("embeddings", "wrong", probe.error)
+    elif not memory.probe_vectors():
+        yield Finding("embeddings", "wrong", str(status.vector.get("loadError", "vectors cannot be searched")))
+    else:
+        yield Finding("embeddings", "good", f"{status.provider}, {status.model}, {status.vector['dims']} dimensions")
+
+
+def _watching(status: Status) -> Iterator[Finding]:
+    folders = int(status.custom["folders"])
+    most = _number("/proc/sys/fs/inotify/max_user_watches")
+    if most is not None and folders > most * _SHARE_OF_WATCHES:
+        mend = f"Raise it: sudo sysctl fs.inotify.max_user_watches={8 * folders}"
+        said = f"{folders:,} folders to watch, and the system allows {most:,} in all"
+        yield Finding("watching", "wrong" if folders > most else "note", said, mend)
+        return
+    watcher: Mapping[str, object] = status.custom["watcher"]
+    room = f" of {most:,} that the system allows" if most is not None else ""
+    if not watcher["running"]:
+        yield Finding(
+            "watching", "good", f"possible ({folders:,} folders{room}); nobody does, so searches look for changes"
+        )
+    elif watcher["healthy"]:
+        yield Finding("watching", "good", f"process {watcher['pid']} watches {watcher['folders']:,} folders{room}")
+    else:
+        said = str(watcher.get("error") or watcher.get("problem") or "it has not been heard of for a while")
+        yield Finding("watching", "wrong", f"process {watcher['pid']} is in trouble: {said}", "Start it again.")
+
+
+def _canary() -> Iterator[Finding]:
+    """A note in a workspace of its own, found, changed, found again, and gone when it is deleted."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="mdrecall-doctor-") as scratch:
+            yield _sung(Path(scratch))
+    except (RecallError, OSError) as error:
+        said = told(error) if isinstance(error, RecallError) else f"{error.strerror}: {error.filename}"
+        yield Finding("canary", "wrong", said, "If the rest is well, please report this.")
+
+
+def _sung(scratch: Path) -> Finding:
+    note = scratch / "workspace" / "memory" / "canary.md"
+    note.parent.mkdir(parents=True)
+    env = {"HOME": str(scratch), "MDRECALL_STATE_DIR": str(scratch / "state")}
+    songs = ("The canary sings qzvtrill at dawn.\n", "The canary sings qzvwarble at dusk.\n")
+    heard = []
+    for text in songs:
+        note.write_text(text)
+        with Memory.open(scratch / "workspace", env=env) as memory:
+            word = text.split()[3]
+            heard.append(bool(memory.search(word)) and bool(memory.search("a bird makes music", min_score=0)))
+    note.unlink()
+    with Memory.open(scratch / "workspace", env=env) as memory:
+        heard.append(not memory.search("qzvwarble"))
+    if all(heard):
+        return Finding("canary", "good", "a note was written, found, changed, found again and deleted")
+    failed = ("a new note was not found", "a changed note was not found", "a deleted note was still found")
+    said = "; ".join(what for what, well in zip(failed, heard, strict=True) if not well)
+    return Finding("canary", "wrong", said, "Please report this, with the version and the system.")
+
+
+def _versions() -> str:
+    import mdrecall
+
+    return f"mdrecall {mdrecall.__version__} on Python {sys.version.split()[0]}, {sys.platform}"
+
+
+def _one(issue: Issue) -> str:
+    return issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}"
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,112 @@
+"""A lock between processes: a file that the system locks for its holder, and that says who that is.
+
+The lock dies with its process, however that ends. The file goes when the lock is released; one that a killed process
+left behind goes at the next ``sweep``, and never keeps anybody out.
+"""
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from typing import Any
+
+from mdrecall.types import Holder
+
+_EVERY_S = 0.01
+_MOST_BYTES = 4096
+
+
+class FileLock:
+    """One holder of the lock at a path, or somebody who would like to be. Not for several threads at once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file: int | None = None
+        self._since_s = 0.0
+        self._doing = ""
+
+    @property
+    def is_held(self) -> bool:
+        return self._file is not None
+
+    def acquire(self, wait_s: float, doing: str) -> bool:
+        """Take the lock, waiting at most so long; an ``OSError`` says that there can be no lock at this path."""
+        until = time.monotonic() + wait_s
+        while not self._try():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_EVERY_S)
+        self._since_s, self._doing = time.time(), doing
+        self.tell({})
+        return True
+
+    def tell(self, more: dict[str, Any]) -> None:
+        """Write down who holds the lock, and what else others may want to know; on a full disk nothing is said."""
+        if self._file is not None:
+            said = f'{{"pid": {os.getpid()}, "doing": "{self._doing}", "since": {self._since_s:.3f}'
+            if more:
+                import json
+
+                said += f', "more": {json.dumps(more)}'
+            with suppress(OSError):
+                os.pwrite(self._file, f"{said}}}".encode().ljust(_MOST_BYTES), 0)
+
+    def holder(self) -> Holder | None:
+        """Who holds the lock now; nobody, if it is free or whoever holds it has not said."""
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return None
+        except OSError:
+            return _read(file)
+        finally:
+            os.close(file)
+
+    def release(self) -> None:
+        """Let go of the lock; may be called twice."""
+        if self._file is not None:
+            with suppress(OSError):
+                os.unlink(self.path)
+            os.close(self._file)
+            self._file = None
+
+    def sweep(self) -> None:
+        """Remove the file if nobody holds the lock."""
+        if self._file is None and os.path.lexists(self.path):
+            with suppress(OSError):
+                if self._try():
+                    self.release()
+
+    def _try(self) -> bool:
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held the lock before may have removed the file since it was opened here.
+            if os.path.samestat(os.fstat(file), os.stat(self.path)):
+                self._file = file
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        os.close(file)
+        return False
+
+
+def named(holder: Holder | None) -> str:
+    """A holder in words."""
+    if holder is None:
+        return "another process"
+    since = time.strftime("%H:%M:%S", time.localtime(holder.since_s))
+    return f"process {holder.pid}, which has been {holder.doing} since {since}"
+
+
+def _read(file: int) -> Holder | None:
+    import json
+
+    try:
+        known = json.loads(os.pread(file, _MOST_BYTES, 0))
+        return Holder(int(known["pid"]), str(known["doing"]), float(known["since"]), dict(known.get("more", {})))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
