@@ -40,16 +40,8 @@ def sizes(path: str) -> list[tuple[str, int]]:
 def delete_all(path: str) -> None:
     """Delete every file that belongs to an index but the locks, which go when they are released."""
     for name in all_files(path):
-        try:
-            if not name.endswith(LOCKS):
-                os.unlink(name)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            message = f"Cannot delete {name}: {error.strerror}."
-            raise StoreUnavailable(
-                message, hint="Delete it by hand; it holds nothing that is not in your notes."
-            ) from error
+        if not name.endswith(LOCKS):
+            _delete(name)
 
 
 def make_folder(path: str) -> None:
@@ -67,7 +59,7 @@ def sweep(path: str) -> None:
         FileLock(path + ending).sweep()
     lock = FileLock(path + REBUILD_LOCK)
     if any(os.path.lexists(name) for name in (lock.path, path + FRESH, path + FRESH + "-wal", path + FRESH + "-shm")):
-        with suppress(OSError):
+        with suppress(OSError, StoreUnavailable):
             if lock.acquire(0, "cleaning up"):
                 try:
                     remove(path + FRESH)
@@ -78,8 +70,7 @@ def sweep(path: str) -> None:
 def remove(path: str) -> None:
     """Delete a database with SQLite's files beside it."""
     for suffix in SIDE_FILES:
-        with suppress(FileNotFoundError):
-            os.unlink(path + suffix)
+        _delete(path + suffix)
 
 
 def make_scratch(owner: object) -> str:
@@ -171,6 +162,16 @@ def check_room(path: str, text_bytes: int) -> None:
     if free < needed:
         message = f"A rebuild of the index {path} needs about {_mb(needed)}, and {folder} has {_mb(free)} left."
         raise StoreUnavailable(message, hint="Free some space; until then the index that is there answers.")
+
+
+def _delete(name: str) -> None:
+    try:
+        os.unlink(name)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        hint = "Delete it by hand; it holds nothing that is not in your notes."
+        raise StoreUnavailable(f"Cannot delete {name}: {error.strerror}.", hint=hint) from error
 
 
 def _all_set_aside(path: str) -> list[str]:

@@ -23,6 +23,8 @@ from mdrecall.store.sqlite.vectors import bump
 
 WAIT_S = 5.0
 _RETRY_S = 10.0
+# A search waits for it, and making an index is quick; only a process that holds on to the lock makes it long.
+_CREATE_S = 1.0
 
 
 class IndexFile:
@@ -73,7 +75,7 @@ class IndexFile:
                 self._drop_stand_in()
             if os.path.lexists(self.path) and self._open_what_is_there():
                 return
-            with self.turn("creating or repairing the index"):
+            with self.turn("creating or repairing the index", _CREATE_S):
                 self._create_or_repair()
         except StoreUnavailable as problem:
             self._make_do(problem)
