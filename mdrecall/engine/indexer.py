@@ -220,7 +220,8 @@ class Indexer:
         try:
             return self._source.read(path, work.look.listing)
         except FileMissing:
-            work.removed.append(path)
+            # The next look tells whether the file is gone, or the folder that it is in.
+            return None
         except ReadError as error:
             work.failed.append(Issue(path, str(error)))
             if not isinstance(error, FileUnreadable):

@@ -48,7 +48,8 @@ class Run:
 
         return Request(
             force=any(request.force for request in requests),
-            looks=None if any(request.looks is None for request in requests) else requests[-1].looks,
+            # Of several looks none is known to be the newest.
+            looks=requests[0].looks if len(requests) == 1 else None,
             progress=progress if any(request.progress for request in requests) else None,
             stop=lambda: closing() or all(request.stop() for request in requests),
             wait_s=None if None in waits else max(wait for wait in waits if wait is not None),
@@ -85,6 +86,9 @@ class Syncer:
                 self._running, self._next = run, None
         if not run.is_finished:
             self._lead(run)
+        elif run.error is not None and not isinstance(run.error, Exception):
+            # Whoever made the run was interrupted; that was not meant for the others.
+            return self.run(request, within_s=None if until is None else until - time.monotonic())
         return _answer(run)
 
     def start(self, request: Request, *, within_s: float = 0.0) -> SyncReport | None:

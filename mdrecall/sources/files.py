@@ -200,8 +200,11 @@ class MemoryFiles:
                         seen.note(above + name, _LINK)
                 elif name.endswith(".md"):
                     seen.note(above + name, "is not a regular file")
+            except FileNotFoundError:
+                continue
             except OSError as error:
                 seen.note(above + name, f"cannot be looked at: {error.strerror}")
+                seen.lost.append(above + name)
         return folders
 
 

@@ -28,6 +28,9 @@ def _translate(error: apsw.Error, path: str) -> StoreError:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         hint = "Try again when the other mdrecall process has finished."
         return StoreBusy(f"Another process is writing to the index {path}.", hint=hint)
+    if isinstance(error, apsw.FullError):
+        hint = "Free some space, or set MDRECALL_STATE_DIR to a folder on another disk."
+        return StoreUnavailable(f"The index {path} cannot be written: the disk is full.", hint=hint)
     if isinstance(error, _UNAVAILABLE):
         hint = "Free some space or mend the permissions, or set MDRECALL_STATE_DIR to a folder that can be written."
         return StoreUnavailable(f"The index {path} cannot be used: {error}.", hint=hint)

@@ -19,6 +19,10 @@ _PUT_CHUNK = """
     INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, text)
     VALUES(?, ?, ?, ?, ?, ?, ?, ?)
 """
+_NOTE_RECIPE = """
+    INSERT INTO meta(key, value) VALUES('recipe', ?)
+    ON CONFLICT(key) DO UPDATE SET value = '?' WHERE value <> excluded.value
+"""
 _PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
 
 
@@ -51,7 +55,7 @@ def put_documents(
         db.executemany(_PUT_CHUNK, rows_of_chunks)
         db.executemany(_PUT_TERMS, rows_of_terms)
         db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
-        db.execute("INSERT OR IGNORE INTO meta(key, value) VALUES('recipe', ?)", (recipe,))
+        db.execute(_NOTE_RECIPE, (recipe,))
 
 
 def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
