@@ -324,8 +324,8 @@ def _errors(records: list[dict[str, Any]]) -> list[str]:
 
 
 def _shape(text: str) -> str:
-    """A message without the numbers in it, so that the same one is counted together."""
-    return re.sub(r"\d+", "#", text)[:200]
+    """A message without folders and numbers, so that the same one is counted together."""
+    return re.sub(r"\d+", "#", re.sub(r"/\S+/", "", text))[:200]
 
 
 def _broken(figures: dict[str, Any]) -> list[str]:
