@@ -73,21 +73,24 @@ class Freshness:
             return self._caught_up(progress)
         except StoreUnavailable as hindrance:
             if self._store.count_chunks() or not self._store.stand_in(hindrance):
-                return self._hindered(hindrance)
+                return self._hindered(hindrance, None)
         except StoreBusy as hindrance:
-            return self._hindered(hindrance)
+            return self._hindered(hindrance, None)
         return self._caught_up(progress)
 
     def _caught_up(self, progress: ProgressCallback | None) -> Caught:
         began = time.monotonic()
         looks = self.look()
-        is_behind = self._may_be_behind(looks)
+        is_behind = not self._sync.is_up_to_date(looks)
         if not is_behind and (self._filler is None or self._filler.is_complete()):
             return Caught(_said(looks))
         patience_s = self._patience_s()
         if not is_behind:
             return Caught(_said(looks) + self._fill_for_search(progress, began + patience_s))
-        report = self._within(patience_s, looks, progress)
+        try:
+            report = self._within(patience_s, looks, progress)
+        except StoreBusy as hindrance:
+            return self._hindered(hindrance, looks)
         if report is None:
             return Caught(_said(looks), f"{_files(looks)} being indexed")
         left = f"{report.left} changed files are not indexed yet" if report.left else ""
@@ -101,7 +104,7 @@ class Freshness:
         try:
             return self._caught_up(None)
         except (StoreBusy, StoreUnavailable) as hindrance:
-            return self._hindered(hindrance)
+            return self._hindered(hindrance, None)
 
     def look(self) -> list[Look]:
         """Compare the files with the index."""
@@ -136,9 +139,6 @@ class Freshness:
         self._sessions.add(session_key)
         return sync.on_search or (sync.on_session_start and begins)
 
-    def _may_be_behind(self, looks: Sequence[Look]) -> bool:
-        return any(look.is_dirty for look in looks) or self._sync.is_outdated()
-
     def _patience_s(self) -> float:
         """How long a search waits; longer where there is nothing yet to answer from, or a person looks on."""
         own = self._settings.mdrecall
@@ -161,11 +161,11 @@ class Freshness:
             self._syncer.start(Request())
         return report
 
-    def _hindered(self, hindrance: StoreBusy | StoreUnavailable) -> Caught:
+    def _hindered(self, hindrance: StoreBusy | StoreUnavailable, looks: Sequence[Look] | None) -> Caught:
         """What a search says when the index cannot be written: nothing more than that, if no note has changed."""
         said = (Issue(self._store.path, f"may be behind the notes: {told(hindrance)}"),)
         try:
-            changed = self._sync.changed(self.look())
+            changed = self._sync.changed(looks or self.look())
         except (StoreBusy, StoreUnavailable):
             changed = 1
         if not changed:
@@ -262,7 +262,7 @@ class Freshness:
 
     def _followed(self) -> SyncReport:
         looks = self.look()
-        if not self._may_be_behind(looks):
+        if self._sync.is_up_to_date(looks):
             return SyncReport()
         request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._closing.is_set)
         report = self._syncer.run(request) or SyncReport()

@@ -37,6 +37,13 @@ class Sync:
         pairs = zip(self._indexers, looks, strict=True)
         return self.is_outdated() or any(look.vanished or any(indexer.changed(look)) for indexer, look in pairs)
 
+    def is_up_to_date(self, looks: Sequence[Look]) -> bool:
+        """Whether nothing is to be written: no file has changed, but for a few that were indexed a moment ago."""
+        if self.is_outdated():
+            return False
+        pairs = zip(self._indexers, looks, strict=True)
+        return all(not look.is_dirty or indexer.is_young(look) for indexer, look in pairs)
+
     def is_outdated(self) -> bool:
         """Whether the index was made with other settings, or by another version, than it would be now."""
         return self._store.recipe() not in ("", *(indexer.recipe for indexer in self._indexers))

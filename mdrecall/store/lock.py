@@ -13,6 +13,7 @@ from typing import Any
 from mdrecall.types import Holder
 
 _EVERY_S = 0.01
+_LEAST_S = 0.03
 _MOST_BYTES = 4096
 
 
@@ -33,7 +34,8 @@ class FileLock:
 
     def acquire(self, wait_s: float, doing: str) -> bool:
         """Take the lock, waiting at most so long; an ``OSError`` says that there can be no lock at this path."""
-        until = time.monotonic() + wait_s
+        # Whoever asks after the holder has the lock himself for an instant.
+        until = time.monotonic() + max(wait_s, _LEAST_S)
         while not self._try():
             if time.monotonic() >= until:
                 return False
