@@ -166,8 +166,8 @@ class Syncer:
 def _answer(run: Run) -> SyncReport | None:
     """The report of a run, or its error raised.
 
-    No frame in which the run was made or is answered for may hold it then, or the error: the traceback holds the frames,
-    and all of it, with what the run has looked at, would stay in memory.
+    No frame in which the run was made or is answered for may hold it then, or the error: the traceback holds the
+    frames, and all of it, with what the run has looked at, would stay in memory.
     """
     report, error = run.report, run.error
     del run

@@ -106,5 +106,22 @@ def m003_recipe_of_the_whole(db: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS = (m001_documents_chunks_and_keywords, m002_vectors, m003_recipe_of_the_whole)
+def m004_revisions_of_documents(db: apsw.Connection) -> None:
+    """Which documents came, changed or went with which revision, so that stamps held in memory are kept current."""
+    db.execute(
+        """
+        ALTER TABLE documents ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+        CREATE INDEX documents_by_revision ON documents(revision);
+        CREATE TABLE gone(revision INTEGER NOT NULL, source TEXT NOT NULL, path TEXT NOT NULL) STRICT;
+        CREATE INDEX gone_by_revision ON gone(revision);
+        """
+    )
+
+
+MIGRATIONS = (
+    m001_documents_chunks_and_keywords,
+    m002_vectors,
+    m003_recipe_of_the_whole,
+    m004_revisions_of_documents,
+)
 VERSION = len(MIGRATIONS)

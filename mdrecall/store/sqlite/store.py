@@ -1,6 +1,5 @@
 """The Store socket on SQLite."""
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 
@@ -13,7 +12,8 @@ from mdrecall.store.sqlite.connect import Owner, Place
 from mdrecall.store.sqlite.engines import Engines, VectorSearch
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.file import WAIT_S, IndexFile
-from mdrecall.store.sqlite.rows import rows, single
+from mdrecall.store.sqlite.rows import rows
+from mdrecall.store.sqlite.stamps import Stamps
 from mdrecall.types import (
     Document,
     Embedding,
@@ -47,10 +47,15 @@ class SqliteStore:
         self._owner = owner
         self._search = search
         self._engines = Engines(search)
-        self._file = IndexFile(Place(path, is_ours, owner, disposable), on_change=self._engines.clear)
+        self._stamps = Stamps()
+        self._file = IndexFile(Place(path, is_ours, owner, disposable), on_change=self._forget)
         self._reading = self._file.reading
         self._writing_to = self._file.writing
-        self._local = threading.local()
+
+    def _forget(self) -> None:
+        """Let go of what is held in memory of an index that does not answer any more."""
+        self._engines.clear()
+        self._stamps.clear()
 
     @property
     def set_aside(self) -> str:
@@ -133,13 +138,7 @@ class SqliteStore:
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         with self._reading() as db:
-            # SQLite's data version changes when any other connection, the writer's too, has changed the index.
-            wanted = (db, source, settle_ns, single(db, "PRAGMA data_version"))
-            if getattr(self._local, "stamps_for", None) != wanted:
-                self._local.stamps = documents.known_stamps(db, source, settle_ns)
-                self._local.stamps_for = wanted
-            stamps: Mapping[str, tuple[int, ...]] = self._local.stamps
-            return stamps
+            return self._stamps.of(db, source, settle_ns)
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
         with self._reading() as db:
