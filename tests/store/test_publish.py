@@ -1,0 +1,540 @@
+"""A rebuilt index takes the place of the old one, under the eyes of all who use it."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mdrecall.core.words import Analyser
+from mdrecall.engine.embedding import Caching, Filler
+from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.engine.sync import Sync
+from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
+from mdrecall.memory import Memory
+from mdrecall.sources.files import MemoryFiles
+from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.types import Embedding, Progress, SearchAnswer, Space
+from tests.conftest import Workspace
+from tests.engine.embedders import HashEmbedder
+from tests.processes import finish, python
+from tests.reliability.content import content_of, files_beside, fresh_content
+from tests.store.test_sqlite import OWNER, found_in, indexed
+
+SPACE = Space("test", "axes", "f1", 4)
+OTHER = Space("test", "other", "f2", 4)
+VECTOR = b"\0\0\x80?" + bytes(12)
+Open = Callable[[], SqliteStore]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    stores: list[SqliteStore] = []
+
+    def open_store() -> SqliteStore:
+        stores.append(SqliteStore(str(tmp_path / "index" / "index.sqlite"), is_ours=True, owner=OWNER))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
+
+
+def rebuild(store: SqliteStore, **notes: str) -> None:
+    """Put a new index with other documents in the place of the old one."""
+    with store.rebuilding(0) as fresh:
+        fresh.put_documents([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
+        with store.turn("publishing"):
+            store.publish(fresh)
+
+
+def ids(store: SqliteStore) -> set[int]:
+    db = apsw.Connection(store.path)
+    try:
+        return {number for (number,) in db.execute("SELECT id FROM chunks")}
+    finally:
+        db.close()
+
+
+def beside(store: SqliteStore) -> list[str]:
+    """The files in the folder of an index that are neither it nor SQLite's own of it."""
+    mine = {Path(store.path).name + ending for ending in ("", "-wal", "-shm")}
+    return [name for name in files_beside(Path(store.path)) if name not in mine]
+
+
+def test_a_rebuilt_index_takes_the_place_of_the_old_one(opened: Open) -> None:
+    store, other = opened(), opened()
+    store.put_documents([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
+    assert found_in(other, "walrus") == {"a.md"}
+    number = os.stat(store.path).st_ino
+    rebuild(store, a="seal", c="whale")
+    for reader in (store, other, opened()):
+        assert found_in(reader, "walrus penguin") == set()
+        assert found_in(reader, "seal") == {"a.md"}
+        assert found_in(reader, "whale") == {"c.md"}
+        assert reader.check() == ()
+    assert os.stat(store.path).st_ino == number
+    assert beside(store) == []
+
+
+def test_an_open_reader_sees_the_old_index_to_its_end_and_then_the_new_one(opened: Open) -> None:
+    store, other = opened(), opened()
+    store.put_documents([indexed("a.md", "walrus"), indexed("b.md", "walrus")], "r")
+    looked, rebuilt = threading.Barrier(3), threading.Barrier(3)
+    seen: list[tuple[set[str], int]] = []
+
+    def read(reader: SqliteStore) -> None:
+        with reader.snapshot():
+            seen.append((found_in(reader, "walrus"), reader.count_chunks()))
+            looked.wait(20)
+            rebuilt.wait(20)
+            seen.append((found_in(reader, "walrus"), reader.count_chunks()))
+        seen.append((found_in(reader, "walrus"), reader.count_chunks()))
+
+    threads = [threading.Thread(target=read, args=(reader,)) for reader in (store, other)]
+    for thread in threads:
+        thread.start()
+    looked.wait(20)
+    rebuild(store, c="walrus", d="seal", e="whale")
+    rebuilt.wait(20)
+    for thread in threads:
+        thread.join()
+    old, new = ({"a.md", "b.md"}, 2), ({"c.md"}, 3)
+    assert sorted(seen, key=lambda entry: entry[1]) == [old] * 4 + [new] * 2
+
+
+def test_readers_see_one_whole_index_or_the_other(opened: Open) -> None:
+    store = opened()
+    versions = [{f"{name}{number}.md" for number in range(20)} for name in "abcdef"]
+
+    def notes(version: int) -> dict[str, str]:
+        return {path.removesuffix(".md"): "walrus" for path in versions[version]}
+
+    rebuild(store, **notes(0))
+    over = threading.Event()
+    wrong: list[set[str]] = []
+
+    def read(reader: SqliteStore) -> None:
+        while not over.is_set():
+            with reader.snapshot():
+                found = found_in(reader, "walrus")
+            if found not in versions:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=read, args=(reader,)) for reader in (store, opened(), opened())]
+    for thread in threads:
+        thread.start()
+    for version in range(1, len(versions)):
+        rebuild(store, **notes(version))
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert found_in(store, "walrus") == versions[-1]
+
+
+def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: Open) -> None:
+    store = opened()
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    during: list[str] = []
+
+    def interrupted() -> None:
+        with store.rebuilding(0) as fresh:
+            fresh.put_documents([indexed("a.md", "seal")], "r")
+            during.extend([*found_in(store, "walrus"), *beside(store)])
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    new = [f"index.sqlite{ending}" for ending in (".new", ".new-shm", ".new-wal", ".rebuild")]
+    assert during == ["a.md", *new]
+    assert found_in(store, "walrus") == {"a.md"}
+    assert found_in(store, "seal") == set()
+    assert beside(store) == []
+    rebuild(store, a="seal")
+    assert found_in(store, "seal") == {"a.md"}
+
+
+def test_kept_embeddings_survive(opened: Open) -> None:
+    store = opened()
+    first, second = store.ensure_space(SPACE), store.ensure_space(OTHER)
+    store.cache_embeddings(first, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
+    store.cache_embeddings(second, {b"a": Embedding(b"3")}, (), None)
+    with store.rebuilding(0) as fresh:
+        store.cache_embeddings(second, {b"late": Embedding(b"4")}, (), None)
+        store.publish(fresh)
+    assert store.cached_embeddings(first, [b"a", b"b"]) == {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}
+    assert store.cached_embeddings(second, [b"a", b"late"]) == {b"a": Embedding(b"3"), b"late": Embedding(b"4")}
+    assert store.count_cached() == 4
+
+
+def test_the_longest_unused_embedding_still_goes_first_after_a_rebuild(opened: Open) -> None:
+    store = opened()
+    space = store.ensure_space(SPACE)
+    for name in (b"d", b"c", b"b"):
+        store.cache_embeddings(space, {name: Embedding(name)}, (), 3)
+    rebuild(store)
+    store.cache_embeddings(space, {b"a": Embedding(b"a")}, (), 3)
+    assert store.cached_embeddings(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"b", b"c"}
+
+
+def test_spaces_keep_their_numbers(opened: Open) -> None:
+    store = opened()
+    old, new = store.ensure_space(OTHER), store.ensure_space(SPACE)
+    store.mark_filled(new, store.text_counter())
+    with store.rebuilding(0) as fresh:
+        assert fresh.spaces() == []
+        assert fresh.ensure_space(SPACE) == new
+        assert fresh.ensure_space(OTHER) == old
+        fresh.mark_filled(new, fresh.text_counter())
+        store.publish(fresh)
+    (space,) = store.spaces()
+    assert (space.id, space.space, space.is_filled, space.was_filled) == (new, SPACE, True, True)
+    assert store.ensure_space(OTHER) == old
+
+
+def test_numbers_of_chunks_are_never_given_again(opened: Open) -> None:
+    store = opened()
+    store.put_documents([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
+    given = [ids(store)]
+    for _ in range(2):
+        with store.rebuilding(0) as fresh:
+            store.put_documents([indexed("late.md", "while the other one is built")], "r")
+            given.append(ids(store) - set().union(*given))
+            fresh.put_documents([indexed("a.md", "walrus"), indexed("c.md", "whale")], "r")
+            store.publish(fresh)
+        given.append(ids(store))
+        store.put_documents([indexed("d.md", "afterwards")], "r")
+        given.append(ids(store) - given[-1])
+    assert [len(numbers) for numbers in given] == [2, 1, 2, 1, 1, 2, 1]
+    assert len(set().union(*given)) == 10
+
+
+def test_nobody_who_filled_the_old_index_can_call_the_new_one_filled(opened: Open) -> None:
+    store, other = opened(), opened()
+    space = store.ensure_space(SPACE)
+    for number in range(5):
+        store.put_documents([indexed(f"{number}.md", "walrus")], "r")
+    texts = store.text_counter()
+    with other.rebuilding(0) as fresh:
+        fresh.ensure_space(SPACE)
+        fresh.put_documents([indexed("a.md", "seal")], "r")
+        other.publish(fresh)
+    store.put_vectors(space, [(number, Embedding(VECTOR)) for number in range(1, 6)])
+    store.mark_filled(space, texts)
+    (found,) = store.spaces()
+    assert (found.id, found.is_filled, store.count_vectors(space)) == (space, False, 0)
+    ((chunk, *_),) = store.pending_chunks(space, 0, 10)
+    store.put_vectors(space, [(chunk, Embedding(VECTOR))])
+    store.mark_filled(space, store.text_counter())
+    assert store.spaces()[0].is_filled
+
+
+def test_a_filled_index_is_filled_when_it_is_published(opened: Open) -> None:
+    store = opened()
+    for number in range(5):
+        store.put_documents([indexed(f"{number}.md", "walrus")], "r")
+    store.ensure_space(SPACE)
+    with store.rebuilding(0) as fresh:
+        space = fresh.ensure_space(SPACE)
+        fresh.put_documents([indexed("a.md", "seal")], "r")
+        ((chunk, *_),) = fresh.pending_chunks(space, 0, 10)
+        fresh.put_vectors(space, [(chunk, Embedding(VECTOR))])
+        fresh.mark_filled(space, fresh.text_counter())
+        store.publish(fresh)
+    assert store.spaces()[0].is_filled
+    store.put_documents([indexed("b.md", "whale")], "r")
+    assert not store.spaces()[0].is_filled
+
+
+_REBUILD = """
+import sys
+from mdrecall.store.sqlite import Owner, SqliteStore
+store = SqliteStore(sys.argv[1], is_ours=True, owner=Owner(*sys.argv[2:]))
+with store.rebuilding(0) as fresh:
+    fresh.count_chunks()
+    print("building", flush=True)
+    sys.stdin.read()
+"""
+
+
+def building(store: SqliteStore) -> "subprocess.Popen[str]":
+    """Another process, in the middle of a rebuild."""
+    process = python(_REBUILD, store.path, *OWNER)
+    assert process.stdout
+    assert process.stdout.readline() == "building\n"
+    return process
+
+
+def test_what_a_killed_rebuild_left_behind_vanishes_at_the_next_open(opened: Open) -> None:
+    store = opened()
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    process = building(store)
+    process.kill()
+    finish(process)
+    assert {"index.sqlite.new", "index.sqlite.new-wal", "index.sqlite.rebuild"} <= set(beside(store))
+    assert found_in(opened(), "walrus") == {"a.md"}
+    assert beside(store) == []
+
+
+def test_what_a_killed_rebuild_left_behind_does_not_get_into_the_next_one(opened: Open) -> None:
+    store = opened()
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    process = building(store)
+    process.kill()
+    finish(process)
+    Path(store.path + ".new").write_bytes(b"half")
+    rebuild(store, a="seal")
+    assert found_in(store, "seal") == {"a.md"}
+    assert beside(store) == []
+
+
+@pytest.mark.parametrize("left", [".new", ".new-wal", ".new-shm", ".rebuild", ".lock", ".watch"])
+def test_each_file_left_behind_vanishes_also_alone(opened: Open, left: str) -> None:
+    store = opened()
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    Path(store.path + left).write_bytes(b"half")
+    assert found_in(opened(), "walrus") == {"a.md"}
+    assert beside(store) == []
+
+
+def test_a_rebuild_under_way_is_left_alone_and_named_to_the_next_one(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened()
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    process = building(store)
+    files = beside(store)
+    assert "index.sqlite.new" in files
+    other = opened()
+    assert found_in(other, "walrus") == {"a.md"}
+    assert beside(store) == files
+    monkeypatch.setattr("mdrecall.store.sqlite.store._WAIT_S", 0.05)
+    for second in (store, other):
+        with (
+            pytest.raises(StoreBusy, match=f"process {process.pid}, which has been rebuilding the index since"),
+            second.rebuilding(0),
+        ):
+            raise AssertionError("a second rebuild began")
+    assert beside(store) == files
+    other.put_documents([indexed("b.md", "penguin")], "r")
+    assert found_in(store, "penguin") == {"b.md"}
+    finish(process)
+    assert beside(store) == []
+    rebuild(other, a="seal")
+    assert found_in(store, "seal") == {"a.md"}
+
+
+def test_two_rebuilds_of_one_process_exclude_each_other(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.store._WAIT_S", 0.05)
+    one, two = opened(), opened()
+    one.put_documents([indexed("a.md", "walrus")], "r")
+    with one.rebuilding(0) as fresh:
+        fresh.put_documents([indexed("a.md", "seal")], "r")
+        with pytest.raises(StoreBusy, match=f"process {os.getpid()}, which has been rebuilding"), two.rebuilding(0):
+            pass
+        one.publish(fresh)
+    assert found_in(two, "seal") == {"a.md"}
+
+
+def test_a_rebuild_that_does_not_fit_says_what_it_needs_and_what_there_is(opened: Open) -> None:
+    store = opened()
+    store.put_documents([indexed("a.md", "walrus")], "r")
+    said = r"needs about [\d,]{14} MB, and .*/index has [\d,]+ MB left"
+    with pytest.raises(StoreUnavailable, match=said) as raised, store.rebuilding(10**15):
+        raise AssertionError("it began")
+    assert "Free some space" in raised.value.hint
+    assert found_in(store, "walrus") == {"a.md"}
+    assert beside(store) == []
+
+
+@pytest.fixture
+def small_disk(workspace: Workspace) -> Iterator[Workspace]:
+    """A workspace whose index lies on a disk of three megabytes."""
+    workspace.state.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "mdrecall-test", str(workspace.state)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no disk can be mounted here")
+    yield workspace
+    workspace.close()
+    subprocess.run(["umount", str(workspace.state)], check=True)
+
+
+def test_on_a_disk_that_is_nearly_full_the_old_index_answers(small_disk: Workspace) -> None:
+    small_disk.write("memory/a.md", "walrus")
+    memory = small_disk.memory()
+    memory.sync()
+    with pytest.raises(StoreUnavailable, match=r"needs about \d MB, and .* has \d MB left"):
+        memory.sync(force=True)
+    assert [result.path for result in memory.search("walrus")] == ["memory/a.md"]
+    small_disk.write("memory/b.md", "penguin")
+    assert memory.search("penguin")[0].path == "memory/b.md"
+
+
+def by_meaning(memory: Memory, query: str = "sea animal resting") -> list[str]:
+    answer = memory.search(query, mode="vector", min_score=0.3)
+    assert (answer.mode, answer.degraded, answer.stale) == ("vector", "", "")
+    return [result.path for result in answer]
+
+
+@pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
+def test_others_find_by_meaning_what_a_rebuild_elsewhere_has_indexed(workspace: Workspace, engine: str) -> None:
+    workspace.configure(f'{{mdrecall: {{vectors: {{engine: "{engine}"}}}}}}')
+    walrus, bread = "the walrus sleeps on the ice\n", "bread and cheese for breakfast\n"
+    workspace.write("memory/a.md", walrus)
+    workspace.write("memory/b.md", bread)
+    memory, rebuilder = workspace.memory(), workspace.memory()
+    assert by_meaning(memory) == by_meaning(rebuilder) == ["memory/a.md"]
+    workspace.write("memory/a.md", bread)
+    workspace.write("memory/b.md", walrus)
+    rebuilder.sync(force=True)
+    assert memory.status().vector["engine"] == engine
+    assert by_meaning(memory) == by_meaning(rebuilder) == ["memory/b.md"]
+    workspace.write("memory/b.md", bread)
+    workspace.write("memory/c.md", walrus)
+    command = [sys.executable, "-m", "mdrecall", "index", "--force"]
+    env = workspace.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(command, cwd=workspace.path, env=env, check=True, capture_output=True)
+    assert by_meaning(memory) == by_meaning(rebuilder) == by_meaning(workspace.memory()) == ["memory/c.md"]
+    assert by_meaning(memory, "something to eat") == ["memory/a.md", "memory/b.md"]
+
+
+def test_a_rebuild_gives_what_a_new_index_would_hold(workspace: Workspace) -> None:
+    for number in range(30):
+        workspace.write(f"memory/{number}.md", f"# Note {number}\n\nwalrus{number} " + "and more " * 400)
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/7.md", "changed")
+    (workspace.path / "memory/8.md").unlink()
+    report = memory.sync(force=True)
+    assert (report.rebuilt, report.added, report.changed, report.removed, report.unchanged) == (True, 0, 1, 1, 28)
+    assert sorted(report.changes) == [("memory/7.md", "changed"), ("memory/8.md", "removed")]
+    assert content_of(workspace.index) == fresh_content(workspace)
+    assert memory.status().vector["chunks"] == memory.status().chunks
+    assert not memory.status().dirty
+    assert memory.check() == ()
+    memory.close()
+    workspace.close()
+    assert files_beside(workspace.index) == []
+
+
+def test_notes_written_while_an_index_is_rebuilt_are_in_the_new_one(workspace: Workspace) -> None:
+    for number in range(3):
+        workspace.write(f"memory/{number}.md", f"walrus{number}")
+    memory, other = workspace.memory(), workspace.memory()
+    memory.sync()
+    answers: list[SearchAnswer] = []
+
+    def write(progress: Progress) -> None:
+        if progress.label == "vectors":
+            workspace.write("memory/late.md", "penguin")
+            workspace.write("memory/0.md", "seal")
+            (workspace.path / "memory/1.md").unlink(missing_ok=True)
+            answers.append(other.search("penguin"))
+
+    assert memory.sync(force=True, progress=write).rebuilt
+    assert answers[0][0].path == "memory/late.md"
+    assert content_of(workspace.index) == fresh_content(workspace)
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+    reader = workspace.memory()
+    assert [reader.search(word)[0].path for word in ("penguin", "seal")] == ["memory/late.md", "memory/0.md"]
+    assert reader.search("walrus1", mode="keyword").results == ()
+
+
+class Slow:
+    """A workspace whose index is filled by an embedder that keeps what it was asked, and takes its time."""
+
+    def __init__(self, workspace: Workspace, embedder: HashEmbedder) -> None:
+        settings = workspace.memory().settings
+        owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+        self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
+        indexer = Indexer(self.store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
+        self.filler = Filler(self.store, embedder, Caching(enabled=True, most=None))
+        self.sync = Sync(self.store, [indexer], self.filler)
+
+
+@pytest.fixture
+def slow(workspace: Workspace) -> Iterator[Callable[[HashEmbedder], Slow]]:
+    made: list[Slow] = []
+
+    def make(embedder: HashEmbedder) -> Slow:
+        made.append(Slow(workspace, embedder))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.store.close()
+
+
+def test_a_rebuild_asks_for_no_embedding_that_is_kept(
+    workspace: Workspace, slow: Callable[[HashEmbedder], Slow]
+) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/b.md", "penguin")
+    embedder = HashEmbedder()
+    one = slow(embedder)
+    one.sync.run()
+    assert one.sync.fill() == ()
+    workspace.write("memory/b.md", "seal")
+    report = one.sync.run(force=True)
+    assert (report.rebuilt, report.issues) == (True, ())
+    assert embedder.asked == ["walrus", "penguin", "seal"]
+    assert one.filler.is_complete()
+    workspace.write("memory/b.md", "penguin")
+    one.sync.run(force=True)
+    assert len(embedder.asked) == 3
+    assert one.store.count_cached() == 3
+
+
+def test_a_filling_that_a_rebuild_comes_between_leaves_no_chunk_without_its_vector(
+    workspace: Workspace, slow: Callable[[HashEmbedder], Slow]
+) -> None:
+    for number in range(100):
+        workspace.write(f"memory/{number}.md", f"note number {number}")
+    first, down = HashEmbedder(), HashEmbedder()
+    one, other = slow(first), slow(down)
+    one.sync.run()
+
+    def fail() -> None:
+        raise EmbedderUnavailable("the server is gone")
+
+    def rebuild_elsewhere() -> None:
+        first.before_answer = lambda: None
+        for number in range(100):
+            workspace.write(f"memory/{number}.md", f"another text {number}")
+        assert other.sync.run(force=True).rebuilt
+
+    down.before_answer = fail
+    first.before_answer = rebuild_elsewhere
+    one.sync.fill()
+    space = one.store.spaces()[0]
+    assert one.store.count_chunks() == 100
+    assert one.store.count_vectors(space.id) == 100 or not space.is_filled
+    assert one.sync.fill() == ()
+    assert one.filler.is_complete()
+    for chunk in one.store.pending_chunks(space.id, 0, 10):
+        raise AssertionError(f"{chunk} has no vector")
+    ((nearest, cosine), *_) = one.store.nearest(space, first.vector("another text 42"), 1)
+    assert one.store.load_chunks([nearest])[0].path == "memory/42.md"
+    assert cosine == pytest.approx(1, abs=1e-4)
+
+
+def test_a_rebuild_that_is_stopped_leaves_the_old_index(workspace: Workspace) -> None:
+    for number in range(5):
+        workspace.write(f"memory/{number}.md", f"walrus{number}")
+    memory = workspace.memory()
+    memory.sync()
+    before = content_of(workspace.index)
+    workspace.write("memory/0.md", "seal")
+    seen: list[Progress] = []
+    report = memory.sync(force=True, progress=seen.append, stop=lambda: len(seen) > 2)
+    assert (report.rebuilt, report.left > 0) == (False, True)
+    assert content_of(workspace.index) == before
+    assert [name for name in files_beside(workspace.index) if ".new" in name] == []
+    assert memory.search("seal").results

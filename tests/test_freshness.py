@@ -1,0 +1,544 @@
+"""What a search knows of notes that have just been written, whoever else is at the index."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from mdrecall.core.words import Analyser
+from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.memory import Memory
+from mdrecall.sources.files import MemoryFiles
+from mdrecall.store.lock import FileLock
+from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.types import Progress, SearchAnswer
+from tests.conftest import Workspace
+from tests.processes import PATIENCE_S, holding, until
+from tests.reliability.content import content_of, fresh_content
+
+PATIENT = "{mdrecall: {searchWaitMs: 20000}}"
+BIG = "word of some length\n" * 20_000
+
+
+@pytest.fixture
+def reader(workspace: Workspace) -> Iterator[Callable[[], Memory]]:
+    """Opens memories of the workspace that index nothing by themselves."""
+    opened: list[Memory] = []
+
+    def open_reader() -> Memory:
+        opened.append(Memory.open(workspace.path, env=workspace.env, overrides={"sync.onSearch": False}))
+        return opened[-1]
+
+    yield open_reader
+    for memory in opened:
+        memory.close()
+
+
+def paths(answer: SearchAnswer) -> list[str]:
+    return [result.path for result in answer]
+
+
+def found(memory: Memory, word: str) -> list[str]:
+    return paths(memory.search(word, mode="keyword"))
+
+
+def write_lock(memory: Memory) -> str:
+    return memory.settings.index_path + ".lock"
+
+
+@pytest.mark.parametrize("one_shot", [False, True])
+def test_a_search_finds_what_was_written_a_moment_before(workspace: Workspace, one_shot: bool) -> None:
+    workspace.configure(PATIENT)
+    note = workspace.path / "memory" / "a.md"
+    note.parent.mkdir()
+    with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
+        for word in ("walrus", "penguin", "turtle", "seagul"):
+            note.write_text(word)
+            answer = memory.search(word)
+            assert (paths(answer), answer.stale, answer.issues) == (["memory/a.md"], "", ())
+        note.unlink()
+        answer = memory.search("seagul")
+        assert (paths(answer), answer.stale) == ([], "")
+
+
+def test_while_another_process_writes_the_answer_comes_and_says_what_is_not_in_it(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/b.md", "penguin")
+    memory = workspace.memory()
+    memory.sync()
+    with holding(write_lock(memory)) as other:
+        workspace.write("memory/a.md", "seal")
+        (workspace.path / "memory/b.md").unlink()
+        workspace.write("memory/c.md", "whale")
+        answer = memory.search("walrus", mode="keyword")
+        assert paths(answer) == ["memory/a.md"]
+        assert answer.stale.startswith("3 changed files could not be indexed: ")
+        assert f"process {other.pid}, which has been indexing since" in answer.stale
+        assert [issue.path for issue in answer.issues] == [memory.settings.index_path]
+        assert found(memory, "penguin") == ["memory/b.md"]
+    assert until(lambda: memory.search("seal").stale == "")
+    answer = memory.search("seal", mode="keyword")
+    assert (paths(answer), answer.issues) == (["memory/a.md"], ())
+    assert found(memory, "walrus") == found(memory, "penguin") == []
+    assert found(memory, "whale") == ["memory/c.md"]
+
+
+@pytest.mark.parametrize("one_shot", [False, True])
+def test_a_lock_in_the_same_process_counts_as_well(
+    workspace: Workspace, one_shot: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.sync._WAIT_S", 0.05)
+    workspace.write("memory/a.md", "walrus")
+    with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
+        memory.sync()
+        lock = FileLock(write_lock(memory))
+        assert lock.acquire(0, "being tested")
+        workspace.write("memory/a.md", "penguin")
+        answer = memory.search("walrus", mode="keyword")
+        assert (paths(answer), answer.stale[:43]) == (["memory/a.md"], "1 changed file could not be indexed: The in")
+        with pytest.raises(StoreBusy, match="being tested"):
+            memory.sync()
+        lock.release()
+        assert memory.sync().changed == 1
+
+
+def test_a_touched_file_makes_no_answer_stale(workspace: Workspace) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    with holding(write_lock(memory)):
+        os.utime(path)
+        answer = memory.search("walrus")
+        assert (paths(answer), answer.stale, answer.issues) == (["memory/a.md"], "", ())
+        path.write_text("seal")
+        assert memory.search("walrus").stale
+
+
+def test_where_nothing_changed_nobody_is_waited_for(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure("{mdrecall: {searchWaitMs: 3600000}}")
+    memory = workspace.memory()
+    memory.sync()
+    with holding(write_lock(memory)):
+        answer = memory.search("walrus")
+        assert (paths(answer), answer.stale, answer.issues) == (["memory/a.md"], "", ())
+
+
+def test_a_search_waits_for_another_writer_as_long_as_it_may(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure(PATIENT)
+    memory = workspace.memory()
+    memory.sync()
+    lock = FileLock(write_lock(memory))
+    assert lock.acquire(0, "indexing")
+    workspace.write("memory/b.md", "penguin")
+    answers: list[SearchAnswer] = []
+    thread = threading.Thread(target=lambda: answers.append(memory.search("penguin", mode="keyword")))
+    thread.start()
+    thread.join(0.3)
+    assert answers == []
+    lock.release()
+    thread.join(PATIENCE_S)
+    assert [(paths(answer), answer.stale) for answer in answers] == [(["memory/b.md"], "")]
+
+
+def test_a_search_waits_for_another_writer_no_longer_than_it_may(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.sync._WAIT_S", 3600.0)
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    answers: list[SearchAnswer] = []
+    with holding(write_lock(memory)):
+        workspace.write("memory/b.md", "penguin")
+        thread = threading.Thread(target=lambda: answers.append(memory.search("walrus")), daemon=True)
+        thread.start()
+        assert until(lambda: bool(answers))
+    assert answers[0].stale
+
+
+def test_a_search_that_may_not_wait_leaves_the_indexing_to_a_thread(
+    workspace: Workspace, reader: Callable[[], Memory]
+) -> None:
+    workspace.configure("{mdrecall: {searchWaitMs: 0}}")
+    workspace.write("memory/a.md", "walrus")
+    memory, other = workspace.memory(), reader()
+    assert memory.search("walrus").results
+    workspace.write("memory/b.md", "penguin")
+    answer = memory.search("walrus", mode="keyword")
+    assert (paths(answer), answer.stale) == (["memory/a.md"], "1 changed files are not indexed yet")
+    assert until(lambda: other.status().files == 2)
+    assert until(lambda: not other.status().dirty)
+    answer = memory.search("penguin", mode="keyword")
+    assert (paths(answer), answer.stale) == (["memory/b.md"], "")
+
+
+def test_a_single_question_that_may_not_wait_says_who_indexes(workspace: Workspace) -> None:
+    workspace.configure("{mdrecall: {searchWaitMs: 0}}")
+    workspace.write("memory/a.md", "walrus")
+    workspace.memory().sync()
+    workspace.write("memory/b.md", "penguin")
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        answer = memory.search("walrus", mode="keyword")
+        assert paths(answer) == ["memory/a.md"]
+        assert answer.stale == "1 changed files are not indexed yet; `mdrecall index` finishes it"
+        assert memory.status().files == 1
+
+
+@pytest.mark.parametrize("one_shot", [False, True])
+def test_a_first_search_waits_longer_than_the_others(workspace: Workspace, one_shot: bool) -> None:
+    workspace.configure("{mdrecall: {searchWaitMs: 0, firstIndexWaitMs: 20000}}")
+    for number in range(40):
+        workspace.write(f"memory/{number}.md", f"walrus{number} " + BIG[:10_000])
+    with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
+        answer = memory.search("walrus17", mode="keyword")
+        assert (paths(answer), answer.stale) == (["memory/17.md"], "")
+
+
+def test_a_first_search_waits_no_longer_than_it_may(workspace: Workspace, reader: Callable[[], Memory]) -> None:
+    workspace.configure("{mdrecall: {firstIndexWaitMs: 0}}")
+    workspace.write("memory/a.md", "walrus " + BIG)
+    memory, other = workspace.memory(), reader()
+    answer = memory.search("walrus", mode="keyword")
+    assert answer.results == ()
+    assert answer.stale == "1 changed file is being indexed"
+    assert until(lambda: found(other, "walrus") == ["memory/a.md"])
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as another:
+        workspace.write("memory/b.md", "penguin")
+        assert found(another, "penguin") == ["memory/b.md"]
+
+
+def test_a_big_change_is_indexed_in_the_background_and_found_later(
+    workspace: Workspace, reader: Callable[[], Memory]
+) -> None:
+    workspace.configure("{mdrecall: {searchWaitMs: 0}}")
+    workspace.write("memory/a.md", "walrus")
+    memory, other = workspace.memory(), reader()
+    memory.sync()
+    workspace.write("memory/big.md", f"penguin\n{BIG}")
+    threads: set[str] = set()
+    answer = memory.search(
+        "walrus", mode="keyword", progress=lambda progress: threads.add(threading.current_thread().name)
+    )
+    assert (paths(answer), answer.stale) == (["memory/a.md"], "1 changed file is being indexed")
+    assert until(lambda: found(other, "penguin") == ["memory/big.md"])
+    assert threads == {"mdrecall-sync"}
+    assert until(lambda: memory.search("penguin").stale == "")
+    assert memory.search("penguin")[0].path == "memory/big.md"
+
+
+def test_a_big_change_is_waited_for_if_there_is_time(workspace: Workspace) -> None:
+    workspace.configure(PATIENT)
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/big.md", f"penguin\n{BIG}")
+    answer = memory.search("penguin", mode="keyword")
+    assert (paths(answer), answer.stale) == (["memory/big.md"], "")
+
+
+def test_a_single_question_indexes_a_big_change_itself(workspace: Workspace) -> None:
+    workspace.configure(PATIENT)
+    workspace.write("memory/a.md", "walrus")
+    workspace.memory().sync()
+    workspace.write("memory/big.md", f"penguin\n{BIG}")
+    threads: set[str] = set()
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        answer = memory.search("penguin", progress=lambda progress: threads.add(threading.current_thread().name))
+        assert answer[0].path == "memory/big.md"
+    assert threads == {threading.current_thread().name}
+
+
+def test_closing_while_the_background_indexes_keeps_the_index_sound(workspace: Workspace) -> None:
+    workspace.configure("{mdrecall: {searchWaitMs: 0, firstIndexWaitMs: 0}}")
+    for number in range(40):
+        workspace.write(f"memory/{number}.md", f"walrus{number} " + BIG[:10_000])
+    memory = workspace.memory()
+    assert memory.search("walrus1").stale
+    memory.close()
+    again = workspace.memory()
+    assert again.check() == ()
+    again.sync()
+    assert content_of(workspace.index) == fresh_content(workspace)
+
+
+def test_a_sync_that_is_stopped_keeps_what_is_done_and_says_what_is_left(workspace: Workspace) -> None:
+    for number in range(10):
+        workspace.write(f"memory/{number}.md", f"walrus{number}")
+    gone = workspace.write("memory/gone.md", "penguin")
+    memory = workspace.memory()
+    memory.sync()
+    gone.unlink()
+    for number in range(5):
+        workspace.write(f"memory/{number}.md", f"seal{number}")
+    seen: list[Progress] = []
+    report = memory.sync(progress=seen.append, stop=lambda: len(seen) >= 3)
+    assert (report.changed, report.left, report.removed, report.unchanged) == (3, 2, 0, 5)
+    assert len(report.changes) == 3
+    with Memory.open(workspace.path, env=workspace.env, overrides={"sync.onSearch": False}) as reader:
+        for path, _ in report.changes:
+            assert found(reader, f"seal{Path(path).stem}") == [path]
+        assert sum(bool(found(reader, f"seal{number}")) for number in range(5)) == 3
+        assert found(reader, "penguin") == ["memory/gone.md"]
+    report = memory.sync()
+    assert (report.changed, report.left, report.removed) == (2, 0, 1)
+    assert content_of(workspace.index) == fresh_content(workspace)
+
+
+def test_a_sync_that_is_stopped_at_once_does_nothing(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    report = memory.sync(stop=lambda: True)
+    assert (report.added, report.left, report.changes) == (0, 1, ())
+    assert memory.status().files == 0
+
+
+def test_without_syncing_on_search_the_first_search_of_a_session_indexes(workspace: Workspace) -> None:
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}, mdrecall: {searchWaitMs: 20000}}")
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    assert not memory.search("walrus").results
+    assert not memory.search("walrus", session_key=" ").results
+    assert memory.search("walrus", session_key="one").results
+    workspace.write("memory/b.md", "penguin")
+    assert found(memory, "penguin") == []
+    assert paths(memory.search("penguin", mode="keyword", session_key="one")) == []
+    assert paths(memory.search("penguin", mode="keyword", session_key="two")) == ["memory/b.md"]
+
+
+def test_a_session_does_not_index_if_that_is_switched_off(workspace: Workspace) -> None:
+    workspace.configure("{memorySearch: {sync: {onSearch: false, onSessionStart: false}}}")
+    workspace.write("memory/a.md", "walrus")
+    answer = workspace.memory().search("walrus", session_key="one")
+    assert answer.results == ()
+    assert "sync.onSearch is off" in answer.action
+
+
+def test_an_index_deleted_under_an_open_memory_is_made_again(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    for suffixes in (("",), ("", "-wal", "-shm"), ("-wal", "-shm", "")):
+        for suffix in suffixes:
+            Path(memory.settings.index_path + suffix).unlink(missing_ok=True)
+        answer = memory.search("walrus", mode="keyword")
+        assert (paths(answer), answer.stale) == (["memory/a.md"], "")
+        assert memory.check() == ()
+    assert found(workspace.memory(), "walrus") == ["memory/a.md"]
+
+
+def test_an_index_deleted_under_threads_that_read_it_is_made_again(workspace: Workspace) -> None:
+    workspace.configure(PATIENT)
+    for number in range(20):
+        workspace.write(f"memory/{number}.md", f"walrus{number}")
+    memory = workspace.memory()
+    memory.sync()
+    index = Path(memory.settings.index_path)
+    rounds, workers = 5, 3
+    before, after = threading.Barrier(workers + 1), threading.Barrier(workers + 1)
+    one_after_the_other = threading.Lock()
+    answers: list[list[str]] = []
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            for turn in range(rounds):
+                found(memory, "walrus7")
+                before.wait(PATIENCE_S)
+                after.wait(PATIENCE_S)
+                with one_after_the_other if turn % 2 else nullcontext():
+                    answers.append([*found(memory, f"penguin{turn}"), *found(memory, "walrus7")])
+        except Exception as error:
+            errors.append(error)
+            before.abort()
+            after.abort()
+
+    threads = [threading.Thread(target=work) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for turn in range(rounds):
+        before.wait(PATIENCE_S)
+        for path in index.parent.glob(index.name + "*"):
+            path.unlink()
+        workspace.write("memory/0.md", f"penguin{turn}")
+        after.wait(PATIENCE_S)
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert answers == [["memory/0.md", "memory/7.md"]] * rounds * workers
+    assert memory.check() == ()
+    assert content_of(index) == fresh_content(workspace)
+
+
+def test_two_memories_share_an_index_that_was_deleted_under_both(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    one, two = workspace.memory(), workspace.memory()
+    assert found(one, "walrus") == found(two, "walrus") == ["memory/a.md"]
+    Path(one.settings.index_path).unlink()
+    assert found(one, "walrus") == ["memory/a.md"]
+    workspace.write("memory/b.md", "penguin")
+    assert until(lambda: found(two, "penguin") == ["memory/b.md"])
+    assert [report.added + report.changed for report in (one.sync(), two.sync())] == [0, 0]
+
+
+def configured(tokens: int) -> str:
+    return f'{{memorySearch: {{extraPaths: ["../shared"], chunking: {{tokens: {tokens}, overlap: 0}}}}}}'
+
+
+def test_other_settings_have_the_index_built_anew_while_the_old_one_answers(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus " * 2000)
+    workspace.memory().sync()
+    workspace.configure("{memorySearch: {chunking: {tokens: 100, overlap: 0}}, mdrecall: {searchWaitMs: 0}}")
+    memory = workspace.memory()
+    chunks = memory.status().chunks
+    answer = memory.search("walrus")
+    assert answer.results
+    assert answer.stale == "the index was made with other settings and is being indexed"
+    assert until(lambda: memory.status().chunks > 2 * chunks)
+    assert until(lambda: memory.search("walrus").stale == "")
+    assert content_of(workspace.index) == fresh_content(workspace)
+
+
+def test_a_single_question_waits_for_the_new_index(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus " * 2000)
+    workspace.memory().sync()
+    workspace.configure("{memorySearch: {chunking: {tokens: 100, overlap: 0}}, mdrecall: {searchWaitMs: 0}}")
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        assert memory.search("walrus").stale == ""
+    assert content_of(workspace.index) == fresh_content(workspace)
+
+
+def test_a_lost_folder_puts_a_rebuild_off_and_the_answer_says_so(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("memory/a.md", "walrus " * 2000)
+    workspace.write("../shared/team.md", "penguin")
+    workspace.configure(configured(400))
+    workspace.memory().sync()
+    (tmp_path / "shared").rename(tmp_path / "away")
+    workspace.configure(configured(100))
+    workspace.write("memory/b.md", "seal")
+    memory = workspace.memory()
+    report = memory.sync()
+    assert (report.rebuilt, report.added, [issue.path for issue in report.kept]) == (False, 1, ["../shared"])
+    answer = memory.search("penguin", mode="keyword")
+    assert paths(answer) == ["../shared/team.md"]
+    assert found(memory, "seal") == ["memory/b.md"]
+    for issues in (report.issues, answer.issues):
+        (said,) = [issue.problem for issue in issues if issue.path == memory.settings.index_path]
+        assert "made with other settings; it is built anew when every folder can be looked at again" in said
+    (tmp_path / "away").rename(tmp_path / "shared")
+    assert memory.sync().rebuilt
+    assert memory.search("walrus", mode="keyword").issues == ()
+    assert found(memory, "penguin") == ["../shared/team.md"]
+    assert content_of(workspace.index) == fresh_content(workspace)
+
+
+def test_two_with_different_settings_do_not_rebuild_in_turn_for_ever(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus " * 2000)
+    one = workspace.memory()
+    one.sync()
+    workspace.configure("{memorySearch: {chunking: {tokens: 100, overlap: 0}}}")
+    two = workspace.memory()
+    assert two.sync().rebuilt
+    assert one.sync().rebuilt
+    for memory in (two, one, two):
+        report = memory.sync()
+        if report.issues:
+            assert "built anew by another process with other settings" in report.issues[0].problem
+        assert not report.rebuilt
+        assert found(memory, "walrus")
+    workspace.write("memory/b.md", "penguin")
+    assert until(lambda: found(one, "penguin") == found(two, "penguin") == ["memory/b.md"])
+
+
+def test_where_no_index_can_be_kept_searches_work_and_say_so(workspace: Workspace) -> None:
+    workspace.state.write_text("a file, where a folder should be")
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    answer = memory.search("walrus")
+    assert paths(answer) == ["memory/a.md"]
+    assert "temporary folder" in answer.issues[0].problem
+    workspace.write("memory/b.md", "penguin")
+    assert until(lambda: found(memory, "penguin") == ["memory/b.md"])
+    with pytest.raises(StoreUnavailable, match="Cannot create the folder"):
+        memory.sync()
+    assert "Cannot create the folder" in memory.status().custom["indexNotWritten"]
+
+
+class Breaking(Analyser):
+    """Breaks on some notes."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.tried = 0
+        self._error = error
+
+    def indexable(self, text: str) -> tuple[str, str]:
+        if "poison" in text:
+            self.tried += 1
+            raise self._error
+        return super().indexable(text)
+
+
+@pytest.mark.parametrize(
+    "error", [RecursionError("deep"), MemoryError("large"), ValueError("odd"), KeyError("k"), TypeError("none")]
+)
+def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_it_changes(
+    workspace: Workspace, error: Exception
+) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/bad.md", "poison")
+    settings = workspace.memory().settings
+    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
+    analyser = Breaking(error)
+    indexer = Indexer(store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), analyser)
+    try:
+        for _ in range(3):
+            report = indexer.sync()
+            (issue,) = report.failed
+            assert issue.path == "memory/bad.md"
+            assert issue.problem.startswith("cannot be indexed, which is a bug: ")
+            assert type(error).__name__ in issue.problem
+            assert store.hashes("memory").keys() == {"memory/a.md"}
+        assert (report.added, report.changed, report.unchanged) == (0, 0, 1)
+        assert analyser.tried == 1
+        workspace.write("memory/bad.md", "poison still")
+        assert len(indexer.sync().failed) == 1
+        assert analyser.tried == 2
+        workspace.write("memory/bad.md", "medicine")
+        report = indexer.sync()
+        assert (report.failed, report.added) == ((), 1)
+        assert store.hashes("memory").keys() == {"memory/a.md", "memory/bad.md"}
+    finally:
+        store.close()
+
+
+def test_searches_go_on_while_the_index_is_rebuilt_again_and_again(workspace: Workspace) -> None:
+    for number in range(10):
+        workspace.write(f"memory/{number}.md", f"walrus{number}")
+    rebuilding, searching = workspace.memory(), workspace.memory()
+    rebuilding.sync()
+    over = threading.Event()
+    wrong: list[str] = []
+
+    def search() -> None:
+        while not over.is_set():
+            for number in range(10):
+                answer = searching.search(f"walrus{number}", mode="keyword")
+                if paths(answer) != [f"memory/{number}.md"] or answer.stale:
+                    wrong.append(repr((paths(answer), answer.stale, answer.issues)))
+
+    threads = [threading.Thread(target=search) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        assert rebuilding.sync(force=True).rebuilt
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
