@@ -43,7 +43,8 @@ def open_backend(settings: Settings, *, home: str, one_shot: bool = False) -> Ba
 
 
 def _store(settings: Settings, one_shot: bool) -> SqliteStore:
-    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
+    owner = Owner(settings.agent_id, workspace)
     vectors = settings.mdrecall.vectors
     search = VectorSearch(
         vectors.engine, settings.memory_search.store.vector.extension_path, vectors.max_bytes, one_shot

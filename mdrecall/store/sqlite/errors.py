@@ -17,6 +17,10 @@ def translated(path: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise _translate(error, path) from error
+    except UnicodeEncodeError as error:
+        shown = path.encode("utf-8", "backslashreplace").decode()
+        hint = "Set MDRECALL_STATE_DIR to a folder whose name is Unicode."
+        raise StoreUnavailable(f"The index {shown} has a name that is not Unicode.", hint=hint) from error
     except UnicodeDecodeError as error:
         raise CorruptIndex(f"The index {path} is damaged: it holds text that is not Unicode.") from error
 

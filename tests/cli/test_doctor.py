@@ -1,0 +1,200 @@
+"""``mdrecall doctor`` as a process: what it finds, and that it says the way out."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from mdrecall.store.lock import FileLock
+from tests.cli.conftest import Ran, Run
+from tests.conftest import Workspace
+from tests.reliability.content import files_beside
+
+CHECKS = ["program", "configuration", "index", "notes", "embeddings", "watching", "canary"]
+
+
+def lines(ran: Ran) -> list[str]:
+    """The findings, without the ways out that stand below them."""
+    return [line for line in ran.out.splitlines() if line[:1] in "✓!✗" and line]
+
+
+def wrong(ran: Ran) -> list[dict[str, Any]]:
+    return [finding for finding in ran.json if finding["verdict"] == "wrong"]
+
+
+def indexed(workspace: Workspace) -> None:
+    """Index the notes of a workspace, and leave no file open."""
+    memory = workspace.memory()
+    memory.sync()
+    memory.close()
+
+
+def test_where_all_is_well_every_check_says_so(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    note = workspace.write("memory/a.md", "walrus")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    ran = run("doctor", TMPDIR=str(scratch))
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split(":")[0] for line in lines(ran)] == [f"✓ {check}" for check in CHECKS]
+    assert ran.out.endswith("\nAll is well.\n")
+    assert note.read_text() == "walrus"
+    assert list(scratch.iterdir()) == []
+    assert files_beside(workspace.index) == []
+
+
+def test_the_json_has_every_finding(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/b.md", "penguin")
+    workspace.configure("{memorySearch: {query: {maxResults: 3}}}")
+    ran = run("doctor", "--json")
+    assert ran.code == 0
+    assert [finding["check"] for finding in ran.json] == CHECKS
+    for finding in ran.json:
+        assert finding.keys() == {"agentId", "check", "verdict", "said", "mend"}
+        assert (finding["agentId"], finding["verdict"], finding["mend"]) == ("main", "good", "")
+        assert finding["said"]
+    said = {finding["check"]: finding["said"] for finding in ran.json}
+    assert "mdrecall.json" in said["configuration"]
+    assert said["notes"] == f"2 in {workspace.path}"
+    assert "offline" in said["embeddings"]
+
+
+def test_a_workspace_without_notes_is_fine_and_a_hint_says_where_they_go(workspace: Workspace, run: Run) -> None:
+    (workspace.path / "memory").mkdir()
+    ran = run("doctor")
+    assert ran.code == 0
+    assert [line[:8] for line in lines(ran) if line.startswith("!")] == ["! notes:"]
+    assert "Write MEMORY.md" in ran.out
+
+
+def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, run: Run) -> None:
+    workspace.configure("{memorySearch: {qery: 1, query: {minScore: 5}}}")
+    ran = run("doctor")
+    assert ran.code == 2
+    assert [line[:2] + line[2:16].strip() for line in lines(ran)] == [
+        "✓ program:", "✗ configuration:", "✗ configuration:", "✓ canary:"]  # fmt: skip
+    assert "did you mean query?" in ran.out
+    assert "takes a number from 0 to 1" in ran.out
+    assert "mdrecall config check" in ran.out
+    assert ran.out.endswith("\n2 to mend.\n")
+    (found, _) = wrong(run("doctor", "--json"))
+    assert "mdrecall.json" in found["said"]
+
+
+def test_a_missing_workspace_is_named(run: Run, tmp_path: Path) -> None:
+    ran = run("doctor", "--json", "--workspace", str(tmp_path / "nowhere"))
+    assert ran.code == 2
+    (found,) = wrong(ran)
+    assert (found["check"], str(tmp_path / "nowhere") in found["said"]) == ("workspace", True)
+    assert found["mend"]
+
+
+def test_a_memory_that_is_switched_off_is_named(workspace: Workspace, run: Run) -> None:
+    workspace.configure("{memorySearch: {enabled: false}}")
+    ran = run("doctor", "--json")
+    assert ran.code == 2
+    (found,) = wrong(ran)
+    assert (found["check"], "switched off" in found["said"]) == ("memory", True)
+
+
+def test_a_damaged_index_is_built_anew_and_the_old_one_named(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "walrus")
+    indexed(workspace)
+    workspace.index.write_bytes(b"garbage" * 1000)
+    ran = run("doctor")
+    assert ran.code == 0
+    (kept,) = files_beside(workspace.index)
+    (note,) = [line for line in lines(ran) if line.startswith("!")]
+    assert note.startswith("! index:          was damaged and built anew; the old one is ")
+    assert note.endswith(kept)
+    assert "Delete that file." in ran.out
+    assert f"✓ notes:          1 in {workspace.path}" in ran.out
+
+
+def test_damage_that_only_a_check_of_the_whole_file_finds_is_named_with_the_way_out(
+    workspace: Workspace, run: Run
+) -> None:
+    workspace.write("memory/a.md", "walrus")
+    indexed(workspace)
+    db = apsw.Connection(str(workspace.index))
+    ((page,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name='windows_1'")
+    ((size,),) = db.execute("PRAGMA page_size")
+    db.close()
+    with workspace.index.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\x5a" * size)
+    ran = run("doctor", "--json")
+    assert ran.code == 2
+    (found,) = wrong(ran)
+    assert (found["check"], "mdrecall index --force" in found["mend"]) == ("index", True)
+    assert run("index", "--force").code == 0
+    assert run("doctor").code == 0
+
+
+def test_notes_that_cannot_be_indexed_are_wrong_and_links_are_worth_a_word(workspace: Workspace, run: Run) -> None:
+    workspace.configure("{mdrecall: {maxFileBytes: 100}}")
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/big.md", "x" * 200)
+    closed = workspace.write("memory/closed.md", "penguin")
+    closed.chmod(0)
+    (workspace.path / "memory/link.md").symlink_to("a.md")
+    ran = run("doctor", "--json")
+    assert ran.code == 2
+    notes = [(finding["verdict"], finding["said"]) for finding in ran.json if finding["check"] == "notes"]
+    assert ("wrong", "memory/big.md has 200 bytes, more than the limit of 100.") in notes
+    assert ("note", "memory/link.md is a symbolic link, which is not followed") in notes
+    if os.access(closed, os.R_OK):
+        return  # This user may read everything.
+    (said,) = [said for verdict, said in notes if verdict == "wrong" and "closed.md" in said]
+    assert said.endswith("Cannot open memory/closed.md: Permission denied.")
+
+
+def test_an_index_that_cannot_be_kept_is_wrong(workspace: Workspace, run: Run) -> None:
+    workspace.state.write_text("a file, where a folder should be")
+    workspace.write("memory/a.md", "walrus")
+    ran = run("doctor")
+    assert ran.code == 2
+    (found,) = [line for line in lines(ran) if line.startswith("✗ index:")]
+    assert "Cannot create the folder" in found
+    assert "✓ canary:" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict", "said"),
+    [
+        ({"beat": time.time() + 600, "folders": 2}, "good", "watches 2 folders"),
+        ({"beat": time.time() + 600, "folders": 2, "error": "Disk full."}, "wrong", "is in trouble: Disk full."),
+        ({"beat": 1.0, "folders": 2}, "wrong", "it has not been heard of for a while"),
+    ],
+)
+def test_a_watcher_is_named_with_how_it_goes(
+    workspace: Workspace, run: Run, more: dict[str, Any], verdict: str, said: str
+) -> None:
+    workspace.write("memory/a.md", "walrus")
+    indexed(workspace)
+    watching = FileLock(f"{workspace.index}.watch")
+    assert watching.acquire(0, "watching")
+    watching.tell(more)
+    ran = run("doctor", "--json")
+    watching.release()
+    assert ran.code == (0 if verdict == "good" else 2)
+    (found,) = [finding for finding in ran.json if finding["check"] == "watching"]
+    assert (found["verdict"], said in found["said"]) == (verdict, True)
+    assert f"process {os.getpid()}" in found["said"]
+
+
+def test_several_agents_are_checked_one_after_the_other(workspace: Workspace, run: Run) -> None:
+    (workspace.home / "one/memory").mkdir(parents=True)
+    config = workspace.home / "config.json5"
+    listed = f"{{id: 'one', workspace: '{workspace.home}/one'}}, {{id: 'two', workspace: '/no/where'}}"
+    config.write_text(f"{{agents: {{list: [{listed}]}}}}")
+    ran = run("doctor", "--config", str(config))
+    assert ran.code == 2
+    first, second = ran.out.split("Agent two\n")
+    assert first.startswith("Agent one\n")
+    assert "✗" not in first
+    assert "✗ workspace:" in second
+    assert run("doctor", "--config", str(config), "--agent", "one").code == 0

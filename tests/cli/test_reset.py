@@ -1,0 +1,140 @@
+"""``mdrecall reset`` as a process: only the index goes, and only if somebody has agreed."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+from tests.processes import PATIENCE_S
+
+
+@pytest.fixture
+def index(workspace: Workspace) -> Path:
+    """The index of a workspace with a note."""
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    memory.close()
+    return Path(memory.settings.index_path)
+
+
+def test_it_shows_what_goes_and_refuses_where_nobody_can_be_asked(index: Path, run: Run) -> None:
+    ran = run("reset")
+    assert ran.code == 2
+    head, file = ran.out.splitlines()
+    assert head == "This deletes the index of agent main, with the embeddings kept in it. No note is touched."
+    assert file.split("  ")[-1] == str(index)
+    assert f"{index.stat().st_size:,} bytes" in file
+    assert ran.err == "mdrecall: Nothing was deleted: nobody is there to be asked.\n          Add --yes to delete.\n"
+    ran = run("reset", "--json")
+    assert (ran.code, ran.json["error"]["type"]) == (2, "ConfirmationMissing")
+    assert index.exists()
+
+
+def test_with_yes_all_that_belongs_to_the_index_goes_and_nothing_else(
+    workspace: Workspace, index: Path, run: Run
+) -> None:
+    mine = ["", "-wal", ".new", ".new-wal", ".lock", ".rebuild", ".watch", ".corrupt-20260101-000000-000001"]
+    others = [index.with_name(name) for name in (f"{index.name}.bak", f"x{index.name}", "notes.md", "other.sqlite")]
+    for ending in mine[1:]:
+        Path(f"{index}{ending}").touch()
+    for path in others:
+        path.write_text("mine")
+    notes = {path: path.read_bytes() for path in workspace.path.rglob("*.md")}
+    ran = run("reset", "--yes")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.endswith("Deleted. The next search makes the index again from the notes.\n")
+    for ending in mine:
+        assert f"  {index}{ending}\n" in ran.out
+    assert sorted(index.parent.iterdir()) == sorted(others)
+    assert {path: path.read_bytes() for path in workspace.path.rglob("*.md")} == notes
+    assert "memory/a.md" in run("search", "walrus").out
+
+
+def test_in_json_each_agent_has_its_files(index: Path, run: Run) -> None:
+    size = index.stat().st_size
+    ran = run("reset", "-y", "--json")
+    expected = [{"agentId": "main", "deleted": True, "files": [{"path": str(index), "bytes": size}]}]
+    assert (ran.code, ran.json) == (0, expected)
+    assert not index.exists()
+    ran = run("reset", "-y", "--json")
+    assert (ran.code, ran.json) == (0, [{"agentId": "main", "deleted": False, "files": []}])
+
+
+def test_where_there_is_no_index_there_is_nothing_to_ask(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "walrus")
+    ran = run("reset")
+    assert (ran.code, ran.out) == (0, "There is no index for agent main; nothing to delete.\n")
+    assert not workspace.state.exists()
+
+
+@pytest.mark.parametrize("kind", ["text", "database"])
+def test_a_file_that_is_no_index_is_left_alone(workspace: Workspace, run: Run, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "precious"
+    if kind == "text":
+        path.write_text("my own words")
+    else:
+        db = sqlite3.connect(path)
+        db.execute("CREATE TABLE mine(words)")
+        db.commit()
+        db.close()
+    before = path.read_bytes()
+    workspace.configure(f'{{memorySearch: {{store: {{path: "{path}"}}}}}}')
+    ran = run("reset", "--yes")
+    assert ran.code == 2
+    assert f"{path} is " in ran.err
+    assert "left as it is" in ran.err
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_index_can_be_deleted(index: Path, run: Run) -> None:
+    index.write_bytes(b"garbage" * 1000)
+    assert run("reset", "--yes").code == 0
+    assert list(index.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("answer", "goes"), [("Yes\n", True), ("\n", False), ("\x04", False)])
+def test_at_a_terminal_it_asks(workspace: Workspace, index: Path, answer: str, goes: bool) -> None:
+    ours, theirs = os.openpty()
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "mdrecall", "reset"],
+        cwd=workspace.path, env=env, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        os.write(ours, answer.encode())
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        os.close(theirs)
+        os.close(ours)
+    assert (process.returncode, err) == (0, "")
+    assert "Delete? [y/N] " in out
+    assert str(index) in out
+    assert ("Deleted." in out) == goes
+    assert index.exists() != goes
+
+
+def test_of_several_agents_those_that_can_be_reset_are(workspace: Workspace, run: Run) -> None:
+    for agent in ("one", "two"):
+        (workspace.home / agent / "memory").mkdir(parents=True)
+        (workspace.home / agent / "memory/a.md").write_text("walrus")
+    config = workspace.home / "config.json5"
+    listed = [f"{{id: '{agent}', workspace: '{workspace.home}/{agent}'}}" for agent in ("one", "two", "three")]
+    config.write_text(f"{{agents: {{list: [{', '.join(listed)}]}}}}")
+    options = ("--config", str(config))
+    indexes = [record["status"]["dbPath"] for record in run("status", "--json", *options).json[:2]]
+    ran = run("reset", "--json", "--yes", *options, "--agent", "one")
+    assert ran.code == 0
+    assert [Path(path).exists() for path in indexes] == [False, True]
+    ran = run("reset", "--json", "--yes", *options)
+    assert ran.code == 2
+    assert [(record["agentId"], record.get("deleted")) for record in ran.json] == [
+        ("one", False), ("two", True), ("three", None)]  # fmt: skip
+    assert f"{workspace.home}/three" in ran.json[2]["error"]
+    assert [Path(path).exists() for path in indexes] == [False, False]
