@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -189,11 +190,11 @@ def put_chunks(store: Any, words: list[str], count: int) -> None:
     from mdrecall.types import Chunk, Document, IndexedChunk
 
     draw = random.Random(1)
-    frequency = [1 / (rank + 2) for rank in range(len(words))]
+    frequency = list(accumulate(1 / (rank + 2) for rank in range(len(words))))
     for first in range(0, count, 1000):
         chunks = []
         for number in range(first, min(count, first + 1000)):
-            text = " ".join(draw.choices(words, frequency, k=50))
+            text = " ".join(draw.choices(words, cum_weights=frequency, k=50))
             chunks.append(IndexedChunk(Chunk(number + 1, number + 1, text, 0, ()), text, "", ""))
         document = Document("memory", f"memory/{first}.md", "", "00", (0, 0, 0, 0), 0)
         store.put_documents([(document, chunks)], "benchmark")
@@ -219,7 +220,7 @@ def make_workspace(folder: Path, count: int) -> list[str]:
     """Notes with headings, paragraphs, lists and identifiers, in words as frequent as words are; gives the words."""
     vocabulary = make_words()
     draw = random.Random(20260210)
-    frequency = [1 / (rank + 2) for rank in range(len(vocabulary))]
+    frequency = list(accumulate(1 / (rank + 2) for rank in range(len(vocabulary))))
     (folder / "memory").mkdir(parents=True)
     for number in range(count):
         day = f"{2000 + number // 336:04d}-{number // 28 % 12 + 1:02d}-{number % 28 + 1:02d}"
@@ -227,7 +228,7 @@ def make_workspace(folder: Path, count: int) -> list[str]:
         size = 0
         while size < NOTE_CHARS:
             kind = draw.random()
-            words = " ".join(draw.choices(vocabulary, frequency, k=draw.randint(6, 22)))
+            words = " ".join(draw.choices(vocabulary, cum_weights=frequency, k=draw.randint(6, 22)))
             if kind < 0.1:
                 line = f"\n## {words[:40].title()}"
             elif kind < 0.5:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
     Document,
     Embedding,
@@ -78,6 +79,10 @@ class Store(Protocol):
     def watching(self) -> "Lock":
         """Held by the process that follows the files of this index."""
         ...
+
+    def require_written(self) -> None: ...
+
+    def stand_in(self, problem: StoreUnavailable) -> bool: ...
 
     def open(self) -> None: ...
 

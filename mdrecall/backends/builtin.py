@@ -74,12 +74,16 @@ class BuiltinBackend:
         issues, stale = self._catch_up(progress, session_key) if query.strip() else ((), "")
         wanted = self._wanted(max_results, min_score, mode, explain)
         answer = self._repairing(lambda: self._searcher.search(query, wanted))
+        if answer.reason == "index_empty" and self._settings.memory_search.sync.on_search:
+            # The index may have been deleted since it was brought up to date.
+            issues, stale = self._catch_up(progress, session_key)
+            answer = self._repairing(lambda: self._searcher.search(query, wanted))
         if self._store.set_aside:
             problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
             issues = (*issues, Issue(self._store.path, problem))
         if self._store.hindrance and not any(issue.path == self._store.path for issue in issues):
             issues = (*issues, Issue(self._store.path, f"is not written: {self._store.hindrance}"))
-        action = self._why_empty(issues) if answer.reason == "index_empty" else answer.action
+        action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
         return SearchAnswer(
             answer.results,
             reason=answer.reason,
@@ -127,9 +131,7 @@ class BuiltinBackend:
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index in line with the files; ``force`` builds it anew beside the one that answers."""
-        if force and self.check():
-            self._store.begin_anew()
-        report = self._freshness.sync(force=force, progress=progress, stop=stop)
+        report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
         stands_in = self._meaning.instead if self._meaning else ""
         said = (Issue("memorySearch.provider", stands_in),) if stands_in else ()
         return report._replace(issues=(*report.issues, *said))
@@ -147,7 +149,7 @@ class BuiltinBackend:
         self._freshness.stop_following()
 
     def status(self) -> Status:
-        """The whole record, from the index and the settings; nothing is changed by asking."""
+        """The whole record, from the index and the settings; nothing is indexed by asking."""
         search = self._settings.memory_search
         counts = self.counts()
         batch = search.remote.batch
@@ -272,11 +274,13 @@ class BuiltinBackend:
             return act()
         except CorruptIndex:
             self._store.begin_anew()
-            self._freshness.sync(force=False, progress=None, stop=never)
+            self._freshness.catch_up_anyway()
             return act()
 
-    def _why_empty(self, issues: tuple[Issue, ...]) -> str:
+    def _why_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
         workspace = self._settings.workspace
+        if stale:
+            return f"Nothing is indexed yet: {stale.rstrip('.')}. Ask again in a moment."
         issues = issues or self._files.scan().issues
         if issues:
             said = issues[0].problem.removeprefix(issues[0].path).strip()

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -11,17 +12,18 @@ from mdrecall.engine.follower import Follower, Health, Timing
 from mdrecall.engine.indexer import Look
 from mdrecall.engine.sync import Sync
 from mdrecall.engine.syncer import Request, Syncer
-from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, told
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreError, StoreUnavailable, told
 from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.lock import named
-from mdrecall.types import Happened, Issue, ProgressCallback, Stop, SyncReport
+from mdrecall.types import Happened, Issue, Progress, ProgressCallback, Stop, SyncReport
 
 # How long a closing memory waits for work that is under way.
 _CLOSING_S = 5.0
 # So much text is indexed in about a tenth of a second, in the thread that asks for it.
 _SMALL_BYTES = 300_000
 _BEATS_MISSED_S = 30.0
+_MOST_SAID = 1000
 
 
 class Caught(NamedTuple):
@@ -61,25 +63,48 @@ class Freshness:
         self._sessions: set[str] = set()
         self._follower: Follower | None = None
         self._following: threading.Thread | None = None
+        self._beat_at = 0.0
 
     def catch_up(self, progress: ProgressCallback | None, session_key: str) -> Caught:
         """Index what changed, for at most as long as a search may wait; what is left is told, and done afterwards."""
         if not self._is_wanted(session_key):
             return Caught()
         try:
-            looks = self.look()
-            if not self._is_behind(looks):
-                return Caught(_said(looks) + self._fill_for_search(progress))
-            report = self._within(self._patience_s(), looks, progress)
-        except (StoreBusy, StoreUnavailable) as hindrance:
-            return self._hindered(hindrance)
+            return self._caught_up(progress)
+        except StoreUnavailable as hindrance:
+            if self._store.count_chunks() or not self._store.stand_in(hindrance):
+                return self._hindered(hindrance, None)
+        except StoreBusy as hindrance:
+            return self._hindered(hindrance, None)
+        return self._caught_up(progress)
+
+    def _caught_up(self, progress: ProgressCallback | None) -> Caught:
+        began = time.monotonic()
+        looks = self.look()
+        is_behind = not self._sync.is_up_to_date(looks)
+        if not is_behind and (self._filler is None or self._filler.is_complete()):
+            return Caught(_said(looks))
+        patience_s = self._patience_s()
+        if not is_behind:
+            return Caught(_said(looks) + self._fill_for_search(progress, began + patience_s))
+        try:
+            report = self._within(patience_s, looks, progress)
+        except StoreBusy as hindrance:
+            return self._hindered(hindrance, looks)
         if report is None:
             return Caught(_said(looks), f"{_files(looks)} being indexed")
         left = f"{report.left} changed files are not indexed yet" if report.left else ""
         if left and self._one_shot:
             left += "; `mdrecall index` finishes it"
         issues = report.failed + report.kept + self._about_rebuild(report)
-        return Caught(issues + self._fill_for_search(progress), left)
+        return Caught(issues + self._fill_for_search(progress, began + patience_s), left)
+
+    def catch_up_anyway(self) -> Caught:
+        """The same, whatever the settings say."""
+        try:
+            return self._caught_up(None)
+        except (StoreBusy, StoreUnavailable) as hindrance:
+            return self._hindered(hindrance, None)
 
     def look(self) -> list[Look]:
         """Compare the files with the index."""
@@ -100,8 +125,7 @@ class Freshness:
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index in line with the files, and give every chunk its vector."""
         report = self._syncer.run(Request(force=force, progress=progress, stop=stop)) or SyncReport()
-        if self._store.hindrance:
-            raise StoreUnavailable(self._store.hindrance)
+        self._store.require_written()
         if stop() or self._closing.is_set():
             return report
         with self._fill_lock:
@@ -114,9 +138,6 @@ class Freshness:
         begins = bool(session_key.strip()) and session_key not in self._sessions
         self._sessions.add(session_key)
         return sync.on_search or (sync.on_session_start and begins)
-
-    def _is_behind(self, looks: Sequence[Look]) -> bool:
-        return any(look.is_dirty for look in looks) or self._sync.is_outdated()
 
     def _patience_s(self) -> float:
         """How long a search waits; longer where there is nothing yet to answer from, or a person looks on."""
@@ -140,11 +161,11 @@ class Freshness:
             self._syncer.start(Request())
         return report
 
-    def _hindered(self, hindrance: StoreBusy | StoreUnavailable) -> Caught:
+    def _hindered(self, hindrance: StoreBusy | StoreUnavailable, looks: Sequence[Look] | None) -> Caught:
         """What a search says when the index cannot be written: nothing more than that, if no note has changed."""
         said = (Issue(self._store.path, f"may be behind the notes: {told(hindrance)}"),)
         try:
-            changed = self._sync.changed(self.look())
+            changed = self._sync.changed(looks or self.look())
         except (StoreBusy, StoreUnavailable):
             changed = 1
         if not changed:
@@ -163,12 +184,15 @@ class Freshness:
             self._store.begin_anew()
             return self._sync.run(progress=progress, stop=stop, wait_s=wait_s)
 
-    def _fill_for_search(self, progress: ProgressCallback | None) -> tuple[Issue, ...]:
-        """Embed what is new, if that takes no time; otherwise leave it to a thread, or to ``mdrecall index``."""
+    def _fill_for_search(self, progress: ProgressCallback | None, until: float) -> tuple[Issue, ...]:
+        """Embed what is new, as far as there is time; leave the rest to a thread, or to ``mdrecall index``."""
         if self._filler is None or self._filler.is_complete():
             return ()
         if self._filler.is_instant:
-            return self._sync.fill(progress=progress, stop=self._closing.is_set)
+            with suppress(StoreBusy), self._store.turn("indexing", max(0.0, until - time.monotonic())):
+                said = self._sync.fill(progress=progress, stop=lambda: time.monotonic() >= until)
+                if said or self._filler.is_complete():
+                    return said
         if not self._one_shot:
             self._fill_in_background()
         missing = self._filler.missing()
@@ -180,22 +204,27 @@ class Freshness:
         if self._filling is None or not self._filling.is_alive():
 
             def work() -> None:
-                with self._fill_lock:
-                    self._met = self._sync.fill(stop=self._closing.is_set)
+                try:
+                    with self._fill_lock:
+                        self._met = self._sync.fill(stop=self._closing.is_set)
+                except CorruptIndex as damage:
+                    self._met = (Issue(self._store.path, str(damage)),)
 
             self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
             self._filling.start()
 
-    def follow(self, tell: Callable[[Happened], None]) -> None:
-        """Follow the files in this thread until ``stop_following``.
+    def follow(self, tell: Callable[[Happened], None], *, always: bool = True) -> None:
+        """Follow the files in this thread until ``stop_following``; ``always``, even if ``sync.watch`` is off.
 
         One process does it for all that share the index; ``StoreBusy`` names the one that does so already.
         """
+        self._store.open()
+        self._store.require_written()
         if not self._store.watching.acquire(0, "watching"):
             raise StoreBusy(f"The notes are followed already by {named(self._store.watching.holder())}.",
                             hint="One is enough for all that share the index.")  # fmt: skip
         try:
-            self._follower = self._make_follower(tell)
+            self._follower = self._make_follower(tell, always=always)
             if not self._closing.is_set():
                 self._follower.run()
         finally:
@@ -217,31 +246,38 @@ class Freshness:
     def _follow_or_wait(self) -> None:
         while not self._closing.is_set():
             try:
-                self.follow(lambda happened: None)
-            except (StoreBusy, OSError):
+                self.follow(lambda happened: None, always=False)
+            except (StoreError, OSError):
                 self._closing.wait(_CLOSING_S)
 
-    def _make_follower(self, tell: Callable[[Happened], None]) -> Follower:
+    def _make_follower(self, tell: Callable[[Happened], None], *, always: bool) -> Follower:
         from mdrecall.sources.watch import FolderWatch
 
         sync, own = self._settings.memory_search.sync, self._settings.mdrecall
-        every_s = [own.watch.scan_seconds] + ([sync.interval_minutes * 60] if sync.interval_minutes else [])
-        ignored = self._settings.mdrecall.ignore
-        watch = FolderWatch(lambda: self._folders, lambda name: name.lower() in ignored)
+        watches = sync.watch or always
+        every_s = [own.watch.scan_seconds] * watches + [sync.interval_minutes * 60] * bool(sync.interval_minutes)
+        watch = FolderWatch(lambda: self._folders if watches else (), lambda name: name.lower() in own.ignore)
         timing = Timing(sync.watch_debounce_ms / 1000, float(min(every_s)))
         return Follower(watch, self._followed, timing, beat=self._beat, tell=tell)
 
     def _followed(self) -> SyncReport:
         looks = self.look()
-        if not self._is_behind(looks):
-            return SyncReport(issues=tuple(issue for look in looks for issue in look.listing.issues))
-        report = self._syncer.run(Request(looks=looks)) or SyncReport()
+        if self._sync.is_up_to_date(looks):
+            return SyncReport()
+        request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._closing.is_set)
+        report = self._syncer.run(request) or SyncReport()
         if self._filler and not self._filler.is_instant:
             self._fill_in_background()
         return report
 
     def _beat(self, health: Health) -> None:
-        self._store.watching.tell({**health._asdict(), "beat": time.time()})
+        self._beat_at = time.monotonic()
+        self._store.watching.tell({**health._asdict(), "error": health.error[:_MOST_SAID], "beat": time.time()})
+
+    def _beat_now_and_then(self, progress: Progress) -> None:
+        """A long sync is a sign of life too."""
+        if self._follower and time.monotonic() - self._beat_at > _CLOSING_S:
+            self._beat(self._follower.health)
 
     def watcher(self) -> dict[str, object]:
         """Who follows the files, and how that goes."""

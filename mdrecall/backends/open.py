@@ -18,13 +18,10 @@ from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 
 
-def open_backend(settings: Settings, *, home: str, one_shot: bool = False, vfs: str = "") -> Backend:
-    """The backend that the settings ask for, ready to answer; ``one_shot``, if it will answer only once.
-
-    ``vfs`` names an SQLite VFS for the index to go through.
-    """
+def open_backend(settings: Settings, *, home: str, one_shot: bool = False) -> Backend:
+    """The backend that the settings ask for, ready to answer; ``one_shot``, if it will answer only once."""
     files = MemoryFiles(settings, home)
-    store = _store(settings, one_shot, vfs)
+    store = _store(settings, one_shot)
     analyser = Analyser()
     chunking = settings.memory_search.chunking
     indexer = Indexer(store, files, ChunkSize(chunking.tokens, chunking.overlap), analyser)
@@ -45,10 +42,11 @@ def open_backend(settings: Settings, *, home: str, one_shot: bool = False, vfs: 
     return BuiltinBackend(settings, files, store, freshness, Searcher(store, analyser, leg), meaning)
 
 
-def _store(settings: Settings, one_shot: bool, vfs: str) -> SqliteStore:
-    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+def _store(settings: Settings, one_shot: bool) -> SqliteStore:
+    workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
+    owner = Owner(settings.agent_id, workspace)
     vectors = settings.mdrecall.vectors
     search = VectorSearch(
         vectors.engine, settings.memory_search.store.vector.extension_path, vectors.max_bytes, one_shot
     )
-    return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search, vfs=vfs)
+    return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)

@@ -38,6 +38,10 @@ def run(options: argparse.Namespace) -> int:
             memory.follow(_log(agent if len(memories) > 1 else "", memory, as_json=options.json))
         except RecallError as error:
             failed.append(error)
+        except OSError:
+            # Whoever read the log has gone.
+            stop(signal.SIGPIPE, None)
+        finally:
             ended.set()
 
     threads = [

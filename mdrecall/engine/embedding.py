@@ -10,7 +10,7 @@ from mdrecall.errors import EmbedderError, InputRefused, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import Embedding, Passage, PendingChunk, Progress, ProgressCallback, Space, Stop, never
 
-_CHUNKS_AT_ONCE = 2_000
+_CHUNKS_AT_ONCE = 500
 _SLOW_CHUNKS_AT_ONCE = 64
 _LEAST_CHARS = 16
 

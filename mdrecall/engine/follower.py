@@ -74,8 +74,13 @@ class Follower:
 
     def run(self) -> None:
         """Follow until ``stop`` is called, by another thread or a signal."""
-        changed_at: float | None = None
-        self._look(first=True)
+        try:
+            self._follow()
+        finally:
+            self._watch.close()
+
+    def _follow(self) -> None:
+        changed_at = None if self._look(first=True) else time.monotonic()
         scan_at = time.monotonic() + self._timing.scan_s
         beat_at = time.monotonic() + _BEAT_S
         while not self._stopped.is_set():
@@ -91,7 +96,6 @@ class Follower:
             if now >= beat_at:
                 self._beat(self.health)
                 beat_at = now + _BEAT_S
-        self._watch.close()
 
     def stop(self) -> None:
         """End ``run`` soon; may be called twice."""

@@ -29,6 +29,7 @@ _STAMP_SETTLES_NS = 2_000_000_000
 _BATCH_CHARS = 4_000_000
 _BATCH_DOCUMENTS = 2_500
 _MOST_NAMED = 100
+_FEW = 50
 
 
 class ChunkSize(NamedTuple):
@@ -126,6 +127,20 @@ class Indexer:
             except ReadError:
                 yield False
 
+    def is_young(self, look: Look) -> bool:
+        """Whether a look has found nothing but a few files that were indexed a moment ago, as they are."""
+        if look.vanished or len(look.unsettled) > _FEW:
+            return False
+        for path in look.unsettled:
+            try:
+                document = self._source.read(path, look.listing)
+            except ReadError:
+                return False
+            known = self._store.known_document(self._source.name, path)
+            if known is None or known.hash != document.hash or _has_settled(document):
+                return False
+        return True
+
     def sync(
         self,
         *,
@@ -176,7 +191,20 @@ class Indexer:
         if not look.vanished:
             return []
         now = self._store.known_stamps(self._source.name, _STAMP_SETTLES_NS)
-        return [path for path in look.vanished if now.get(path) == look.known[path]]
+        return [
+            path
+            for path in look.vanished
+            if path in now and (now[path] == look.known[path] or self._is_gone(path, look.listing))
+        ]
+
+    def _is_gone(self, path: str, listing: Listing) -> bool:
+        try:
+            self._source.read(path, listing)
+        except (FileMissing, KeyError):
+            return True
+        except ReadError:
+            return False
+        return False
 
     def _report(self, work: _Work, left: int) -> SyncReport:
         added, changed, removed = (work.count(kind) for kind in ("added", "changed", "removed"))
@@ -199,7 +227,8 @@ class Indexer:
             return
         before = self._store.known_document(self._source.name, path) if path in work.look.known else None
         if before == KnownDocument(document.hash, self.recipe):
-            work.settled.append(document._replace(text=""))
+            if _has_settled(document):
+                work.settled.append(document._replace(text=""))
             return
         try:
             chunks = list(self._index(document))
@@ -220,7 +249,8 @@ class Indexer:
         try:
             return self._source.read(path, work.look.listing)
         except FileMissing:
-            work.removed.append(path)
+            # The next look tells whether the file is gone, or the folder that it is in.
+            return None
         except ReadError as error:
             work.failed.append(Issue(path, str(error)))
             if not isinstance(error, FileUnreadable):
@@ -233,6 +263,11 @@ class Indexer:
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(_title(name, chunk))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
+
+
+def _has_settled(document: Document) -> bool:
+    """Whether a file had been quiet for long enough when it was read."""
+    return abs(document.seen_ns - document.stamp[1]) > _STAMP_SETTLES_NS
 
 
 def _title(name: str, chunk: Chunk) -> str:

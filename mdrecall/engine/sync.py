@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mdrecall.engine.embedding import Filled, Filler
 from mdrecall.engine.indexer import Indexer, Look
-from mdrecall.errors import StoreError, told
+from mdrecall.errors import CorruptIndex, StoreError, told
 from mdrecall.interfaces import Store
 from mdrecall.types import FileChange, Issue, ProgressCallback, SourceName, Stop, SyncReport, never
 
@@ -36,6 +36,13 @@ class Sync:
         """Whether any file really is not as it is indexed, or the whole index is outdated."""
         pairs = zip(self._indexers, looks, strict=True)
         return self.is_outdated() or any(look.vanished or any(indexer.changed(look)) for indexer, look in pairs)
+
+    def is_up_to_date(self, looks: Sequence[Look]) -> bool:
+        """Whether nothing is to be written: no file has changed, but for a few that were indexed a moment ago."""
+        if self.is_outdated():
+            return False
+        pairs = zip(self._indexers, looks, strict=True)
+        return all(not look.is_dirty or indexer.is_young(look) for indexer, look in pairs)
 
     def is_outdated(self) -> bool:
         """Whether the index was made with other settings, or by another version, than it would be now."""
@@ -90,14 +97,14 @@ class Sync:
     def _rebuild(self, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Everything anew, from every source, in an index beside the one that goes on answering."""
         before = {indexer.source.name: self._store.hashes(indexer.source.name) for indexer in self._indexers}
-        text_bytes = sum(look.text_bytes for look in self.look())
-        with self._store.rebuilding(text_bytes) as fresh:
+        looks = self.look()
+        with self._store.rebuilding(sum(look.text_bytes for look in looks)) as fresh:
             indexers = [indexer.on(fresh) for indexer in self._indexers]
             filler = self._filler.on(fresh, cache=self._store) if self._filler else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]
             filled = filler.fill(progress=progress, stop=stop) if filler else Filled()
             if stop():
-                return together(reports)._replace(changes=())
+                return SyncReport(left=sum(len(look.listing.stamps) for look in looks))
             with self._store.turn("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_at_once(filler)) for indexer in indexers]
                 after = {indexer.source.name: fresh.hashes(indexer.source.name) for indexer in indexers}
@@ -112,6 +119,8 @@ class Sync:
             return ()
         try:
             return self._said(self._filler.fill(progress=progress, stop=stop))
+        except CorruptIndex:
+            raise
         except StoreError as error:
             return (Issue(self._store.path, f"is without some vectors: {told(error)}"),)
 

@@ -48,7 +48,8 @@ class Run:
 
         return Request(
             force=any(request.force for request in requests),
-            looks=None if any(request.looks is None for request in requests) else requests[-1].looks,
+            # Of several looks none is known to be the newest.
+            looks=requests[0].looks if len(requests) == 1 else None,
             progress=progress if any(request.progress for request in requests) else None,
             stop=lambda: closing() or all(request.stop() for request in requests),
             wait_s=None if None in waits else max(wait for wait in waits if wait is not None),
@@ -85,7 +86,13 @@ class Syncer:
                 self._running, self._next = run, None
         if not run.is_finished:
             self._lead(run)
-        return _answer(run)
+        elif run.error is not None and not isinstance(run.error, Exception):
+            # Whoever made the run was interrupted; that was not meant for the others.
+            return self.run(request, within_s=None if until is None else until - time.monotonic())
+        try:
+            return _answer(run)
+        finally:
+            del run
 
     def start(self, request: Request, *, within_s: float = 0.0) -> SyncReport | None:
         """Have a run made in the background; gives its report if it is done within so long."""
@@ -95,7 +102,10 @@ class Syncer:
             self._work_in_background()
             while not run.is_finished and (left := until - time.monotonic()) > 0:
                 self._changed.wait(left)
-        return _answer(run) if run.is_finished else None
+        try:
+            return _answer(run)
+        finally:
+            del run
 
     @property
     def is_busy(self) -> bool:
@@ -122,14 +132,19 @@ class Syncer:
         return self._running is None and self._next is run
 
     def _lead(self, run: Run) -> None:
+        report, error = self._attempt(run.merged(lambda: self._is_closing))
+        with self._changed:
+            run.report, run.error = report, error
+            self._running = None
+            self._changed.notify_all()
+        del run, error
+
+    def _attempt(self, request: Request) -> tuple[SyncReport | None, BaseException | None]:
+        """What comes of a run: a report or an error."""
         try:
-            run.report = self._act(run.merged(lambda: self._is_closing))
+            return self._act(request), None
         except BaseException as error:
-            run.error = error
-        finally:
-            with self._changed:
-                self._running = None
-                self._changed.notify_all()
+            return None, error
 
     def _work_in_background(self) -> None:
         if self._worker is None or not self._worker.is_alive():
@@ -149,6 +164,16 @@ class Syncer:
 
 
 def _answer(run: Run) -> SyncReport | None:
-    if run.error is not None:
-        raise run.error
-    return run.report
+    """The report of a run, or its error raised.
+
+    No frame in which the run was made or is answered for may hold it then, or the error: the traceback holds the
+    frames, and all of it, with what the run has looked at, would stay in memory.
+    """
+    report, error = run.report, run.error
+    del run
+    try:
+        if error is not None:
+            raise error
+        return report
+    finally:
+        del error

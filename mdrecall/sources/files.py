@@ -20,6 +20,7 @@ from mdrecall.types import Document, Issue, Listing, SourceName, Stamp
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 
+_TRIES = 3
 _LINK = "is a symbolic link, which is not followed"
 
 
@@ -48,6 +49,7 @@ class _Seen:
         self.lost: list[str] = []
         self.places: dict[str, tuple[str, str]] = {}
         self.folders: dict[str, None] = {}
+        self.moved = False
 
     def note(self, path: str, problem: str) -> None:
         self.issues.append(Issue(path, problem))
@@ -84,9 +86,12 @@ class MemoryFiles:
 
     def scan(self) -> Listing:
         """List every memory file once, with its stamp."""
-        seen = _Seen()
-        for root in self.roots():
-            self._scan_root(root, seen)
+        for _ in range(_TRIES):
+            seen = _Seen()
+            for root in self.roots():
+                self._scan_root(root, seen)
+            if not seen.moved:
+                break
         self._note_neighbours(seen)
         _drop_unspeakable(seen)
         _drop_twins(seen)
@@ -171,6 +176,10 @@ class MemoryFiles:
                     entries = list(listing)
                 seen.folders[folder] = None
             except OSError as error:
+                if isinstance(error, FileNotFoundError) and inside != root.inside:
+                    # It was there a moment ago: whatever it has become is found by looking once more.
+                    seen.moved = True
+                    continue
                 seen.note(shown or ".", f"cannot be listed: {error.strerror}")
                 seen.lost.append(shown or ".")
                 continue
@@ -200,8 +209,11 @@ class MemoryFiles:
                         seen.note(above + name, _LINK)
                 elif name.endswith(".md"):
                     seen.note(above + name, "is not a regular file")
+            except FileNotFoundError:
+                continue
             except OSError as error:
                 seen.note(above + name, f"cannot be looked at: {error.strerror}")
+                seen.lost.append(above + name)
         return folders
 
 

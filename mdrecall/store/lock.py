@@ -13,6 +13,7 @@ from typing import Any
 from mdrecall.types import Holder
 
 _EVERY_S = 0.01
+_LEAST_S = 0.03
 _MOST_BYTES = 4096
 
 
@@ -22,16 +23,19 @@ class FileLock:
     def __init__(self, path: str) -> None:
         self.path = path
         self._file: int | None = None
+        self._pid = 0
         self._since_s = 0.0
         self._doing = ""
 
     @property
     def is_held(self) -> bool:
-        return self._file is not None
+        """Whether this process holds it; a child that was forked does not, though it has the file open."""
+        return self._file is not None and self._pid == os.getpid()
 
     def acquire(self, wait_s: float, doing: str) -> bool:
         """Take the lock, waiting at most so long; an ``OSError`` says that there can be no lock at this path."""
-        until = time.monotonic() + wait_s
+        # Whoever asks after the holder has the lock himself for an instant.
+        until = time.monotonic() + max(wait_s, _LEAST_S)
         while not self._try():
             if time.monotonic() >= until:
                 return False
@@ -42,7 +46,7 @@ class FileLock:
 
     def tell(self, more: dict[str, Any]) -> None:
         """Write down who holds the lock, and what else others may want to know; on a full disk nothing is said."""
-        if self._file is not None:
+        if self._file is not None and self.is_held:
             said = f'{{"pid": {os.getpid()}, "doing": "{self._doing}", "since": {self._since_s:.3f}'
             if more:
                 import json
@@ -69,7 +73,8 @@ class FileLock:
         """Let go of the lock; may be called twice."""
         if self._file is not None:
             with suppress(OSError):
-                os.unlink(self.path)
+                if self.is_held and os.path.samestat(os.fstat(self._file), os.stat(self.path)):
+                    os.unlink(self.path)
             os.close(self._file)
             self._file = None
 
@@ -86,10 +91,13 @@ class FileLock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held the lock before may have removed the file since it was opened here.
             if os.path.samestat(os.fstat(file), os.stat(self.path)):
-                self._file = file
+                self._file, self._pid = file, os.getpid()
                 return True
         except (BlockingIOError, FileNotFoundError):
             pass
+        except BaseException:
+            os.close(file)
+            raise
         os.close(file)
         return False
 

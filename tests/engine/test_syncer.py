@@ -187,10 +187,12 @@ def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> 
     assert not bench.work.requests[0].force
 
 
-def test_what_looks_have_found_is_used_only_if_everyone_has_looked() -> None:
+def test_of_several_looks_none_is_used_because_none_is_known_to_be_the_newest() -> None:
     run = Run()
-    run.requests = [Request(looks=[look("a")], wait_s=1.0), Request(looks=[look("b")], wait_s=2.0)]
-    assert run.merged(lambda: False).looks
+    run.requests = [Request(looks=[look("a")], wait_s=1.0)]
+    assert run.merged(lambda: False).looks == [look("a")]
+    run.requests.append(Request(looks=[look("b")], wait_s=2.0))
+    assert run.merged(lambda: False).looks is None
     assert run.merged(lambda: False).wait_s == 2.0
     run.requests.append(Request())
     assert run.merged(lambda: False).looks is None

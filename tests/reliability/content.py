@@ -1,6 +1,8 @@
 """What an index holds, without what may differ between two indexes of the same notes: numbers of rows, times, order."""
 
+import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,26 +49,60 @@ def content_of(index: Path | str) -> Content:
 
 def _content(db: apsw.Connection) -> Content:
     db.execute("BEGIN")
+    vectors = {fingerprint: list(db.execute(_vectors(number))) for number, fingerprint in _checked(db)}
+    documents, chunks, terms = (list(db.execute(sql)) for sql in (_DOCUMENTS, _CHUNKS, _TERMS))
+    return Content(documents, chunks, terms, vectors)
+
+
+def _checked(db: apsw.Connection) -> list[tuple[int, str]]:
+    """The spaces of an index that is sound and has no rows that belong to nothing."""
     assert list(db.execute("PRAGMA integrity_check")) == [("ok",)]
     db.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab(main, keyword, instance)")
     assert [row for row in db.execute(_ORPHANS) if row[1]] == []
-    vectors: dict[str, list[tuple[Any, ...]]] = {}
-    for number, fingerprint in list(db.execute("SELECT id, fingerprint FROM spaces WHERE stored")):
+    spaces = [
+        (int(number), str(name)) for number, name in db.execute("SELECT id, fingerprint FROM spaces WHERE stored")
+    ]
+    for number, _ in spaces:
         stray = f"SELECT count(*) FROM vectors_{number} WHERE chunk_id NOT IN (SELECT id FROM chunks)"
         assert list(db.execute(stray)) == [(0,)], "vectors of chunks that are gone"
-        vectors[str(fingerprint)] = list(
-            db.execute(
-                f"""
-                SELECT source, path, ordinal, vector, windows_{number}.vectors
-                FROM vectors_{number} JOIN chunks ON chunks.id = vectors_{number}.chunk_id
-                    JOIN documents ON documents.id = document_id
-                    LEFT JOIN windows_{number} ON windows_{number}.chunk_id = chunks.id
-                ORDER BY source, path, ordinal
-                """
-            )
-        )
-    documents, chunks, terms = (list(db.execute(sql)) for sql in (_DOCUMENTS, _CHUNKS, _TERMS))
-    return Content(documents, chunks, terms, vectors)
+    return spaces
+
+
+def _vectors(number: int) -> str:
+    return f"""
+        SELECT source, path, ordinal, vector, windows_{number}.vectors
+        FROM vectors_{number} JOIN chunks ON chunks.id = vectors_{number}.chunk_id
+            JOIN documents ON documents.id = document_id
+            LEFT JOIN windows_{number} ON windows_{number}.chunk_id = chunks.id
+        ORDER BY source, path, ordinal
+    """
+
+
+def digest_of(index: Path | str) -> dict[str, tuple[int, int]]:
+    """The same for an index that is too large to be held in memory: how many rows of each sort, and their digest."""
+    db = apsw.Connection(os.fspath(index), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.set_busy_timeout(10_000)
+        db.execute("BEGIN")
+        spaces = _checked(db)
+        queries = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "terms": _TERMS}
+        queries |= {f"vectors {fingerprint}": _vectors(number) for number, fingerprint in spaces}
+        return {name: _digest(db.execute(_unordered(query))) for name, query in queries.items()}
+    finally:
+        db.close()
+
+
+def _digest(found: Iterable[tuple[Any, ...]]) -> tuple[int, int]:
+    """The sum of the rows' hashes, which does not depend on their order."""
+    count = total = 0
+    for row in found:
+        count += 1
+        total += int.from_bytes(hashlib.blake2b(repr(row).encode(), digest_size=16).digest())
+    return count, total % 2**128
+
+
+def _unordered(query: str) -> str:
+    return query.partition("ORDER BY")[0]
 
 
 def fresh_content(workspace: Workspace) -> Content:

@@ -313,7 +313,7 @@ def test_a_rebuild_under_way_is_left_alone_and_named_to_the_next_one(
     other = opened()
     assert found_in(other, "walrus") == {"a.md"}
     assert beside(store) == files
-    monkeypatch.setattr("mdrecall.store.sqlite.store._WAIT_S", 0.05)
+    monkeypatch.setattr("mdrecall.store.sqlite.file.WAIT_S", 0.05)
     for second in (store, other):
         with (
             pytest.raises(StoreBusy, match=f"process {process.pid}, which has been rebuilding the index since"),
@@ -330,7 +330,7 @@ def test_a_rebuild_under_way_is_left_alone_and_named_to_the_next_one(
 
 
 def test_two_rebuilds_of_one_process_exclude_each_other(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.store._WAIT_S", 0.05)
+    monkeypatch.setattr("mdrecall.store.sqlite.file.WAIT_S", 0.05)
     one, two = opened(), opened()
     one.put_documents([indexed("a.md", "walrus")], "r")
     with one.rebuilding(0) as fresh:

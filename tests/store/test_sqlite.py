@@ -352,7 +352,7 @@ def test_connections_of_ended_threads_are_closed(store: SqliteStore) -> None:
         thread = threading.Thread(target=found_in, args=(store, "walrus"))
         thread.start()
         thread.join()
-    assert len(store._readers) <= 2
+    assert len(store._file._readers) <= 2
 
 
 def read_everything(store: SqliteStore) -> None:

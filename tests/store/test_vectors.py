@@ -218,7 +218,7 @@ def test_a_vector_that_is_replaced_is_seen_by_a_matrix(opened: Open) -> None:
 def test_who_fell_behind_what_is_remembered_loads_everything_again(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.vectors._REMEMBERED_REVISIONS", 3)
+    monkeypatch.setattr("mdrecall.store.sqlite.vectors.REMEMBERED_REVISIONS", 3)
     matrix, writer = opened("matrix"), opened("sqlite-vec")
     for name in "abc":
         put(writer, name, (1, 0, 0, 0))
@@ -442,6 +442,7 @@ def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(works
         memory.sync()
         path = memory.settings.index_path
     new = apsw.Connection(path)
+    new.execute("DROP INDEX documents_by_revision; ALTER TABLE documents DROP COLUMN revision")
     kept = {name: list(new.execute(f"SELECT * FROM {name}")) for name in ("meta", "documents", "chunks")}
     new.close()
     for suffix in ("", "-wal", "-shm"):

@@ -17,6 +17,7 @@ REBUILD_LOCK = ".rebuild"
 WATCH_LOCK = ".watch"
 LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK)
 _SET_ASIDE = ".corrupt-"
+_SCRATCH = "mdrecall-stand-in-"
 _SPARE_BYTES = 4 * 1024 * 1024
 
 
@@ -25,6 +26,22 @@ def all_files(path: str) -> list[str]:
     endings = [*SIDE_FILES, *(FRESH + side for side in SIDE_FILES), *LOCKS]
     found = [path + ending for ending in endings if os.path.lexists(path + ending)]
     return found + _all_set_aside(path)
+
+
+def sizes(path: str) -> list[tuple[str, int]]:
+    """Every file that belongs to an index, with its size in bytes."""
+    found = []
+    for name in all_files(path):
+        with suppress(FileNotFoundError):
+            found.append((name, os.lstat(name).st_size))
+    return found
+
+
+def delete_all(path: str) -> None:
+    """Delete every file that belongs to an index but the locks, which go when they are released."""
+    for name in all_files(path):
+        if not name.endswith(LOCKS):
+            _delete(name)
 
 
 def make_folder(path: str) -> None:
@@ -42,17 +59,57 @@ def sweep(path: str) -> None:
         FileLock(path + ending).sweep()
     lock = FileLock(path + REBUILD_LOCK)
     if any(os.path.lexists(name) for name in (lock.path, path + FRESH, path + FRESH + "-wal", path + FRESH + "-shm")):
-        with suppress(OSError):
+        with suppress(OSError, StoreUnavailable):
             if lock.acquire(0, "cleaning up"):
-                remove(path + FRESH)
-                lock.release()
+                try:
+                    remove(path + FRESH)
+                finally:
+                    lock.release()
 
 
 def remove(path: str) -> None:
     """Delete a database with SQLite's files beside it."""
     for suffix in SIDE_FILES:
-        with suppress(FileNotFoundError):
-            os.unlink(path + suffix)
+        _delete(path + suffix)
+
+
+def make_scratch(owner: object) -> str:
+    """A temporary folder that goes with its owner, or with the process; those that were left behind go now."""
+    import tempfile
+    import weakref
+
+    for name in os.listdir(tempfile.gettempdir()):
+        if name.startswith(_SCRATCH) and not _is_alive(name.removeprefix(_SCRATCH).split("-")[0]):
+            remove_folder(os.path.join(tempfile.gettempdir(), name))
+    scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
+    weakref.finalize(owner, remove_folder, scratch)
+    return scratch
+
+
+def remove_folder(path: str) -> None:
+    """Delete a temporary folder of ours."""
+    from shutil import rmtree
+
+    rmtree(path, ignore_errors=True)
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OverflowError, OSError):
+        return True
+    return True
+
+
+def copy(path: str, to: str) -> None:
+    """Copy a database, with the changes that wait beside it, as far as it is there and can be read."""
+    from shutil import copyfile
+
+    for suffix in ("", "-wal"):
+        with suppress(OSError):
+            copyfile(path + suffix, to + suffix)
 
 
 def drop_strays(path: str) -> None:
@@ -105,6 +162,16 @@ def check_room(path: str, text_bytes: int) -> None:
     if free < needed:
         message = f"A rebuild of the index {path} needs about {_mb(needed)}, and {folder} has {_mb(free)} left."
         raise StoreUnavailable(message, hint="Free some space; until then the index that is there answers.")
+
+
+def _delete(name: str) -> None:
+    try:
+        os.unlink(name)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        hint = "Delete it by hand; it holds nothing that is not in your notes."
+        raise StoreUnavailable(f"Cannot delete {name}: {error.strerror}.", hint=hint) from error
 
 
 def _all_set_aside(path: str) -> list[str]:

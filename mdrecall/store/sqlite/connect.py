@@ -2,6 +2,8 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import apsw
@@ -14,6 +16,7 @@ from mdrecall.store.sqlite.vectors import forget_all
 
 _MAGIC = b"SQLite format 3\0"
 _FORMATS_AT = slice(18, 20)
+_CHANGES_AT, _PAGES_AT, _COUNTED_AT = slice(24, 28), slice(28, 32), slice(92, 96)
 _KNOWN_FORMATS = (b"\1\1", b"\2\2")
 _APPLICATION_ID_AT = slice(68, 72)
 _BUSY_MS = 5_000
@@ -34,21 +37,20 @@ class Place(NamedTuple):
     """Whether only mdrecall writes at this path, so that a file without a readable header is a damaged index and not
     somebody's data."""
     owner: Owner
-    vfs: str = ""
-    """The SQLite VFS that every connection goes through; empty is the usual one."""
     disposable: bool = False
     """Whether it is built to be copied, so that nothing needs to survive a crash."""
 
 
-def prepare(place: Place) -> None:
+def prepare(place: Place, *, create: bool) -> None:
     """Make sure that there is an index of the current format, creating or upgrading it; never touch another's file."""
     is_new = not check_owner(place)
     with translated(place.path):
-        db = _open(place, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        db = _open(place, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
         try:
             if is_new:
                 # Only its owner can read it: it will hold the text of the notes.
-                os.chmod(place.path, 0o600)
+                with suppress(OSError):
+                    os.chmod(place.path, 0o600)
             db.execute(f"PRAGMA page_size={PAGE_SIZE}")
             _upgrade(db, place.path)
             db.execute("PRAGMA journal_mode=WAL")
@@ -61,9 +63,12 @@ def connect(place: Place, *, writable: bool) -> apsw.Connection:
     """A connection to an index that ``prepare`` has seen."""
     with translated(place.path):
         db = _open(place, apsw.SQLITE_OPEN_READWRITE)
-        db.execute(f"PRAGMA synchronous={'OFF' if place.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
-        if not writable:
-            db.execute("PRAGMA query_only=1")
+        with _closed_on_failure(db):
+            db.execute(f"PRAGMA synchronous={'OFF' if place.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
+            if not writable:
+                db.execute("PRAGMA query_only=1")
+            # The first reading opens SQLite's side files, which may fail; better here than half way.
+            single(db, "PRAGMA schema_version")
         return db
 
 
@@ -72,15 +77,33 @@ def connect_unwritable(place: Place) -> apsw.Connection:
     with translated(place.path):
         db = _open(place, apsw.SQLITE_OPEN_READONLY)
         try:
-            _check_readable(db, place)
+            with _closed_on_failure(db):
+                _check_readable(db, place)
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
-            db.close()
-            if os.path.exists(f"{place.path}-wal") and os.path.getsize(f"{place.path}-wal"):
+            if has_changes_beside(place.path):
                 raise
-            # No changes wait beside the file: what is in it is all there is, and no lock is needed to read it.
+            # What is in the file is all there is, and no lock is needed to read it.
             db = _open(place, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, "?immutable=1")
-            _check_readable(db, place)
+            with _closed_on_failure(db):
+                _check_readable(db, place)
         return db
+
+
+def has_changes_beside(path: str) -> bool:
+    """Whether changes to a database wait in a file beside it."""
+    try:
+        return os.path.getsize(f"{path}-wal") > 0
+    except OSError:
+        return False
+
+
+@contextmanager
+def _closed_on_failure(db: apsw.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        db.close()
+        raise
 
 
 def identity(path: str) -> tuple[int, int] | None:
@@ -98,7 +121,7 @@ def _open(place: Place, flags: int, query: str = "") -> apsw.Connection:
         from urllib.parse import quote
 
         name = f"file:{quote(place.path)}{query}"
-    db = apsw.Connection(name, flags=flags, vfs=place.vfs or None)
+    db = apsw.Connection(name, flags=flags)
     db.set_busy_timeout(_BUSY_MS)
     return db
 
@@ -125,19 +148,33 @@ def check_owner(place: Place) -> bool:
     if not header:
         return True
     is_database = header.startswith(_MAGIC)
+    # The very first transaction was cut short: SQLite takes it back when it opens the file.
+    is_unfinished = os.path.lexists(f"{path}-journal")
     if is_database and int.from_bytes(header[_APPLICATION_ID_AT], "big") == APPLICATION_ID:
-        if header[_FORMATS_AT] not in _KNOWN_FORMATS:
-            raise CorruptIndex(f"The index {path} is damaged: its header names a format that SQLite has not.")
+        if not is_unfinished:
+            _check_header(path, header)
+        return True
+    if place.is_ours and is_unfinished:
         return True
     if place.is_ours:
         raise CorruptIndex(f"The index {path} is damaged: it does not begin as an index does.")
     raise _foreign(path, "is a database of another program" if is_database else "is not a database")
 
 
+def _check_header(path: str, header: bytes) -> None:
+    """Raise if a header says what cannot be, or more pages than there are."""
+    if header[_FORMATS_AT] not in _KNOWN_FORMATS:
+        raise CorruptIndex(f"The index {path} is damaged: its header names a format that SQLite has not.")
+    if not has_changes_beside(path) and header[_CHANGES_AT] == header[_COUNTED_AT]:
+        size = int.from_bytes(header[_PAGES_AT], "big") * PAGE_SIZE
+        if os.path.getsize(path) < size:
+            raise CorruptIndex(f"The index {path} is damaged: it has been cut short.")
+
+
 def _header(place: Place) -> bytes:
     """The first bytes of the file, read by SQLite: a file that Python closes would lose SQLite its locks on it."""
     with translated(place.path):
-        file = apsw.VFSFile(place.vfs, place.path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+        file = apsw.VFSFile("", place.path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
         try:
             return file.xRead(100, 0)
         finally:
@@ -157,7 +194,7 @@ def _claim(db: apsw.Connection, place: Place) -> None:
         if known:
             forget_all(db)
             db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
-            db.execute("DELETE FROM meta WHERE key='recipe'")
+            db.execute("DELETE FROM gone; DELETE FROM meta WHERE key='recipe'")
         db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner._asdict().items()))
 
 

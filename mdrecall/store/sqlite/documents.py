@@ -7,10 +7,6 @@ import apsw
 from mdrecall.store.sqlite.rows import rows, single
 from mdrecall.types import KnownDocument, SourceCount, SourceName, StoredChunk
 
-_STAMPS = """
-    SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode
-    FROM documents WHERE source=?
-"""
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _COUNTS = """
     SELECT source, count(DISTINCT documents.id), count(chunks.id)
@@ -23,15 +19,6 @@ _CHUNK = """
     WHERE chunks.id=?
 """
 _FRESH_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
-
-
-def known_stamps(db: apsw.Connection, source: SourceName, settle_ns: int) -> dict[str, tuple[int, ...]]:
-    """Every document of a source with the stamp it was read at.
-
-    The stamp is empty if it proves nothing, because the file had not been quiet for ``settle_ns`` when it was read.
-    """
-    found = rows(db, _STAMPS, (settle_ns, source))
-    return {row[0]: row[2:] if row[1] else () for row in found}
 
 
 def known_document(db: apsw.Connection, source: SourceName, path: str) -> KnownDocument | None:

@@ -2,45 +2,33 @@
 
 import apsw
 
-from mdrecall.store.sqlite.connect import Place
-from mdrecall.store.sqlite.rows import transaction
+from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.store.sqlite.vectors import far_ahead
 
 #: How many chunks may be added to the live index while another is built beside it.
 _GAP = 2**20
 
 
-def begin(fresh: apsw.Connection, live: Place) -> None:
+def begin(fresh: apsw.Connection, live: apsw.Connection) -> None:
     """Let spaces have the numbers that they have in the live index, and chunks have numbers that none has there.
 
     Somebody may still hold a number from the live index when the new one is published: it must not name another thing.
     """
-    fresh.execute("ATTACH ? AS live", (live.path,))
-    try:
-        with transaction(fresh):
-            fresh.execute(
-                """
-                INSERT INTO main.spaces(id, provider, model, fingerprint, dimensions)
-                SELECT id, provider, model, fingerprint, dimensions FROM live.spaces
-                """
-            )
-            fresh.execute(
-                """
-                UPDATE main.counters SET value = ? + (SELECT value FROM live.counters WHERE name='chunks')
-                WHERE name='chunks'
-                """,
-                (_GAP,),
-            )
-    finally:
-        fresh.execute("DETACH live")
+    spaces = list(rows(live, "SELECT id, provider, model, fingerprint, dimensions FROM spaces"))
+    last = single(live, "SELECT value FROM counters WHERE name='chunks'")
+    with transaction(fresh):
+        fresh.executemany(
+            "INSERT INTO spaces(id, provider, model, fingerprint, dimensions) VALUES(?, ?, ?, ?, ?)", spaces
+        )
+        fresh.execute("UPDATE counters SET value = ? WHERE name='chunks'", (last + _GAP,))
 
 
-def carry_over(fresh: apsw.Connection, live: Place) -> None:
+def carry_over(fresh: apsw.Connection, live: str) -> None:
     """Take from the live index what the notes do not give: embeddings kept for texts that come again, and counters.
 
     The revision jumps, so that whoever holds vectors in memory loads them anew.
     """
-    fresh.execute("ATTACH ? AS live", (live.path,))
+    fresh.execute("ATTACH ? AS live", (live,))
     try:
         with transaction(fresh):
             fresh.execute(

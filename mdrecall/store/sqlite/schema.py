@@ -2,7 +2,8 @@
 
 import apsw
 
-#: Chunks are a little over 1 KB: on pages of 4 KB a quarter of the space would be lost between them.
+#: Chunks are a little over 1 KB: on pages of 4 KB a quarter of the space would be lost between them. It must stay the
+#: same: a rebuilt index is copied into the live file page by page.
 PAGE_SIZE = 8192
 
 #: ``mdrc``, in the header of every index: how an mdrecall index is told from any other database.
@@ -59,7 +60,8 @@ def m002_vectors(db: apsw.Connection) -> None:
     """Spaces, each with tables of its own for its vectors; embeddings kept for texts that come again; counters.
 
     Numbers of chunks come from a counter, so that none is ever given twice: a vector held in memory always belongs to
-    the chunk it was read for.
+    the chunk it was read for. Revisions of a new index do not count from 0: somebody may still hold vectors of one that
+    was deleted, and must see that they are older.
     """
     db.execute(
         """
@@ -87,7 +89,8 @@ def m002_vectors(db: apsw.Connection) -> None:
         CREATE INDEX removed_by_revision ON removed(revision);
         CREATE TABLE counters(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
         INSERT INTO counters(name, value) VALUES
-            ('revision', 0), ('texts', 0), ('cache', 0), ('chunks', (SELECT coalesce(max(id), 0) FROM chunks));
+            ('revision', 1000 * unixepoch()), ('texts', 0), ('cache', 0),
+            ('chunks', (SELECT coalesce(max(id), 0) FROM chunks));
         """
     )
 
@@ -103,5 +106,22 @@ def m003_recipe_of_the_whole(db: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS = (m001_documents_chunks_and_keywords, m002_vectors, m003_recipe_of_the_whole)
+def m004_revisions_of_documents(db: apsw.Connection) -> None:
+    """Which documents came, changed or went with which revision, so that stamps held in memory are kept current."""
+    db.execute(
+        """
+        ALTER TABLE documents ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+        CREATE INDEX documents_by_revision ON documents(revision);
+        CREATE TABLE gone(revision INTEGER NOT NULL, source TEXT NOT NULL, path TEXT NOT NULL) STRICT;
+        CREATE INDEX gone_by_revision ON gone(revision);
+        """
+    )
+
+
+MIGRATIONS = (
+    m001_documents_chunks_and_keywords,
+    m002_vectors,
+    m003_recipe_of_the_whole,
+    m004_revisions_of_documents,
+)
 VERSION = len(MIGRATIONS)

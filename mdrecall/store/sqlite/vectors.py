@@ -15,7 +15,7 @@ from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 
 #: Removals older than this many revisions are forgotten; whoever fell behind further loads everything again.
-_REMEMBERED_REVISIONS = 1_000
+REMEMBERED_REVISIONS = 1_000
 
 _PENDING = """
     SELECT chunks.id, document_id, path, ordinal, overlap, trail, text
@@ -142,7 +142,7 @@ def forget_chunks(db: apsw.Connection, document_id: int) -> None:
     number = revision(db)
     db.execute("INSERT INTO removed(revision, chunk_id) SELECT ?, id FROM chunks WHERE document_id=?",
                (number, document_id))  # fmt: skip
-    db.execute("DELETE FROM removed WHERE revision < ?", (number - _REMEMBERED_REVISIONS,))
+    db.execute("DELETE FROM removed WHERE revision < ?", (number - REMEMBERED_REVISIONS,))
 
 
 def forget_all(db: apsw.Connection) -> None:
@@ -155,7 +155,7 @@ def forget_all(db: apsw.Connection) -> None:
 
 def far_ahead(db: apsw.Connection) -> None:
     """Raise the revision so far that nobody can keep what he holds in memory."""
-    db.execute("UPDATE counters SET value = value + ? WHERE name='revision'", (_REMEMBERED_REVISIONS + 1,))
+    db.execute("UPDATE counters SET value = value + ? WHERE name='revision'", (REMEMBERED_REVISIONS + 1,))
 
 
 def changes_since(
@@ -166,7 +166,7 @@ def changes_since(
     Without knowledge of what was removed, every vector is given.
     """
     now = revision(db)
-    if seen < 0 or seen < now - _REMEMBERED_REVISIONS:
+    if seen < 0 or seen < now - REMEMBERED_REVISIONS:
         return now, None, _vectors(db, space, "TRUE")
     gone = [chunk_id for (chunk_id,) in rows(db, "SELECT chunk_id FROM removed WHERE revision > ?", (seen,))]
     return now, gone, _vectors(db, space, f"revision > {seen:d}")

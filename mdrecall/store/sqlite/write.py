@@ -7,17 +7,21 @@ import apsw
 
 from mdrecall.store.sqlite.keyword import encode_names
 from mdrecall.store.sqlite.rows import rows, single, transaction
-from mdrecall.store.sqlite.vectors import bump, forget_chunks
+from mdrecall.store.sqlite.vectors import REMEMBERED_REVISIONS, bump, forget_chunks
 from mdrecall.types import Chunk, Document, IndexedChunk, SourceName
 
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
-    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe)
-    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, revision)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_CHUNK = """
     INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, text)
     VALUES(?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_NOTE_RECIPE = """
+    INSERT INTO meta(key, value) VALUES('recipe', ?)
+    ON CONFLICT(key) DO UPDATE SET value = '?' WHERE value <> excluded.value
 """
 _PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
 
@@ -30,7 +34,7 @@ def put_documents(
     Ids are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
     """
     with transaction(db):
-        bump(db, "revision")
+        revision = bump(db, "revision")
         bump(db, "texts")
         document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
         if document_id:
@@ -42,7 +46,7 @@ def put_documents(
         rows_of_terms: list[tuple[int, str, str, str]] = []
         for document, chunks in documents:
             document_id += 1
-            rows_of_documents.append((document_id, *_document_row(document, recipe)))
+            rows_of_documents.append((document_id, *_document_row(document, recipe), revision))
             for ordinal, indexed in enumerate(chunks):
                 chunk_id += 1
                 rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
@@ -51,26 +55,29 @@ def put_documents(
         db.executemany(_PUT_CHUNK, rows_of_chunks)
         db.executemany(_PUT_TERMS, rows_of_terms)
         db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
-        db.execute("INSERT OR IGNORE INTO meta(key, value) VALUES('recipe', ?)", (recipe,))
+        db.execute(_NOTE_RECIPE, (recipe,))
 
 
 def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
     """Take documents out of the index."""
     with transaction(db):
-        bump(db, "revision")
+        revision = bump(db, "revision")
         for path in paths:
             _remove_all(db, source, path)
+            db.execute("INSERT INTO gone(revision, source, path) VALUES(?, ?, ?)", (revision, source, path))
+        db.execute("DELETE FROM gone WHERE revision < ?", (revision - REMEMBERED_REVISIONS,))
 
 
 def refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
     """Note new stamps of documents whose content is still the same, unless another has been stored meanwhile."""
     with transaction(db):
+        revision = bump(db, "revision")
         db.executemany(
             """
-            UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=?
+            UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=?, revision=?
             WHERE source=? AND path=? AND hash=?
             """,
-            [(*new.stamp, new.seen_ns, new.source, new.path, bytes.fromhex(new.hash)) for new in documents],
+            [(*new.stamp, new.seen_ns, revision, new.source, new.path, bytes.fromhex(new.hash)) for new in documents],
         )
 
 

@@ -1,0 +1,22 @@
+"""A command may be killed at any moment: no note is lost, no document is half there, nothing is left lying about."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.kills import KINDS, Hunt
+
+KILLS = {"index": 18, "first index": 6, "rebuild": 18, "watch": 18}
+
+
+@pytest.mark.parametrize(("kind", "count"), KILLS.items())
+def test_whatever_moment_a_command_is_killed_at_the_index_is_whole_and_the_next_sync_mends_the_rest(
+    kind: str, count: int, tmp_path: Path
+) -> None:
+    seed = random.randrange(2**32)
+    kills = list(Hunt(tmp_path / "hunt", KINDS[kind], seed).kills(count))
+    assert [problem for kill in kills for problem in kill.problems] == [], f"seed {seed}"
+    met = [kill for kill in kills if kill.alive]
+    assert len(met) == count, f"{len(kills)} tries, seed {seed}"
+    assert any(kill.at_work for kill in met), f"no kill came during the work, seed {seed}"

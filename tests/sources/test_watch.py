@@ -1,0 +1,461 @@
+import os
+import resource
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mdrecall.sources.watch import FolderWatch, _sentence
+
+PATIENT = 20.0
+IGNORED = (".git", "node_modules")
+
+HAS_PROC = os.path.isdir("/proc/self/fdinfo")
+
+needs_proc = pytest.mark.skipif(not HAS_PROC, reason="counts watches through /proc")
+
+
+class Notes:
+    """A folder of notes and the watch of every folder in it."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.path = base / "notes"
+        self.path.mkdir()
+        self.watch = FolderWatch(self.wanted, IGNORED.__contains__)
+
+    def wanted(self) -> list[str]:
+        found = [str(self.path)]
+        for folder, below, _ in os.walk(self.path):
+            below[:] = [name for name in below if name not in IGNORED]
+            found += [os.path.join(folder, name) for name in below if not os.path.islink(os.path.join(folder, name))]
+        return found
+
+    def begin(self) -> None:
+        assert self.watch.refresh()
+        assert self.watch.problem == ""
+
+    def write(self, name: str, text: str = "text") -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def touched(self, *expected: Path) -> set[str]:
+        """What the watch names until it has named all of these."""
+        named: set[str] = set()
+        end = time.monotonic() + PATIENT
+        while not {str(path) for path in expected} <= named:
+            assert time.monotonic() < end, named
+            named |= self.watch.wait(PATIENT)
+        return named
+
+    def is_seen(self, name: str) -> None:
+        """A note that is written there is named, and nothing else is."""
+        path = self.write(name)
+        assert self.touched(path) == {str(path)}
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notes]:
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "false")
+    most_descriptors, most_threads = descriptors(), threads()
+    notes = Notes(tmp_path)
+    yield notes
+    notes.watch.close()
+    until(lambda: descriptors() <= most_descriptors and threads() <= most_threads)
+
+
+def watches() -> list[int]:
+    """How many watches each inotify descriptor of this process has."""
+    counts = []
+    for number in os.listdir("/proc/self/fd") if HAS_PROC else ():
+        try:
+            if "inotify" in os.readlink(f"/proc/self/fd/{number}"):
+                counts.append(Path(f"/proc/self/fdinfo/{number}").read_text().count("inotify wd:"))
+        except FileNotFoundError:
+            continue
+    return counts
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd")) if HAS_PROC else 0
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task")) if HAS_PROC else 0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """A watch that is dropped ends on a thread of the library, a moment later."""
+    end = time.monotonic() + PATIENT
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_nothing_is_watched_before_the_first_refresh(notes: Notes) -> None:
+    assert (notes.watch.folders, notes.watch.problem, watches()) == (0, "", [])
+    assert notes.watch.wait(0) == frozenset()
+
+
+def test_a_new_note_is_named(notes: Notes) -> None:
+    notes.begin()
+    notes.is_seen("new.md")
+
+
+def test_a_changed_note_is_named(notes: Notes) -> None:
+    path = notes.write("a.md")
+    notes.begin()
+    path.write_text("other")
+    assert notes.touched(path) == {str(path)}
+
+
+def test_a_note_that_is_saved_by_renaming_is_named(notes: Notes) -> None:
+    path = notes.write("a.md")
+    notes.begin()
+    os.replace(notes.write("a.md.tmp~", "other"), path)
+    assert notes.touched(path) == {str(path)}
+
+
+def test_a_deleted_note_is_named(notes: Notes) -> None:
+    path = notes.write("a.md")
+    notes.begin()
+    path.unlink()
+    assert notes.touched(path) == {str(path)}
+
+
+def test_changes_before_a_wait_are_not_lost(notes: Notes) -> None:
+    notes.begin()
+    paths = [notes.write(f"{number}.md") for number in range(50)]
+    assert notes.touched(*paths) == {str(path) for path in paths}
+
+
+def test_reading_and_listing_is_no_change(notes: Notes) -> None:
+    path = notes.write("below/a.md")
+    notes.begin()
+    path.read_text()
+    notes.wanted()
+    notes.is_seen("b.md")
+
+
+def test_what_is_no_note_is_not_named(notes: Notes) -> None:
+    notes.write(".git/HEAD")
+    notes.begin()
+    for name in (".a.md.swp", "a.md~", "4913", "image.png", "index.sqlite", "index.sqlite-wal", ".git/index"):
+        notes.write(name)
+    (notes.path / "index.sqlite-wal").unlink()
+    notes.write("node_modules/left-pad/README.md")
+    (notes.path / "link").symlink_to(notes.base)
+    notes.is_seen("a.md")
+
+
+def test_a_new_folder_is_named_and_watched_after_a_refresh(notes: Notes) -> None:
+    notes.begin()
+    notes.write("new/a.md")
+    assert notes.touched(notes.path / "new") == {str(notes.path / "new")}
+    assert notes.watch.refresh()
+    notes.is_seen("new/b.md")
+    assert not notes.watch.refresh()
+
+
+def test_a_renamed_folder_is_named_by_both_names_and_watched_by_the_new_one(notes: Notes) -> None:
+    notes.write("old/deep/a.md")
+    notes.begin()
+    (notes.path / "old").rename(notes.path / "new")
+    notes.touched(notes.path / "old", notes.path / "new")
+    assert notes.watch.refresh()
+    notes.is_seen("new/b.md")
+    notes.is_seen("new/deep/b.md")
+
+
+def test_a_folder_that_was_renamed_and_is_back_is_watched_again(notes: Notes) -> None:
+    notes.write("old/a.md")
+    notes.begin()
+    (notes.path / "old").rename(notes.path / "new")
+    (notes.path / "new").rename(notes.path / "old")
+    notes.touched(notes.path / "old")
+    assert notes.watch.refresh()
+    notes.is_seen("old/b.md")
+
+
+def test_a_folder_moved_in_from_outside_is_named_and_watched_after_a_refresh(notes: Notes) -> None:
+    outside = notes.base / "outside"
+    outside.mkdir()
+    (outside / "a.md").write_text("text")
+    notes.begin()
+    outside.rename(notes.path / "inside")
+    assert notes.touched(notes.path / "inside") == {str(notes.path / "inside")}
+    assert notes.watch.refresh()
+    notes.is_seen("inside/a.md")
+
+
+def test_a_folder_moved_away_is_named(notes: Notes) -> None:
+    notes.write("inside/a.md")
+    notes.begin()
+    (notes.path / "inside").rename(notes.base / "outside")
+    assert notes.touched(notes.path / "inside") == {str(notes.path / "inside")}
+    assert notes.watch.refresh()
+    (notes.base / "outside/b.md").write_text("text")
+    notes.is_seen("a.md")
+
+
+def test_a_folder_that_is_deleted_and_made_again_is_watched_again(notes: Notes) -> None:
+    notes.write("below/a.md")
+    notes.begin()
+    shutil.rmtree(notes.path / "below")
+    (notes.path / "below").mkdir()
+    notes.touched(notes.path / "below")
+    assert notes.watch.refresh()
+    notes.is_seen("below/b.md")
+
+
+def test_the_topmost_folder_may_be_deleted_and_made_again(notes: Notes) -> None:
+    notes.begin()
+    notes.path.rmdir()
+    notes.path.mkdir()
+    notes.touched(notes.path)
+    assert notes.watch.refresh()
+    notes.is_seen("a.md")
+
+
+def test_another_folder_in_the_same_place_is_watched_though_nothing_told_of_it(notes: Notes) -> None:
+    notes.path.rmdir()
+    above = notes.base / "above"
+    (above / "notes").mkdir(parents=True)
+    notes.path = above / "notes"
+    notes.begin()
+    above.rename(notes.base / "away")
+    (above / "notes").mkdir(parents=True)
+    assert notes.watch.refresh()
+    notes.is_seen("a.md")
+
+
+def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(notes: Notes) -> None:
+    notes.path = notes.base / "later/and/deeper"
+    notes.begin()
+    assert notes.watch.folders == 1
+    (notes.base / "beside").mkdir()
+    (notes.base / "beside.md").write_text("text")
+    notes.path.mkdir(parents=True)
+    assert notes.touched(notes.base / "later") == {str(notes.base / "later")}
+    assert notes.watch.refresh()
+    notes.is_seen("a.md")
+
+
+def test_a_folder_that_grows_step_by_step_is_followed(notes: Notes) -> None:
+    notes.path = notes.base / "later/and/deeper"
+    notes.begin()
+    for folder in (notes.base / "later", notes.base / "later/and", notes.path):
+        folder.mkdir()
+        assert notes.touched(folder) == {str(folder)}
+        assert notes.watch.refresh()
+    notes.is_seen("a.md")
+
+
+def test_a_folder_that_comes_between_the_listing_and_the_watch_is_named(notes: Notes) -> None:
+    def wanted() -> list[str]:
+        listed = notes.wanted()
+        (notes.path / "late").mkdir(exist_ok=True)
+        return listed
+
+    notes.watch = FolderWatch(wanted, IGNORED.__contains__)
+    notes.begin()
+    assert notes.touched(notes.path / "late") == {str(notes.path / "late")}
+    assert notes.watch.refresh()
+    notes.is_seen("late/a.md")
+
+
+def test_a_folder_that_keeps_coming_and_going_does_not_break_the_watching(notes: Notes) -> None:
+    stop = threading.Event()
+    (notes.path / "stays").mkdir()
+
+    def toggle() -> None:
+        while not stop.is_set():
+            (notes.path / "restless").mkdir()
+            (notes.path / "restless").rmdir()
+
+    restless = threading.Thread(target=toggle)
+    restless.start()
+    for _ in range(10):
+        notes.watch.refresh()
+    stop.set()
+    restless.join()
+    until(lambda: not notes.watch.refresh() and not notes.watch.wait(0))
+    assert (notes.watch.folders, notes.watch.problem) == (2, "")
+    notes.touched(notes.write("stays/a.md"))
+
+
+def test_a_folder_under_a_linked_one_is_watched_by_its_real_path(notes: Notes) -> None:
+    (notes.base / "link").symlink_to(notes.path)
+    notes.watch = FolderWatch(lambda: [str(notes.base / "link")], IGNORED.__contains__)
+    notes.begin()
+    notes.is_seen("a.md")
+
+
+def test_a_name_that_is_not_unicode_does_not_stop_the_watching(notes: Notes) -> None:
+    notes.begin()
+    try:
+        (notes.path / os.fsdecode(b"\xff.txt")).write_text("text")
+    except OSError:
+        pytest.skip("this file system takes only Unicode names")
+    assert notes.touched(notes.path) == {str(notes.path)}
+    assert notes.watch.refresh()
+    assert notes.watch.problem == ""
+    notes.is_seen("a.md")
+
+
+def test_nothing_wanted_is_no_problem(notes: Notes) -> None:
+    watch = FolderWatch(lambda: (), IGNORED.__contains__)
+    assert not watch.refresh()
+    assert (watch.folders, watch.problem, watch.wait(0)) == (0, "", frozenset())
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_wait_is_interrupted_from_another_thread(notes: Notes, begun: bool) -> None:
+    if begun:
+        notes.begin()
+    seen: list[frozenset[str]] = []
+    waiting = threading.Thread(target=lambda: seen.append(notes.watch.wait(3600)))
+    waiting.start()
+    notes.watch.interrupt()
+    waiting.join(PATIENT)
+    assert seen == [frozenset()]
+
+
+def test_an_interruption_counts_for_one_wait(notes: Notes) -> None:
+    notes.begin()
+    notes.watch.interrupt()
+    assert notes.watch.wait(3600) == frozenset()
+    notes.is_seen("a.md")
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_closing_ends_a_wait_of_another_thread_for_good(notes: Notes, begun: bool) -> None:
+    if begun:
+        notes.begin()
+    waiting = threading.Thread(target=notes.watch.wait, args=(3600,))
+    waiting.start()
+    notes.watch.close()
+    waiting.join(PATIENT)
+    assert not waiting.is_alive()
+    assert notes.watch.wait(3600) == frozenset()
+
+
+def test_closing_twice_is_fine_and_nothing_begins_again(notes: Notes) -> None:
+    notes.begin()
+    notes.watch.close()
+    notes.watch.close()
+    assert not notes.watch.refresh()
+    assert (notes.watch.folders, notes.watch.problem) == (0, "")
+
+
+@needs_proc
+def test_every_folder_is_one_watch_on_one_descriptor(notes: Notes) -> None:
+    for number in range(300):
+        notes.write(f"{number % 20}/{number}/a.md")
+    for number in range(200):
+        notes.write(f"node_modules/{number}/lib/README.md")
+    notes.begin()
+    assert notes.watch.folders == 1 + 20 + 300
+    assert watches() == [notes.watch.folders]
+    notes.is_seen("19/299/b.md")
+
+
+@needs_proc
+def test_refreshing_and_closing_leave_nothing_behind(notes: Notes) -> None:
+    open_before, threads_before = descriptors(), threads()
+    notes.begin()
+    until(lambda: len(watches()) == 1)
+    watching, threads_watching = descriptors(), threads()
+    for number in range(300):
+        if number % 6 == 0:
+            (notes.path / "sometimes").mkdir()
+        elif number % 6 == 3:
+            (notes.path / "sometimes").rmdir()
+        assert notes.watch.refresh() == (number % 3 == 0)
+    until(lambda: (descriptors(), threads(), watches()) == (watching, threads_watching, [1]))
+    notes.watch.close()
+    until(lambda: (descriptors(), threads(), watches()) == (open_before, threads_before, []))
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Forbids this process to have more files open than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a watch may need no file")
+def test_a_watch_that_cannot_begin_says_why_and_begins_later(notes: Notes) -> None:
+    import_the_library(notes)
+    notes.watch = FolderWatch(lambda: [str(notes.path)], IGNORED.__contains__)
+    with no_more_files():
+        refreshed = [notes.watch.refresh(), notes.watch.refresh()]
+    assert (refreshed, notes.watch.folders, watches()) == ([True, False], 0, [])
+    assert "ulimit -n" in notes.watch.problem
+    assert notes.watch.wait(0) == frozenset()
+    notes.begin()
+    notes.is_seen("a.md")
+
+
+@needs_proc
+def test_where_there_is_no_room_for_two_watches_the_new_one_takes_the_place_of_the_old(notes: Notes) -> None:
+    later = notes.path / "later"
+    import_the_library(notes)
+    notes.watch = FolderWatch(lambda: [str(notes.path), str(later)], IGNORED.__contains__)
+    notes.begin()
+    with no_more_files():
+        later.mkdir()
+        until(lambda: notes.watch.refresh() and notes.watch.folders == 2)
+    assert notes.watch.problem == ""
+    notes.is_seen("later/a.md")
+
+
+def import_the_library(notes: Notes) -> None:
+    """Importing opens files, too."""
+    before = descriptors()
+    notes.begin()
+    notes.watch.close()
+    until(lambda: descriptors() == before)
+
+
+@pytest.mark.parametrize(
+    ("error", "way_out"),
+    [
+        (OSError('OS file watch limit reached. about ["/notes"]'), "fs.inotify.max_user_watches"),
+        (RuntimeError("Error creating recommended watcher: Too many open files (os error 24)"), "max_user_instances"),
+        (OSError(24, "Too many open files"), "ulimit -n"),
+        (RuntimeError("Something else."), "WATCHFILES_FORCE_POLLING"),
+        (StopIteration(), "WATCHFILES_FORCE_POLLING"),
+    ],
+)
+def test_every_problem_has_a_way_out(error: Exception, way_out: str) -> None:
+    assert way_out in _sentence(error)
+    assert _sentence(error).count(". ") == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_named_and_the_others_are_watched(notes: Notes) -> None:
+    shut = notes.path / "shut"
+    shut.mkdir()
+    shut.chmod(0)
+    assert notes.watch.refresh()
+    assert str(shut) in notes.watch.problem
+    notes.is_seen("a.md")
+    shut.chmod(0o700)
+    assert notes.touched(shut) == {str(shut)}
+    assert notes.watch.refresh()
+    assert notes.watch.problem == ""
+    notes.is_seen("shut/a.md")
