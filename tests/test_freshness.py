@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.backends.freshness import Freshness
 from mdrecall.core.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.errors import StoreBusy, StoreUnavailable
@@ -542,3 +543,90 @@ def test_searches_go_on_while_the_index_is_rebuilt_again_and_again(workspace: Wo
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_by_meaning_too_a_deleted_index_is_made_again(workspace: Workspace) -> None:
+    walrus, bread = "the walrus sleeps on the ice", "bread and cheese for breakfast"
+    workspace.write("memory/a.md", walrus)
+    workspace.write("memory/b.md", bread)
+    memory = workspace.memory()
+    assert paths(memory.search("sea animal resting", mode="vector", min_score=0.3)) == ["memory/a.md"]
+    Path(memory.settings.index_path).unlink()
+    workspace.write("memory/a.md", bread)
+    workspace.write("memory/b.md", walrus)
+    for asked in (workspace.memory(), memory):
+        assert paths(asked.search("sea animal resting", mode="vector", min_score=0.3)) == ["memory/b.md"]
+
+
+class Held:
+    """A sync that is under way until it is let go."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._begun, self._gate = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: memory.sync(progress=self._hold))
+        self._thread.start()
+        assert self._begun.wait(PATIENCE_S)
+
+    def _hold(self, progress: Progress) -> None:
+        self._begun.set()
+        self._gate.wait(PATIENCE_S)
+
+    def let_go(self) -> None:
+        self._gate.set()
+        self._thread.join()
+
+
+def test_searches_that_share_a_run_each_find_what_they_have_seen(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.configure(PATIENT)
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/x.md", "under way")
+    held = Held(memory)
+    looked, may_go_on = threading.Event(), threading.Event()
+    real = Freshness._patience_s
+
+    def patience_s(self: Freshness) -> float:
+        if threading.current_thread().name == "early":
+            looked.set()
+            may_go_on.wait(PATIENCE_S)
+        return real(self)
+
+    monkeypatch.setattr(Freshness, "_patience_s", patience_s)
+    early = threading.Thread(target=memory.search, args=("walrus",), name="early")
+    early.start()
+    assert looked.wait(PATIENCE_S)
+    workspace.write("memory/b.md", "penguin")
+    answers: list[SearchAnswer] = []
+    late = threading.Thread(target=lambda: answers.append(memory.search("penguin", mode="keyword")), name="late")
+    late.start()
+    syncer = memory._backend._freshness._syncer  # type: ignore[attr-defined]
+    assert until(lambda: syncer._next is not None and len(syncer._next.requests) == 1)
+    may_go_on.set()
+    assert until(lambda: len(syncer._next.requests) == 2)
+    held.let_go()
+    early.join()
+    late.join()
+    assert [(paths(answer), answer.stale) for answer in answers] == [(["memory/b.md"], "")]
+
+
+def test_nobody_whose_notes_wait_to_be_indexed_is_told_to_write_some(workspace: Workspace) -> None:
+    workspace.configure("{mdrecall: {firstIndexWaitMs: 0}}")
+    workspace.write("memory/a.md", "walrus")
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        answer = memory.search("walrus")
+    assert (answer.results, answer.reason, bool(answer.stale)) == ((), "index_empty", True)
+    assert "write notes" not in answer.action
+
+
+def test_a_rebuild_that_is_stopped_says_that_nothing_was_kept(workspace: Workspace) -> None:
+    for number in range(5):
+        workspace.write(f"memory/{number}.md", f"walrus{number}")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/new.md", "penguin")
+    seen: list[Progress] = []
+    report = memory.sync(force=True, progress=seen.append, stop=lambda: any(step.label == "vectors" for step in seen))
+    assert (report.rebuilt, report.added, report.left > 0) == (False, 0, True)

@@ -257,3 +257,38 @@ def test_a_broken_configuration_is_an_error_at_once(workspace: Workspace, run: R
     ran = run("watch")
     assert (ran.code, ran.out) == (2, "")
     assert "watchDebounceMs" in ran.err
+
+
+def test_a_workspace_that_has_never_been_indexed_can_be_watched(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    watcher = Watcher(workspace)
+    said = until(lambda: bool(watcher.lines) or workspace.state.exists())
+    code, errors = watcher.end()
+    assert "Traceback" not in errors
+    assert (said, code, errors) == (True, 0, "")
+
+
+def test_a_reader_that_has_seen_enough_ends_it(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure(AT_ONCE)
+    assert run("index").code == 0
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mdrecall", "watch"],
+        cwd=workspace.path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stderr
+    assert "watching" in process.stdout.readline()
+    process.stdout.close()
+    write(workspace.path / "memory/b.md", "penguin")
+    try:
+        code = process.wait(5)
+    except subprocess.TimeoutExpired:
+        code = -1
+    process.kill()
+    process.wait()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert "Traceback" not in errors
+    assert code >= 0, "it goes on, without watching anything"

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -377,3 +378,39 @@ def test_where_nothing_is_to_be_followed_nobody_does(workspace: Workspace) -> No
     memory.watch()
     assert threading.active_count() == before
     assert follower_of(memory) == {"running": False}
+
+
+def test_a_first_sync_that_fails_is_tried_again_soon(script: Script) -> None:
+    script.answer = Failing(script, dict.fromkeys((1, 2), StoreBusy("Somebody writes.")))
+    script.run_for(30)
+    assert len(script.synced) > 2
+    assert script.follower.health.error == ""
+
+
+def test_a_workspace_that_has_never_been_indexed_is_followed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.backends.freshness._CLOSING_S", 0.05)
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.watch()
+    index = Path(memory.settings.index_path)
+    assert until(index.exists)
+    assert until(lambda: memory.status().files == 1)
+
+
+def test_whoever_is_told_to_stop_ends_a_long_sync_where_it_can_be_taken_up_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.indexer._BATCH_DOCUMENTS", 1)
+    for number in range(500):
+        workspace.write(f"memory/{number}.md", "walrus on the ice " * 200)
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+    following, reading = workspace.memory(), workspace.memory()
+    reading.status()
+    thread = threading.Thread(target=following.follow, args=(lambda happened: None,))
+    thread.start()
+    assert until(lambda: reading.status().files > 0)
+    following.stop_following()
+    thread.join()
+    assert reading.status().files < 500

@@ -288,3 +288,40 @@ def test_several_who_wait_get_the_lock_one_after_the_other(path: str) -> None:
         thread.join()
     assert most == [1] * 12
     assert not os.path.exists(path)
+
+
+def test_a_release_takes_away_only_its_own_file(path: str) -> None:
+    first, second = FileLock(path), FileLock(path)
+    assert first.acquire(0, "indexing")
+    os.unlink(path)
+    assert second.acquire(0, "indexing")
+    first.release()
+    assert not FileLock(path).acquire(0, "indexing")
+    assert second.holder()
+    second.release()
+
+
+_ASK = """
+import sys
+from mdrecall.store.lock import FileLock
+lock = FileLock(sys.argv[1])
+print("asking", flush=True)
+while True:
+    lock.holder()
+"""
+
+
+def test_asking_who_holds_a_lock_keeps_nobody_from_taking_it(path: str) -> None:
+    process = python(_ASK, path)
+    assert process.stdout
+    assert process.stdout.readline() == "asking\n"
+    lock = FileLock(path)
+    refused = 0
+    for _ in range(2000):
+        if lock.acquire(0, "watching"):
+            lock.release()
+        else:
+            refused += 1
+    process.kill()
+    finish(process)
+    assert refused == 0
