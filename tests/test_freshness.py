@@ -576,6 +576,19 @@ class Held:
         self._thread.join()
 
 
+def test_what_a_search_calls_being_indexed_is_indexed(workspace: Workspace, reader: Callable[[], Memory]) -> None:
+    workspace.configure("{mdrecall: {searchWaitMs: 30}}")
+    workspace.write("memory/a.md", "walrus")
+    memory, other = workspace.memory(), reader()
+    memory.sync()
+    workspace.write("memory/x.md", "under way")
+    held = Held(memory)
+    workspace.write("memory/b.md", "penguin")
+    assert "being indexed" in memory.search("penguin", mode="keyword").stale
+    held.let_go()
+    assert until(lambda: found(other, "penguin") == ["memory/b.md"])
+
+
 def test_searches_that_share_a_run_each_find_what_they_have_seen(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -610,6 +623,18 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
     early.join()
     late.join()
     assert [(paths(answer), answer.stale) for answer in answers] == [(["memory/b.md"], "")]
+
+
+def test_a_session_whose_first_search_could_not_index_does_it_at_the_next(workspace: Workspace) -> None:
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/b.md", "penguin")
+    with holding(write_lock(memory)):
+        assert memory.search("penguin", session_key="one").stale
+    assert until(lambda: memory.search("penguin", mode="keyword", session_key="one").stale == "")
+    assert paths(memory.search("penguin", mode="keyword", session_key="one")) == ["memory/b.md"]
 
 
 def test_nobody_whose_notes_wait_to_be_indexed_is_told_to_write_some(workspace: Workspace) -> None:

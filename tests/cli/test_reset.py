@@ -138,3 +138,17 @@ def test_of_several_agents_those_that_can_be_reset_are(workspace: Workspace, run
         ("one", False), ("two", True), ("three", None)]  # fmt: skip
     assert f"{workspace.home}/three" in ran.json[2]["error"]
     assert [Path(path).exists() for path in indexes] == [False, False]
+
+
+def test_the_index_of_another_agent_is_left_alone(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    workspace.write("memory/a.md", "walrus")
+    shared = tmp_path / "shared.sqlite"
+    config = workspace.home / "config.json5"
+    listed = ", ".join(f"{{id: '{agent}', workspace: '{workspace.path}'}}" for agent in ("one", "two"))
+    config.write_text(f"{{memorySearch: {{store: {{path: '{shared}'}}}}, agents: {{list: [{listed}]}}}}")
+    options = ("--config", str(config), "--agent")
+    assert run("index", *options, "one").code == 0
+    assert run("index", *options, "two").code == 2
+    ran = run("reset", "--yes", *options, "two")
+    assert shared.exists()
+    assert (ran.code, "index of agent one" in ran.err) == (2, True)
