@@ -41,7 +41,8 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
         yield Finding("workspace", "wrong", str(error), error.hint)
         yield from _canary()
         return
-    files = sorted({found.origin for found in loaded.found.values() if os.path.isabs(found.origin.split(": ")[0])})
+    origins = {found.origin.partition(": ")[0] for found in loaded.found.values()}
+    files = sorted(origin for origin in origins if os.path.isabs(origin))
     yield Finding("configuration", "good", ", ".join(files) if files else "no file; every setting has its default")
     try:
         with Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory:
@@ -153,11 +154,11 @@ def _sung(scratch: Path) -> Finding:
     for text in songs:
         note.write_text(text)
         with Memory.open(scratch / "workspace", env=env) as memory:
-            word = text.split()[3]
-            heard.append(bool(memory.search(word)) and bool(memory.search("a bird makes music", min_score=0)))
+            by_word = memory.search(text.split()[3], mode="keyword")
+            heard.append(bool(by_word) and bool(memory.search("a bird makes music", min_score=0)))
     note.unlink()
     with Memory.open(scratch / "workspace", env=env) as memory:
-        heard.append(not memory.search("qzvwarble"))
+        heard.append(not memory.search("qzvwarble", mode="keyword"))
     if all(heard):
         return Finding("canary", "good", "a note was written, found, changed, found again and deleted")
     failed = ("a new note was not found", "a changed note was not found", "a deleted note was still found")
@@ -172,7 +173,7 @@ def _versions() -> str:
 
 
 def _one(issue: Issue) -> str:
-    return issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}"
+    return issue.problem if issue.path in issue.problem else f"{issue.path} {issue.problem}"
 
 
 def _number(path: str) -> int | None:

@@ -172,7 +172,7 @@ def test_a_search_that_may_not_wait_leaves_the_indexing_to_a_thread(
     assert memory.search("walrus").results
     workspace.write("memory/b.md", "penguin")
     answer = memory.search("walrus", mode="keyword")
-    assert (paths(answer), answer.stale) == (["memory/a.md"], "1 changed files are not indexed yet")
+    assert (paths(answer), answer.stale) == (["memory/a.md"], "1 changed file is not indexed yet")
     assert until(lambda: other.status().files == 2)
     assert until(lambda: not other.status().dirty)
     answer = memory.search("penguin", mode="keyword")
@@ -187,7 +187,7 @@ def test_a_single_question_that_may_not_wait_says_who_indexes(workspace: Workspa
     with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
         answer = memory.search("walrus", mode="keyword")
         assert paths(answer) == ["memory/a.md"]
-        assert answer.stale == "1 changed files are not indexed yet; `mdrecall index` finishes it"
+        assert answer.stale == "1 changed file is not indexed yet; `mdrecall index` finishes it"
         assert memory.status().files == 1
 
 

@@ -70,7 +70,10 @@ class Freshness:
         if not self._is_wanted(session_key):
             return Caught()
         try:
-            return self._caught_up(progress)
+            caught = self._caught_up(progress)
+            if session_key.strip() and not caught.stale:
+                self._sessions.add(session_key)
+            return caught
         except StoreUnavailable as hindrance:
             if self._store.count_chunks() or not self._store.stand_in(hindrance):
                 return self._hindered(hindrance, None)
@@ -93,9 +96,7 @@ class Freshness:
             return self._hindered(hindrance, looks)
         if report is None:
             return Caught(_said(looks), f"{_files(looks)} being indexed")
-        left = f"{report.left} changed files are not indexed yet" if report.left else ""
-        if left and self._one_shot:
-            left += "; `mdrecall index` finishes it"
+        left = _left(report.left, self._one_shot)
         issues = report.failed + report.kept + self._about_rebuild(report)
         return Caught(issues + self._fill_for_search(progress, began + patience_s), left)
 
@@ -136,7 +137,6 @@ class Freshness:
         """Whether a search is to look for changes: always, or when a conversation begins."""
         sync = self._settings.memory_search.sync
         begins = bool(session_key.strip()) and session_key not in self._sessions
-        self._sessions.add(session_key)
         return sync.on_search or (sync.on_session_start and begins)
 
     def _patience_s(self) -> float:
@@ -304,6 +304,13 @@ class Freshness:
         for thread in (self._filling, self._following):
             if thread is not None and thread.is_alive() and thread is not threading.current_thread():
                 thread.join(_CLOSING_S)
+
+
+def _left(count: int, one_shot: bool) -> str:
+    if not count:
+        return ""
+    said = f"{count:,} changed file{' is' if count == 1 else 's are'} not indexed yet"
+    return said + ("; `mdrecall index` finishes it" if one_shot else "")
 
 
 def _said(looks: Sequence[Look]) -> tuple[Issue, ...]:

@@ -57,7 +57,12 @@ def run(options: argparse.Namespace) -> int:
     for memory in memories.values():
         memory.close()
     for error in failed:
-        print_error(error, as_json=options.json)
+        if options.json:
+            import json
+
+            said = {"type": type(error).__name__, "message": str(error), "hint": error.hint}
+            print(json.dumps({"error": said}, ensure_ascii=False), flush=True)
+        print_error(error, as_json=False)
     return 2 if failed else 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mdrecall.errors import RecallError, told
-from mdrecall.types import Happened, SyncReport
+from mdrecall.types import Happened, Issue, SyncReport
 
 _BEAT_S = 5.0
 _AFTER_FAILURE_S = 1.0
@@ -71,9 +71,11 @@ class Follower:
         self._tell = tell
         self._stopped = threading.Event()
         self.health = Health()
+        self._failing: tuple[Issue, ...] = ()
 
     def run(self) -> None:
         """Follow until ``stop`` is called, by another thread or a signal."""
+        self._beat(self.health)
         try:
             self._follow()
         finally:
@@ -126,7 +128,8 @@ class Follower:
         except Exception as error:
             return self._failed(f"{type(error).__name__}: {error}")
         self.health = self.health._replace(syncs=self.health.syncs + 1, synced_at=time.time(), error="")
-        if report.changes or report.failed or report.rebuilt:
+        is_new, self._failing = report.failed != self._failing, report.failed
+        if report.changes or (report.failed and is_new) or report.rebuilt:
             self._tell(Happened("synced", report))
         return True
 

@@ -79,6 +79,8 @@ class Syncer:
             while not run.is_finished and not self._may_lead(run):
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
+                    # Somebody makes the run later; that must not stop because nobody waits here any more.
+                    run.requests[run.requests.index(request)] = Request(force=request.force)
                     self._work_in_background()
                     return None
                 self._changed.wait(left)

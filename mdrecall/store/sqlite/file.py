@@ -13,10 +13,10 @@ from contextlib import closing, contextmanager, suppress
 
 import apsw
 
-from mdrecall.errors import CorruptIndex, StoreBusy, StoreError, StoreUnavailable, told
+from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, told
 from mdrecall.store.lock import FileLock, named
 from mdrecall.store.sqlite import beside
-from mdrecall.store.sqlite.connect import Place, check_owner, connect, connect_unwritable, identity, prepare
+from mdrecall.store.sqlite.connect import Place, connect, connect_unwritable, identity, prepare
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.rows import transaction
 from mdrecall.store.sqlite.vectors import bump
@@ -130,6 +130,7 @@ class IndexFile:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
+            self._close_own_reader(is_other=identity(self.place.path) != damaged)
             if not self._scratch and (damaged is None or identity(self.path) == damaged):
                 self.set_aside = beside.set_aside(self.path)
             elif self._scratch:
@@ -232,6 +233,12 @@ class IndexFile:
                 _close(self._writer, is_other=identity(self.place.path) != self._opened)
             self._writer = None
 
+    def _close_own_reader(self, *, is_other: bool) -> None:
+        db: apsw.Connection | None = getattr(self._local, "db", None)
+        if db is not None:
+            self._local.db = None
+            _close(db, is_other=is_other)
+
     def renew_writer(self) -> None:
         """Let the next writing begin with a new connection, which remembers nothing."""
         with self._opening:
@@ -288,8 +295,7 @@ class IndexFile:
         if db is not None:
             if _is_in_use(db) or (self._is_open() and self._local.generation == self._generation):
                 return db
-            self._local.db = None
-            _close(db, is_other=True)
+            self._close_own_reader(is_other=True)
         self.open()
         generation = self._generation
         db = self.connection()
@@ -343,8 +349,9 @@ class IndexFile:
 
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it; a file that is not an index is left as it is."""
-        with suppress(CorruptIndex):
-            check_owner(self._home)
+        if os.path.lexists(self.path):
+            with suppress(CorruptIndex, NewerIndex, StoreUnavailable):
+                prepare(self._home, create=False)
         with self.turn("deleting the index"), self.rebuild_lock("deleting the index"):
             self.close()
             beside.delete_all(self.path)
