@@ -22,6 +22,8 @@ from mdrecall.types import Happened, Issue, Progress, ProgressCallback, Stop, Sy
 _CLOSING_S = 5.0
 # So much text is indexed in about a tenth of a second, in the thread that asks for it.
 _SMALL_BYTES = 300_000
+# So few files are indexed before an answer even where the machine stalls: they are what was just written.
+_FEW_FILES = 8
 _BEATS_MISSED_S = 30.0
 _MOST_SAID = 1000
 
@@ -153,9 +155,8 @@ class Freshness:
         size = sum(look.listing.stamps[path][0] for look in looks for path in look.unsettled)
         if not self._one_shot and (size > _SMALL_BYTES or self._sync.is_outdated()):
             return self._syncer.start(Request(looks=looks, progress=progress), within_s=seconds)
-        request = Request(
-            looks=looks, progress=progress, stop=lambda: time.monotonic() >= until, wait_s=max(0.0, seconds)
-        )
+        stop = _after(_FEW_FILES if seconds else 0, lambda: time.monotonic() >= until)
+        request = Request(looks=looks, progress=progress, stop=stop, wait_s=max(0.0, seconds))
         report = self._syncer.run(request, within_s=seconds)
         if report and report.left and not self._one_shot:
             self._syncer.start(Request())
@@ -304,6 +305,18 @@ class Freshness:
         for thread in (self._filling, self._following):
             if thread is not None and thread.is_alive() and thread is not threading.current_thread():
                 thread.join(_CLOSING_S)
+
+
+def _after(calls: int, stop: Stop) -> Stop:
+    """A stop that is heeded only after so many calls."""
+    left = calls
+
+    def is_over() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0 and stop()
+
+    return is_over
 
 
 def _left(count: int, one_shot: bool) -> str:

@@ -63,8 +63,9 @@ def _checked(db: apsw.Connection) -> list[tuple[int, str]]:
         (int(number), str(name)) for number, name in db.execute("SELECT id, fingerprint FROM spaces WHERE stored")
     ]
     for number, _ in spaces:
-        stray = f"SELECT count(*) FROM vectors_{number} WHERE chunk_id NOT IN (SELECT id FROM chunks)"
-        assert list(db.execute(stray)) == [(0,)], "vectors of chunks that are gone"
+        for table in (f"vectors_{number}", f"windows_{number}"):
+            stray = f"SELECT count(*) FROM {table} WHERE chunk_id NOT IN (SELECT id FROM chunks)"
+            assert list(db.execute(stray)) == [(0,)], "vectors of chunks that are gone"
     return spaces
 
 
