@@ -202,7 +202,7 @@ def test_a_first_search_waits_longer_than_the_others(workspace: Workspace, one_s
 
 
 def test_a_first_search_waits_no_longer_than_it_may(workspace: Workspace, reader: Callable[[], Memory]) -> None:
-    workspace.configure("{mdrecall: {firstIndexWaitMs: 0}}")
+    workspace.configure("{mdrecall: {firstIndexWaitMs: 0, searchWaitMs: 20000}}")
     workspace.write("memory/a.md", "walrus " + BIG)
     memory, other = workspace.memory(), reader()
     answer = memory.search("walrus", mode="keyword")
