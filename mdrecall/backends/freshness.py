@@ -4,11 +4,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.embedding import Filler
-from mdrecall.engine.follower import Follower, Health, Timing
 from mdrecall.engine.indexer import Look
 from mdrecall.engine.sync import Sync
 from mdrecall.engine.syncer import Request, Syncer
@@ -17,6 +16,9 @@ from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.lock import named
 from mdrecall.types import Happened, Issue, Progress, ProgressCallback, Stop, SyncReport
+
+if TYPE_CHECKING:
+    from mdrecall.engine.follower import Follower, Health
 
 # How long a closing memory waits for work that is under way.
 _CLOSING_S = 5.0
@@ -251,7 +253,8 @@ class Freshness:
             except (StoreError, OSError):
                 self._closing.wait(_CLOSING_S)
 
-    def _make_follower(self, tell: Callable[[Happened], None], *, always: bool) -> Follower:
+    def _make_follower(self, tell: Callable[[Happened], None], *, always: bool) -> "Follower":
+        from mdrecall.engine.follower import Follower, Timing
         from mdrecall.sources.watch import FolderWatch
 
         sync, own = self._settings.memory_search.sync, self._settings.mdrecall
@@ -271,7 +274,7 @@ class Freshness:
             self._fill_in_background()
         return report
 
-    def _beat(self, health: Health) -> None:
+    def _beat(self, health: "Health") -> None:
         self._beat_at = time.monotonic()
         self._store.watching.tell({**health._asdict(), "error": health.error[:_MOST_SAID], "beat": time.time()})
 
