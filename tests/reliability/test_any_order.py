@@ -547,3 +547,16 @@ def test_an_index_that_is_deleted_under_an_open_memory_is_made_anew(workspace: W
     assert content_of(index) == fresh_content(workspace)
     workspace.close()
     assert files_beside(index) == []
+
+
+def test_nothing_is_held_of_an_index_that_was_deleted_a_moment_ago(workspace: Workspace) -> None:
+    """Even where the file system gives the new file the inode of the old one, within the same second."""
+    memory = workspace.memory()
+    for number in range(6):
+        workspace.write("memory/a.md", f"The harbour has {number + 3} boats.\n" * (1 + number % 3))
+        memory.sync(force=number % 2 == 0)
+        old = memory.search("lighthouses at sea", min_score=0)
+        with Memory.open(workspace.path, env=workspace.env) as opened:
+            assert old.results == opened.search("lighthouses at sea", min_score=0).results
+        for path in Path(memory.settings.index_path).parent.iterdir():
+            path.unlink()

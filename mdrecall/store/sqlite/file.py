@@ -116,6 +116,8 @@ class IndexFile:
         with self._opening:
             if self._is_open():
                 return
+            # A new file may get the inode of the one that is gone.
+            self._opened = None
             beside.drop_strays(self.path)
             try:
                 prepare(self._home, create=True)

@@ -43,7 +43,9 @@ def carry_over(fresh: apsw.Connection, live: str) -> None:
                 UPDATE main.spaces SET filled_at = 1 + (SELECT value FROM live.counters WHERE name='texts') + filled_at
                 WHERE filled_at >= 0;
                 UPDATE main.counters SET value = value + 1 + (SELECT value FROM live.counters AS theirs
-                    WHERE theirs.name = main.counters.name) WHERE name IN ('texts', 'revision', 'cache');
+                    WHERE theirs.name = main.counters.name) WHERE name IN ('texts', 'cache');
+                UPDATE main.counters SET value = max(value, (SELECT value FROM live.counters AS theirs
+                    WHERE theirs.name = main.counters.name)) WHERE name = 'revision';
                 """
             )
             far_ahead(fresh)

@@ -60,8 +60,8 @@ def m002_vectors(db: apsw.Connection) -> None:
     """Spaces, each with tables of its own for its vectors; embeddings kept for texts that come again; counters.
 
     Numbers of chunks come from a counter, so that none is ever given twice: a vector held in memory always belongs to
-    the chunk it was read for. Revisions of a new index do not count from 0: somebody may still hold vectors of one that
-    was deleted, and must see that they are older.
+    the chunk it was read for. Revisions of a new index count from the time in microseconds: somebody may still hold
+    vectors of one that was deleted a moment ago, and must see that they are older even if the file has its inode again.
     """
     db.execute(
         """
@@ -89,7 +89,7 @@ def m002_vectors(db: apsw.Connection) -> None:
         CREATE INDEX removed_by_revision ON removed(revision);
         CREATE TABLE counters(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
         INSERT INTO counters(name, value) VALUES
-            ('revision', 1000 * unixepoch()), ('texts', 0), ('cache', 0),
+            ('revision', 1000 * CAST(1000 * unixepoch('subsec') AS INTEGER)), ('texts', 0), ('cache', 0),
             ('chunks', (SELECT coalesce(max(id), 0) FROM chunks));
         """
     )
