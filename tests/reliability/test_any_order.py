@@ -359,6 +359,10 @@ class AnyOrder(RuleBasedStateMachine):
     def _compare(self) -> None:
         found, new = self._outside(content_of(self.index)), self._outside(fresh_content(self.space))
         assert {row[1] for row in new.documents} == set(self._notes())
+        if self._lost_documents() and {row[-1] for row in found.documents} != {row[-1] for row in new.documents}:
+            # An index made with other settings waits for the lost folder before it is built anew.
+            assert [row[:-1] for row in found.documents] == [row[:-1] for row in new.documents]
+            return
         assert found.documents == new.documents
         assert found.chunks == new.chunks
         assert found.terms == new.terms
