@@ -8,10 +8,38 @@ Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
 Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "no_searchable_words"]
 
-
 # Size, time of the last change to the content and to the entry (both in ns), and number of a file: while these stay
 # the same, so does what is in it. A plain tuple, because thousands are made before every search.
 Stamp: TypeAlias = tuple[int, int, int, int]
+
+
+class Secret:
+    """A text that is shown only to those who ask for it by name, and never written down."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self, spec: str = "") -> str:
+        return "***"
+
+    __format__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return self._value == other._value if isinstance(other, Secret) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __reduce_ex__(self, protocol: object) -> str:
+        raise TypeError("A Secret is not written down.")
 
 
 class Issue(NamedTuple):
@@ -279,7 +307,6 @@ class Progress(NamedTuple):
 
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
-
 #: Asked again and again by work that may take long; once it says yes, the work ends where it can be taken up again.
 Stop: TypeAlias = Callable[[], bool]
 

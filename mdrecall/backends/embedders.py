@@ -23,7 +23,7 @@ def choose_embedder(settings: Settings, *, home: str) -> Chosen:
 
         cache = search.local.model_cache_dir or os.path.join(home, ".cache", "mdrecall", "models")
         return Chosen(MiniLM(os.path.expanduser(cache), folder=_folder(search.local.model_path)))
-    if search.provider in (None, "offline"):
+    if search.provider in (None, "auto", "offline"):
         return Chosen(OfflineEmbedder())
     reason = f"is {search.provider}, which this version does not have; offline stands in for it."
     return Chosen(OfflineEmbedder(), reason)

@@ -19,7 +19,7 @@ from mdrecall.config.rules import (
     whole,
 )
 
-PROVIDERS = ("offline", "minilm", "openai", "local", "gemini", "voyage", "mistral", "ollama")
+PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")
 DEFAULT_MODELS = {
     "openai": "text-embedding-3-small",
     "gemini": "gemini-embedding-001",
@@ -94,7 +94,7 @@ MEMORY_SEARCH = Section(
             shapes.Experimental,
             {"sessionMemory": Key(flag(), False, "Allows `sessions` among the sources.")},
         ),
-        "provider": Key(choice(*PROVIDERS), None, "Who makes the embeddings; without it, the offline table."),
+        "provider": Key(choice("auto", *PROVIDERS), None, "Who makes the embeddings; without it, the offline table."),
         "model": Key(text(), "", "The embedding model; without it, the provider's own default."),
         "fallback": Key(choice(*PROVIDERS, "none"), "none", "Who makes the embeddings when the provider fails."),
         "remote": Section(
@@ -353,6 +353,19 @@ OWN = Section(
         "watch": Section(
             shapes.WatchSettings,
             {"scanSeconds": Key(whole(1), 60, "How often followed files are looked at even if nothing was noticed.")},
+        ),
+        "remote": Section(
+            shapes.OwnRemote,
+            {
+                "concurrency": Key(
+                    whole(1),
+                    1,
+                    "How many embedding requests are under way at once; a killed process pays for as many again.",
+                ),
+                "batchMinChunks": Key(
+                    whole(1), 1, "Fewer chunks than this are embedded directly even where batch jobs are on."
+                ),
+            },
         ),
         "vectors": Section(
             shapes.Vectors,

@@ -17,6 +17,7 @@ def json_schema() -> dict[str, Any]:
             "id": {"type": "string", "description": "The name of the agent."},
             "default": {"type": "boolean", "description": "Whether it is meant when none is named."},
             "workspace": workspace,
+            "agentDir": {"type": "string", "description": "The folder with its auth-profiles.json."},
             "memorySearch": search,
             "memory": _open({"search": search}),
         }

@@ -219,6 +219,11 @@ class WatchSettings(NamedTuple):
     scan_seconds: int
 
 
+class OwnRemote(NamedTuple):
+    concurrency: int
+    batch_min_chunks: int
+
+
 class Own(NamedTuple):
     """What only mdrecall knows."""
 
@@ -229,6 +234,7 @@ class Own(NamedTuple):
     search_wait_ms: int
     first_index_wait_ms: int
     watch: WatchSettings
+    remote: OwnRemote
     vectors: Vectors
 
 

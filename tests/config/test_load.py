@@ -110,6 +110,8 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.searchWaitMs": 250,
     "mdrecall.firstIndexWaitMs": 30_000,
     "mdrecall.watch.scanSeconds": 60,
+    "mdrecall.remote.concurrency": 1,
+    "mdrecall.remote.batchMinChunks": 1,
     "mdrecall.vectors.engine": "auto",
     "mdrecall.vectors.maxBytes": 1_073_741_824,
 }

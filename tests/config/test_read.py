@@ -137,7 +137,7 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
             "mdrecall.ignored",
             (
                 "did you mean ignore? Known here: maxFileBytes, ignore, maxPerFile, queryTimeoutMs, searchWaitMs,"
-                " firstIndexWaitMs, watch, vectors."
+                " firstIndexWaitMs, watch, remote, vectors."
             ),
         ),
     ],
@@ -168,13 +168,19 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
         ("memorySearch.store.driver", "lmdb", 'is "lmdb", but it takes one of sqlite.'),
         (
             "memorySearch.provider",
-            "auto",
-            'is "auto", but it takes one of offline, minilm, openai, local, gemini, voyage, mistral, ollama.',
+            "none",
+            (
+                'is "none", but it takes one of auto, offline, minilm, openai, openai-compatible, local, gemini, voyage,'
+                " mistral, ollama."
+            ),
         ),
         (
             "memorySearch.fallback",
             "auto",
-            'is "auto", but it takes one of offline, minilm, openai, local, gemini, voyage, mistral, ollama, none.',
+            (
+                'is "auto", but it takes one of offline, minilm, openai, openai-compatible, local, gemini, voyage, mistral,'
+                " ollama, none."
+            ),
         ),
         ("memorySearch.sources", "memory", 'is "memory", but it takes a list, each one of memory, sessions.'),
         ("memory.backend", "mem0", 'is "mem0", but it takes one of builtin, qmd.'),

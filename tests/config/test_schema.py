@@ -89,7 +89,8 @@ def test_the_schema_accepts_a_good_document(document: dict[str, Any]) -> None:
     ("path", "wrong"),
     [
         ("memorySearch.enabled", "yes"),
-        ("memorySearch.provider", "auto"),
+        ("memorySearch.provider", "none"),
+        ("memorySearch.fallback", "auto"),
         ("memorySearch.query.maxResults", 0),
         ("memorySearch.query.maxResults", 1.5),
         ("memorySearch.query.minScore", 1.1),
