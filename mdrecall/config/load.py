@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mdrecall.config import keys
+from mdrecall.config.credentials import Credentials, agent_folder
 from mdrecall.config.places import Places, default_workspace, expand, find_places, normal_agent_id, shorten
 from mdrecall.config.read import Found, Layer, build, first_with, leaf_keys, read_file, resolve
 from mdrecall.config.rules import nearest
@@ -24,6 +25,9 @@ class Loaded(NamedTuple):
     found: Mapping[str, Found]
     files: tuple[str, ...]
     home: str
+    credentials: Credentials
+    hub: str
+    """Where Hugging Face answers."""
 
 
 class _Agent(NamedTuple):
@@ -92,7 +96,15 @@ def load(
         lancedb=build(keys.LANCEDB, found, "plugins.entries.memory-lancedb.config"),
         mdrecall=build(keys.OWN, found, "mdrecall"),
     )
-    return Loaded(settings, everything, tuple(file.label for file in files), places.home)
+    credentials = Credentials(
+        env,
+        [file.values for file in files],
+        agent_dir=_agent_dir(places, chosen, entries),
+        home=places.home,
+        remote=settings.memory_search.remote,
+    )
+    hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
+    return Loaded(settings, everything, tuple(file.label for file in files), places.home, credentials, hub)
 
 
 def agent_ids(
@@ -124,6 +136,11 @@ def is_secret(name: str) -> bool:
         (f"{prefix}.{leaf}", key) for prefix, section in keys.SECTIONS.items() for leaf, key in leaf_keys(section)
     )
     return any(key.secret for full, key in leaves if full == name)
+
+
+def _agent_dir(places: Places, agent_id: str, entries: list[_Agent]) -> str:
+    default = os.path.join(places.state_dir, "agents", agent_id, "agent")
+    return agent_folder((entry.entry for entry in entries), default, places.home, places.state_dir)
 
 
 def _files(places: Places, cwd: str, config: str | None) -> list[_File]:

@@ -170,16 +170,16 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
             "memorySearch.provider",
             "none",
             (
-                'is "none", but it takes one of auto, offline, minilm, openai, openai-compatible, local, gemini, voyage,'
-                " mistral, ollama."
+                'is "none", but it takes one of auto, offline, minilm, openai, openai-compatible, local, gemini,'
+                " voyage, mistral, ollama."
             ),
         ),
         (
             "memorySearch.fallback",
             "auto",
             (
-                'is "auto", but it takes one of offline, minilm, openai, openai-compatible, local, gemini, voyage, mistral,'
-                " ollama, none."
+                'is "auto", but it takes one of offline, minilm, openai, openai-compatible, local, gemini,'
+                " voyage, mistral, ollama, none."
             ),
         ),
         ("memorySearch.sources", "memory", 'is "memory", but it takes a list, each one of memory, sessions.'),
