@@ -1,0 +1,286 @@
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.config.credentials import Access, Credentials
+from mdrecall.config.load import load
+from mdrecall.errors import ConfigError
+from mdrecall.types import Secret
+from tests.config import nested, openclaw_home
+from tests.config.conftest import Reach, models, remote, revealed, stored
+
+REMOTE = "memorySearch.remote"
+
+
+VARIABLES = (
+    ("openai", "OPENAI_API_KEY"),
+    ("gemini", "GEMINI_API_KEY"),
+    ("voyage", "VOYAGE_API_KEY"),
+    ("mistral", "MISTRAL_API_KEY"),
+    ("ollama", "OLLAMA_API_KEY"),
+)
+
+
+def test_every_source_is_stronger_than_those_after_it(reach: Reach) -> None:
+    config: dict[str, Any] = {**remote(apiKey="from-remote"), **models("openai", apiKey="from-models")}
+    env = {"OPENAI_API_KEY": "from-env"}
+    profiles = stored({"key": "from-profile"})
+    access = reach("openai", config, env=env, profiles=profiles)
+    assert (revealed(access), access.key_origin) == (["from-remote"], "memorySearch.remote.apiKey")
+    del config["memorySearch"]
+    access = reach("openai", config, env=env, profiles=profiles)
+    assert (revealed(access), access.key_origin) == (["from-profile"], "auth-profiles.json: a")
+    access = reach("openai", config, env=env, profiles={})
+    assert (revealed(access), access.key_origin) == (["from-env"], "OPENAI_API_KEY")
+    access = reach("openai", config)
+    assert (revealed(access), access.key_origin) == (["from-models"], "models.providers.openai.apiKey")
+    assert access.problem == ""
+
+
+@pytest.mark.parametrize(("provider", "variable"), VARIABLES)
+def test_a_provider_has_its_variable(reach: Reach, provider: str, variable: str) -> None:
+    access = reach(provider, env={variable: " key\n"})
+    assert access == Access(None, (Secret("key"),), {}, variable, "")
+
+
+def test_one_providers_variable_is_not_for_another(reach: Reach) -> None:
+    env = {variable: "key" for provider, variable in VARIABLES if provider != "openai"}
+    assert reach("openai", env=env).keys == ()
+
+
+def test_without_any_the_problem_names_every_place_that_was_looked_at(reach: Reach) -> None:
+    assert reach("openai") == Access(
+        None,
+        (),
+        {},
+        "",
+        "There is no API key for openai; looked at memorySearch.remote.apiKey,"
+        " ~/.openclaw/agents/main/agent/auth-profiles.json, OPENAI_API_KEY, models.providers.openai.apiKey."
+        " Set OPENAI_API_KEY.",
+    )
+    assert "no API key for gemini" in reach("gemini").problem
+    assert REMOTE not in reach("openai", uses_remote=False).problem
+
+
+@pytest.mark.parametrize("provider", ["ollama", "openai-compatible"])
+def test_some_providers_need_no_key(reach: Reach, provider: str) -> None:
+    assert reach(provider, profiles="{broken") == Access(None, (), {}, "", "")
+
+
+@pytest.mark.parametrize("provider", ["ollama", "openai-compatible"])
+def test_but_a_key_that_is_configured_must_be_there(reach: Reach, provider: str) -> None:
+    expected = "memorySearch.remote.apiKey refers to ${GONE}, which is not set"
+    assert reach(provider, remote(apiKey="${GONE}")).problem.startswith(expected)
+
+
+def test_openai_compatible_takes_no_key_that_is_openais(reach: Reach) -> None:
+    profiles = stored({"key": "a"}, {"key": "b", "provider": "openai-compatible"})
+    config = models("openai", apiKey="c", baseUrl="https://c", headers={"x": "c"})
+    assert reach("openai-compatible", config, env={"OPENAI_API_KEY": "d"}, profiles=profiles).keys == ()
+    own = models("openai-compatible", apiKey="e", baseUrl="http://e")
+    assert reach("openai-compatible", own)[:2] == ("http://e", (Secret("e"),))
+    given = {**own, **remote(apiKey="f", baseUrl="http://f")}
+    assert reach("openai-compatible", given)[:2] == ("http://f", (Secret("f"),))
+
+
+def test_what_is_meant_for_another_provider_is_not_used(reach: Reach) -> None:
+    config = {
+        **remote(apiKey="theirs", baseUrl="https://theirs", headers={"a": "theirs"}),
+        **models("openai", headers={"b": "ours"}),
+    }
+    access = reach("openai", config, env={"OPENAI_API_KEY": "ours"}, uses_remote=False)
+    assert access == Access(None, (Secret("ours"),), {"b": Secret("ours")}, "OPENAI_API_KEY", "")
+    assert reach("mistral", config, uses_remote=False).keys == ()
+
+
+def test_what_is_meant_for_another_provider_may_even_be_broken(reach: Reach) -> None:
+    config = remote(apiKey="${GONE}", baseUrl="${GONE}", headers={"a": "${GONE}"})
+    access = reach("openai", config, env={"OPENAI_API_KEY": "ours"}, uses_remote=False)
+    assert (revealed(access), access.problem) == (["ours"], "")
+
+
+def test_a_blank_key_is_none(reach: Reach) -> None:
+    config = {**remote(apiKey=" "), **models("openai", apiKey="")}
+    assert reach("openai", config, env={"OPENAI_API_KEY": "\n"}).keys == ()
+    assert reach("openai", config, env={"OPENAI_API_KEY": "key"}).key_origin == "OPENAI_API_KEY"
+
+
+@pytest.mark.parametrize("bad", ["sk-hu\nsh", "sk-hush\x00", "sk-hu\x7fsh", "sk-hush\x85x", "sk-hush–", "sk-hush✓"])
+def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(reach: Reach, bad: str) -> None:
+    for config, env, place in (
+        (remote(apiKey=bad), {}, "memorySearch.remote.apiKey"),
+        (models("openai", apiKey=bad), {}, "models.providers.openai.apiKey"),
+        ({}, {"OPENAI_API_KEY": bad}, "OPENAI_API_KEY"),
+    ):
+        access = reach("openai", config, env=env)
+        assert access.keys == ()
+        assert f"{place} holds a character that cannot be sent in a header" in access.problem
+        assert "hush" not in access.problem
+
+
+def test_a_configured_key_that_cannot_be_had_is_not_replaced_by_another(reach: Reach) -> None:
+    access = reach("openai", remote(apiKey="${GONE}"), env={"OPENAI_API_KEY": "other"})
+    assert (access.keys, access.key_origin) == ((), "")
+    assert access.problem.startswith("memorySearch.remote.apiKey refers to ${GONE}, which is not set.")
+
+
+def test_aws_gives_no_key_but_one_may_be_configured(reach: Reach) -> None:
+    config = models("openai", auth="aws-sdk", apiKey="a")
+    access = reach("openai", config, env={"OPENAI_API_KEY": "b"}, profiles=stored({"key": "c"}))
+    assert access.keys == ()
+    assert access.problem.startswith("models.providers.openai.auth is aws-sdk, which gives no key.")
+    assert revealed(reach("openai", {**config, **remote(apiKey="d")})) == ["d"]
+
+
+def test_the_own_file_lies_over_openclaws_value_by_value(reach: Reach) -> None:
+    weak = models("openai", apiKey="weak", baseUrl="https://weak")
+    access = reach("openai", weak, own=models("openai", apiKey="strong"))
+    assert access[:2] == ("https://weak", (Secret("strong"),))
+
+
+@pytest.mark.parametrize("wrong", [1, True, ["sk-hush"], {"sk-hush": 1}, {"source": "sky", "id": "sk-hush"}])
+def test_a_key_of_the_wrong_type_is_a_problem(reach: Reach, wrong: object) -> None:
+    access = reach("openai", models("openai", apiKey=wrong))
+    assert access.keys == ()
+    assert "models.providers.openai.apiKey must be a text" in access.problem
+    assert "hush" not in access.problem
+
+
+@pytest.mark.parametrize(
+    "path", ["models", "models.providers", "models.providers.openai", "auth", "auth.order", "secrets"]
+)
+@pytest.mark.parametrize("wrong", [1, "x", [], None, True])
+def test_a_block_of_the_wrong_type_is_passed_over(reach: Reach, path: str, wrong: object) -> None:
+    access = reach("openai", nested(path, wrong), env={"OPENAI_API_KEY": "key"}, profiles=stored({"key": "a"}))
+    assert revealed(access) == ["a"]
+
+
+def test_its_other_name_comes_first(reach: Reach) -> None:
+    both = {"models": {"providers": {"google": {"apiKey": "a"}, "gemini": {"apiKey": "b", "baseUrl": "http://b"}}}}
+    access = reach("gemini", both)
+    assert (access.base_url, revealed(access)) == ("http://b", ["a"])
+    assert access.key_origin == "models.providers.google.apiKey"
+    assert revealed(reach("gemini", models("gemini", apiKey="b"))) == ["b"]
+    for name in ("google", "gemini", " Google "):
+        assert revealed(reach("gemini", profiles=stored({"key": "a"}, provider=name))) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+def test_the_name_of_a_variable_stands_for_it(reach: Reach, name: str) -> None:
+    access = reach("gemini", remote(apiKey=f" {name} "), env={name: "key"})
+    assert (revealed(access), access.key_origin) == (["key"], "memorySearch.remote.apiKey")
+    assert f"refers to {name}, which is not set" in reach("gemini", remote(apiKey=name)).problem
+    assert revealed(reach("openai", remote(apiKey=name), env={name: "key"})) == [name]
+
+
+POOL = {
+    "GOOGLE_API_KEY": "g",
+    "GEMINI_API_KEY_2": "n2",
+    "GEMINI_API_KEY_10": "n10",
+    "GEMINI_API_KEY": "p",
+    "GEMINI_API_KEYS": "l1, l2;l3  p\nl1;",
+}
+
+
+def test_more_keys_take_over_each_once(reach: Reach) -> None:
+    assert revealed(reach("gemini", env=POOL)) == ["p", "l1", "l2", "l3", "n10", "n2", "g"]
+    configured = reach("gemini", remote(apiKey="l2"), env=POOL)
+    assert revealed(configured) == ["l2", "l1", "l3", "p", "n10", "n2", "g"]
+
+
+def test_the_live_key_stands_alone_beside_the_first(reach: Reach) -> None:
+    env = {**POOL, "OPENCLAW_LIVE_GEMINI_KEY": "live"}
+    assert revealed(reach("gemini", remote(apiKey="r"), env=env)) == ["r", "live"]
+    assert revealed(reach("gemini", env=env)) == ["p", "live"]
+
+
+def test_a_list_of_keys_is_enough(reach: Reach) -> None:
+    access = reach("gemini", env={"GEMINI_API_KEYS": "a,b"})
+    assert (revealed(access), access.key_origin) == (["a", "b"], "GEMINI_API_KEYS")
+
+
+def test_googles_key_alone_may_be_for_something_else(reach: Reach) -> None:
+    access = reach("gemini", env={"GOOGLE_API_KEY": "maps"})
+    assert access.keys == ()
+    assert "Set GEMINI_API_KEY." in access.problem
+
+
+def test_a_spare_key_that_cannot_be_sent_is_left_out(reach: Reach) -> None:
+    assert revealed(reach("gemini", env={"GEMINI_API_KEY": "a", "GEMINI_API_KEYS": "b\x01,c"})) == ["a", "c"]
+
+
+def test_others_have_no_spare_keys(reach: Reach) -> None:
+    assert revealed(reach("openai", env={**POOL, "OPENAI_API_KEY": "a", "OPENAI_API_KEY_2": "b"})) == ["a"]
+
+
+def test_the_remote_address_is_stronger_than_the_providers(reach: Reach) -> None:
+    config = {**remote(baseUrl="http://a"), **models("openai", baseUrl=" http://b ")}
+    assert reach("openai", config).base_url == "http://a"
+    assert reach("openai", config, uses_remote=False).base_url == "http://b"
+    assert reach("openai", {**config, **remote(baseUrl=" ")}).base_url == "http://b"
+    assert reach("openai").base_url is None
+
+
+def test_remote_headers_lie_over_the_providers_by_their_exact_names(reach: Reach) -> None:
+    config = {**remote(headers={"A": "1", "c": "2"}), **models("openai", headers={"A": "3", "a": "4", "B": "5"})}
+    access = reach("openai", config)
+    shown = {name: value.reveal() for name, value in access.headers.items()}
+    assert shown == {"A": "1", "a": "4", "B": "5", "c": "2"}
+
+
+def test_a_header_may_refer_to_a_secret(reach: Reach) -> None:
+    config = models("openai", headers={"A": {"source": "env", "id": "MINE"}})
+    assert reach("openai", config, env={"MINE": "mine"}).headers == {"A": Secret("mine")}
+
+
+@pytest.mark.parametrize("value", ["hu\nsh", "hush\r\nX: y", "hush✓", 5, None, ["hush"]])
+def test_a_header_that_cannot_be_sent_is_refused_without_showing_it(reach: Reach, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        reach("openai", models("openai", headers={"X-Hidden": value}))
+    assert "models.providers.openai.headers.X-Hidden" in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:", "a\n", "hush✓"])
+def test_a_name_that_no_header_has_is_refused(reach: Reach, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"memorySearch\.remote\.headers has a name that cannot be one of a header"):
+        reach("openai", remote(headers={name: "x"}))
+
+
+@pytest.mark.parametrize("wrong", [5, ["x"], {"a": 1}])
+def test_an_address_of_the_wrong_type_is_refused(reach: Reach, wrong: object) -> None:
+    with pytest.raises(ConfigError, match=r"models\.providers\.openai\.baseUrl must be a text\."):
+        reach("openai", models("openai", baseUrl=wrong))
+
+
+@pytest.mark.parametrize("wrong", [5, ["x"], "x"])
+def test_headers_of_the_wrong_type_are_passed_over(reach: Reach, wrong: object) -> None:
+    assert reach("openai", models("openai", headers=wrong)).headers == {}
+
+
+def test_nothing_that_is_found_shows_a_secret(reach: Reach) -> None:
+    access = reach("openai", remote(apiKey="sk-hush", headers={"X-A": "hush"}))
+    assert "hush" not in f"{access} {access!r} {access.headers}"
+    with pytest.raises(TypeError):
+        pickle.dumps(access)
+
+
+def test_the_credentials_themselves_show_nothing(tmp_path: Path) -> None:
+    env = {**openclaw_home(tmp_path, models("openai", apiKey="hush")), "OPENAI_API_KEY": "hush"}
+    credentials = load(env=env, cwd=str(tmp_path)).credentials
+    assert isinstance(credentials, Credentials)
+    assert "hush" not in f"{credentials} {credentials!r}"
+
+
+@pytest.mark.parametrize(
+    ("env", "hub"),
+    [
+        ({}, "https://huggingface.co"),
+        ({"HF_ENDPOINT": " "}, "https://huggingface.co"),
+        ({"HF_ENDPOINT": " https://mirror.example/hf// "}, "https://mirror.example/hf"),
+    ],
+)
+def test_hugging_face_may_be_elsewhere(tmp_path: Path, env: dict[str, str], hub: str) -> None:
+    assert load(env={"HOME": str(tmp_path), **env}, cwd=str(tmp_path)).hub == hub

@@ -1,0 +1,39 @@
+import json
+import logging
+import pickle
+
+import pytest
+
+from mdrecall.types import Secret
+
+
+def test_it_is_shown_to_nobody_who_does_not_ask_for_it() -> None:
+    secret = Secret("sk-hush")
+    nested = {"key": (secret, [secret])}
+    shown = [f"{secret}", f"{secret!r}", f"{secret:>9}", str(secret), f"{nested}"]
+    assert "hush" not in "".join(shown)
+    assert shown[0] == "***"
+    assert secret.reveal() == "sk-hush"
+    assert not hasattr(secret, "__dict__")
+
+
+def test_it_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("x").warning("with %s and %r", Secret("sk-hush"), Secret("sk-hush"))
+    assert caplog.messages == ["with *** and ***"]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_it_is_not_written_down(protocol: int) -> None:
+    with pytest.raises(TypeError) as caught:
+        pickle.dumps(Secret("sk-hush"), protocol)
+    assert "hush" not in str(caught.value)
+    with pytest.raises(TypeError):
+        json.dumps(Secret("sk-hush"))
+
+
+def test_it_is_equal_by_value_and_false_when_empty() -> None:
+    assert Secret("a") == Secret("a") != Secret("b")
+    assert len({Secret("a"), Secret("a")}) == 1
+    assert Secret("a") != "a"
+    assert Secret("a")
+    assert not Secret("")
