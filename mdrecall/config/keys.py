@@ -101,7 +101,7 @@ MEMORY_SEARCH = Section(
             shapes.Remote,
             {
                 "baseUrl": Key(text(), None, "Where the provider answers, if not at its own address."),
-                "apiKey": Key(_SECRET, None, "The key, or a reference to one.", secret=True),
+                "apiKey": Key(_SECRET, None, "The key, a text with `${VAR}`, or a reference.", secret=True),
                 "headers": Key(map_of(text()), {}, "More headers for every request.", secret=True),
                 "batch": Section(
                     shapes.Batch,

@@ -318,3 +318,9 @@ def test_an_unknown_agent_is_refused_with_the_known_ones(tmp_path: Path) -> None
 )
 def test_keys_and_headers_are_secret(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
+
+
+def test_auto_may_be_said_and_is_not_the_same_as_saying_nothing(tmp_path: Path) -> None:
+    assert value(tmp_path, {"memorySearch": {"provider": "auto"}}, "memorySearch.provider") == "auto"
+    assert value(tmp_path, {}, "memorySearch.provider") is None
+    assert loaded(tmp_path, {"memorySearch": {"provider": "auto"}}).settings.memory_search.model == ""
