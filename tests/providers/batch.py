@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tests.providers.shapes import Asked, Shape, lines_of
@@ -139,7 +139,7 @@ class BatchSide:
         return stored
 
     def create(self, id: str, model: str, input: Stored, told: Mapping[str, Any]) -> Job:
-        job = Job(id, model, input, lines_of(input.content), told, self.plan)
+        job = Job(id, model, input, lines_of(input.content), told, replace(self.plan))
         self.jobs[id] = job
         self.check(job)
         if self.plan.polls_until_done == 0 and not job.over:

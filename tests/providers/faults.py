@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from fnmatch import fnmatchcase
 from functools import cache
+from http.client import responses
 from typing import Any
 
 from tests.providers.shapes import Shape
@@ -121,9 +122,25 @@ def rate_limited(retry_after: float | str | None = None, headers: Mapping[str, s
     return Fault("rate limited", reply=lambda shape: shape.rate_limited()._replace(headers=told))
 
 
+def retry_info(delay: str = "34s") -> Fault:
+    """A 429 that says when to come back in the body, as Gemini does, and not in a header."""
+
+    def reply(shape: Shape) -> Reply:
+        told = shape.rate_limited()
+        details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]
+        return told._replace(body={"error": told.body["error"] | {"details": details}})
+
+    return Fault("retry info", reply=reply)
+
+
+def out_of_quota() -> Fault:
+    """A 429 that no waiting cures: OpenAI's ``insufficient_quota``."""
+    return Fault("out of quota", reply=lambda shape: shape.out_of_quota())
+
+
 def html_error(code: int = 502) -> Fault:
     """What a proxy in front of the provider says when the provider does not answer."""
-    title = f"api.example.com | {code}: Bad gateway"
+    title = f"api.example.com | {code}: {responses.get(code, 'Web server is down')}"
     page = f"<!DOCTYPE html>\n<html><head><title>{title}</title></head><body>cloudflare</body></html>\n"
     return status(code, page.encode(), HTML | {"Server": "cloudflare", "CF-RAY": "0000000000000000-FRA"})
 

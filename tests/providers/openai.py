@@ -51,7 +51,6 @@ class OpenAI(Shape):
         return self.error(429, message, "rate_limit_exceeded", "tokens")
 
     def out_of_quota(self) -> Reply:
-        """A 429 that no waiting cures."""
         message = "You exceeded your current quota, please check your plan and billing details."
         return self.error(429, message, "insufficient_quota", "insufficient_quota")
 

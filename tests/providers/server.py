@@ -63,11 +63,15 @@ class ProviderServer:
         """What went wrong in the server itself; raised when it stops."""
         self.lock = threading.RLock()
         self.stopping = threading.Event()
+        self._came = threading.Condition(self.lock)
         self._direct: list[str] = []
+        self.batch = _batch_side(self)
+        self._listen()
+
+    def _listen(self) -> None:
         self._http = _Http(self)
         self.root = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.url = self.root + self.shape.base
-        self.batch = _batch_side(self)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
@@ -86,6 +90,16 @@ class ProviderServer:
             self._http.shutdown()
             self._http.server_close()
             self._thread.join()
+
+    def note(self, request: Recorded) -> None:
+        with self._came:
+            self.requests.append(request)
+            self._came.notify_all()
+
+    def wait_for(self, count: int, timeout_s: float = 60.0) -> None:
+        """Return when so many requests have been read."""
+        with self._came:
+            assert self._came.wait_for(lambda: len(self.requests) >= count, timeout_s), "the requests did not come"
 
     def embedded_texts(self, how: Literal["direct", "batch"] | None = None) -> list[str]:
         """Every text that was embedded and is to be paid for, in the order of embedding, directly or in jobs."""
@@ -206,8 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = self._request()
         fault = self.owner.faults.for_request(request)
         request.fault = fault.name if fault else None
-        with self.owner.lock:
-            self.owner.requests.append(request)
+        self.owner.note(request)
         try:
             reply = fault.reply(self.owner.shape) if fault and fault.reply else self.owner.answer(request, fault)
             if self.owner.latency_s:

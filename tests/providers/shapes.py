@@ -49,6 +49,10 @@ class Shape(ABC):
     def rate_limited(self) -> Reply:
         """A 429 as the provider says it, without the headers that say when to come back."""
 
+    def out_of_quota(self) -> Reply:
+        """A 429 that no waiting cures, where the provider has one."""
+        return self.rate_limited()
+
     @abstractmethod
     def read(self, request: Recorded) -> Asked | None:
         """What the request wants embedded; None if it wants something else."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from http.client import responses
 from typing import Any, NamedTuple
 
 HTML = {"Content-Type": "text/html; charset=UTF-8"}
@@ -56,7 +56,7 @@ class Recorded:
 
 
 def head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"HTTP/1.1 {status} {responses.get(status, '')}", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
