@@ -63,12 +63,12 @@ class ProviderServer:
         """What went wrong in the server itself; raised when it stops."""
         self.lock = threading.RLock()
         self.stopping = threading.Event()
-        self._came = threading.Condition(self.lock)
         self._direct: list[str] = []
         self.batch = _batch_side(self)
         self._listen()
 
     def _listen(self) -> None:
+        self._came = threading.Condition(self.lock)
         self._http = _Http(self)
         self.root = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.url = self.root + self.shape.base
@@ -108,7 +108,8 @@ class ProviderServer:
 
     @property
     def busy_s(self) -> float:
-        """How long requests were inside the server, from the first line read to the last byte written."""
+        """How long requests were inside the server, from the first line read to the last byte written; those only that
+        are over, so ask when the server has stopped."""
         with self.lock:
             return sum(request.ended - request.began for request in self.requests if request.ended is not None)
 

@@ -185,11 +185,17 @@ def test_a_kept_connection_is_one_connection() -> None:
 
 
 def test_the_time_inside_is_summed_and_what_overlaps_is_counted() -> None:
-    with ProviderServer("openai", latency_s=0.01) as server, Client(server) as client:
+    with ProviderServer("openai", latency_s=0.001) as server, Client(server) as client, Client(server) as other:
         client.embed("one")
         client.embed("two")
-    assert server.busy_s >= 0.02
-    assert server.most_at_once == 1
+        assert server.most_at_once == 1
+        server.faults.add(faults.hang().times(2))
+        for each in (client, other):
+            each.http.request("POST", "/v1/embeddings", b"{}", each.keys)
+        server.wait_for(4)
+    assert server.most_at_once == 2
+    spans = [request.ended - request.began for request in server.requests if request.ended]
+    assert (len(spans), sum(spans)) == (4, server.busy_s)
 
 
 def test_requests_are_remembered_as_they_came() -> None:
