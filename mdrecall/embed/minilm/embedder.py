@@ -8,8 +8,8 @@ from itertools import groupby, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mdrecall.embed.download import writing_in
 from mdrecall.embed.minilm.cache import load_graph, save_graph
-from mdrecall.embed.minilm.download import writing_in
 from mdrecall.embed.minilm.extra import need
 from mdrecall.embed.minilm.recipe import DIMENSIONS, RECIPE_VERSION, TOKEN_LIMIT
 from mdrecall.embed.minilm.weights import HUB, MODEL, Places, model_file, tokenizer_file

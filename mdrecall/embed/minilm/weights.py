@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from mdrecall.embed.minilm.download import RemoteFile, fetch, is_right, sha256_of, writing_in
+from mdrecall.embed.download import RemoteFile, fetch, is_right, sha256_of, writing_in
 from mdrecall.errors import ModelFileError
 from mdrecall.types import ProgressCallback
 

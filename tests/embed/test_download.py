@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.minilm.download import RemoteFile, fetch, writing_in
+from mdrecall.embed.download import RemoteFile, fetch, writing_in
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Progress
 from tests.embed.conftest import FileServer, Request

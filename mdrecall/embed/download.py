@@ -1,0 +1,316 @@
+"""Fetch one file; a broken download goes on where it stopped, and only a whole file gets its name."""
+
+import errno
+import fcntl
+import http.client
+import os
+import re
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import file_digest
+from shutil import disk_usage
+from typing import IO, NamedTuple
+
+from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.types import Progress, ProgressCallback
+
+_ATTEMPTS = 5
+_REDIRECTS = 10
+_BLOCK_BYTES = 1 << 18
+_POLL_S = 0.1
+UNKNOWN = -1
+_LOCKED_STATUSES = (401, 403)
+_MOVED_STATUSES = (301, 302, 303, 307, 308)
+
+
+class RemoteFile(NamedTuple):
+    """A file to fetch; it is the right one only with this size and SHA-256, as far as they are known."""
+
+    name: str
+    size: int = UNKNOWN
+    sha256: str = ""
+
+
+class _How(NamedTuple):
+    hint: str
+    timeout_s: float
+    progress: ProgressCallback | None
+    problem: Callable[[str], str] | None
+
+
+class _Broken(Exception):
+    """The server cannot be reached, or the connection ended early."""
+
+
+class _Answer(NamedTuple):
+    response: http.client.HTTPResponse
+    first: Mapping[str, str]
+    """The headers of the first answer: where a hub redirects, only there it tells about the file itself."""
+
+
+def sha256_of(path: str) -> str:
+    """The SHA-256 of a file in hexadecimal."""
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def is_right(path: str, file: RemoteFile) -> bool:
+    """Whether the file at the path is the one that is meant; without a known SHA-256, whether there is one."""
+    try:
+        if file.size not in (UNKNOWN, os.path.getsize(path)):
+            return False
+        return not file.sha256 or sha256_of(path) == file.sha256
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def writing_in(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
+    """Make the folder and be the only process that writes in it; what the system refuses becomes a clear error."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with open(os.path.join(folder, "write.lock"), "a") as lock:
+            _take(lock, folder, lock_wait_s)
+            yield
+    except OSError as error:
+        hint = "Make room there, or name another folder for models."
+        raise ModelFileError(f"Cannot write in {folder}: {error.strerror or error}.", hint=hint) from error
+
+
+def _take(lock: IO[str], folder: str, wait_s: float) -> None:
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
+                raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.") from None
+            time.sleep(_POLL_S)
+
+
+def fetch(
+    file: RemoteFile,
+    url: str,
+    folder: str,
+    *,
+    hint: str = "",
+    timeout_s: float = 30,
+    progress: ProgressCallback | None = None,
+    problem: Callable[[str], str] | None = None,
+) -> str:
+    """The path of the file in the folder, downloaded if it is not there yet. The caller holds ``writing_in``.
+
+    ``problem`` says what is wrong with the content of the file at a path, if anything is.
+    """
+    path = os.path.join(folder, file.name)
+    if is_right(path, file):
+        return path
+    part, how = _Part(f"{path}.part"), _How(hint, timeout_s, progress, problem)
+    try:
+        _check(_whole(file, url, part, how), url, part, how)
+    except ModelFileError as error:
+        part.remove()
+        error.hint = how.hint
+        raise
+    except OSError:
+        part.remove()
+        raise
+    os.replace(part.path, path)
+    part.remove()
+    return path
+
+
+def _whole(file: RemoteFile, url: str, part: "_Part", how: _How) -> RemoteFile:
+    """Get the part to its full size; gives what is known of the file by then."""
+    for _ in range(_ATTEMPTS):
+        before = part.size()
+        if before == file.size:
+            return file
+        try:
+            if known := _receive(file, url, part, how):
+                return known
+        except _Broken as error:
+            if part.size() <= before:
+                raise EmbedderUnavailable(f"Cannot download {url}: {error}.", hint=how.hint) from error
+    raise EmbedderUnavailable(f"Cannot download {url}: the connection keeps breaking.", hint=how.hint)
+
+
+def _check(file: RemoteFile, url: str, part: "_Part", how: _How) -> None:
+    found = sha256_of(part.path) if file.sha256 else ""
+    if found != file.sha256:
+        message = f"{url} is not the file that was expected: its SHA-256 is {found}, not {file.sha256}."
+        raise ModelFileError(f"{message} The download was removed.")
+    if how.problem and (problem := how.problem(part.path)):
+        raise ModelFileError(f"{url} cannot be used: {problem}. The download was removed.")
+
+
+class _Part:
+    """What has come so far, and the ETag of the file that it is the beginning of."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._etag_path = f"{path}.etag"
+
+    def size(self) -> int:
+        try:
+            return os.path.getsize(self.path)
+        except FileNotFoundError:
+            return 0
+
+    def etag(self) -> str:
+        try:
+            with open(self._etag_path, encoding="latin-1") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def begin(self, etag: str) -> IO[bytes]:
+        """Start again; only a strong ETag proves later that the rest belongs to this beginning."""
+        self.remove()
+        if etag.startswith('"'):
+            with open(self._etag_path, "w", encoding="latin-1") as file:
+                file.write(etag)
+        return open(self.path, "wb")
+
+    def go_on(self) -> IO[bytes]:
+        return open(self.path, "ab")
+
+    def remove(self) -> None:
+        for path in (self.path, self._etag_path):
+            with suppress(FileNotFoundError):
+                os.remove(path)
+
+
+def _receive(file: RemoteFile, url: str, part: _Part, how: _How) -> RemoteFile | None:
+    """Ask for what is missing; nothing if what there is turned out to be the beginning of another file."""
+    etag = part.etag()
+    done = part.size() if etag else 0
+    answer = _ask(url, done, etag, how.timeout_s)
+    with answer.response as response:
+        file = _told(file, answer)
+        same = response.headers.get("ETag") == etag
+        if response.status == 416 or (response.status == 206 and not (same and _is_rest(response, done, file.size))):
+            part.remove()
+            return None
+        if response.status != 206:
+            done = 0
+        _check_length(response, url, done, file)
+        _check_room(part, done, file)
+        with part.go_on() if done else part.begin(response.headers.get("ETag") or "") as out:
+            done = _copy(response, out, done, file, url, how.progress)
+    if done < file.size:
+        raise _Broken("the connection ended early")
+    return file
+
+
+def _copy(
+    response: http.client.HTTPResponse,
+    out: IO[bytes],
+    done: int,
+    file: RemoteFile,
+    url: str,
+    progress: ProgressCallback | None,
+) -> int:
+    for block in _blocks(response):
+        done += len(block)
+        if file.size != UNKNOWN and done > file.size:
+            raise ModelFileError(f"{url} is longer than the {file.size} bytes that {file.name} has.")
+        out.write(block)
+        if progress:
+            progress(Progress(done, max(done, file.size), f"Downloading {file.name}"))
+    return done
+
+
+def _ask(url: str, done: int, etag: str, timeout_s: float) -> _Answer:
+    """The answer after all redirects. Nothing that could identify the user is sent to anyone."""
+    headers = {"User-Agent": "mdrecall", "Accept-Encoding": "identity"}
+    if done:
+        headers |= {"Range": f"bytes={done}-", "If-Range": etag}
+    response = _request(url, headers, timeout_s)
+    first = response.headers
+    for _ in range(_REDIRECTS):
+        if response.status not in _MOVED_STATUSES:
+            break
+        response.close()
+        url = _moved(url, response.headers.get("Location") or "")
+        response = _request(url, headers, timeout_s)
+    if response.status not in (200, 206, 416):
+        response.close()
+        locked = "; the file may be private, or its licence not accepted yet" * (response.status in _LOCKED_STATUSES)
+        raise _Broken(f"the server answers {response.status} {response.reason}".rstrip() + locked)
+    return _Answer(response, first)
+
+
+def _moved(url: str, location: str) -> str:
+    target = urllib.parse.urljoin(url, location)
+    if url.startswith("https://") and not target.startswith("https://"):
+        raise _Broken(f"the server redirects from https:// to {target}")
+    return target
+
+
+def _request(url: str, headers: Mapping[str, str], timeout_s: float) -> http.client.HTTPResponse:
+    if not url.startswith(("http://", "https://")):
+        raise _Broken("the address must begin with http:// or https://")
+    opener = urllib.request.OpenerDirector()
+    for handler in (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+        opener.add_handler(handler())
+    try:
+        response: http.client.HTTPResponse | None
+        response = opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=timeout_s)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise _Broken(getattr(reason, "strerror", None) or str(reason) or type(error).__name__) from error
+    if response is None:
+        raise _Broken("no way to reach such an address")
+    return response
+
+
+def _told(file: RemoteFile, answer: _Answer) -> RemoteFile:
+    """The file with what the server tells about it, where nothing is known yet."""
+    size, sha256 = file.size, file.sha256
+    linked = re.fullmatch(r'"([0-9a-f]{64})"', answer.first.get("X-Linked-Etag") or "")
+    if not sha256 and linked:
+        sha256 = linked[1]
+    if size == UNKNOWN:
+        length, total = answer.first.get("X-Linked-Size") or "", answer.response.headers.get("Content-Range") or ""
+        if length.isdecimal():
+            size = int(length)
+        elif answer.response.status == 206 and total.rpartition("/")[2].isdecimal():
+            size = int(total.rpartition("/")[2])
+        elif answer.response.status == 200:
+            size = UNKNOWN if answer.response.length is None else answer.response.length
+    return file._replace(size=size, sha256=sha256)
+
+
+def _is_rest(response: http.client.HTTPResponse, done: int, size: int) -> bool:
+    return response.headers.get("Content-Range") == f"bytes {done}-{size - 1}/{size}"
+
+
+def _check_length(response: http.client.HTTPResponse, url: str, done: int, file: RemoteFile) -> None:
+    if response.length is not None and done + response.length != file.size:
+        raise ModelFileError(f"{url} has {done + response.length} bytes; {file.name} has {file.size}.")
+
+
+def _check_room(part: _Part, done: int, file: RemoteFile) -> None:
+    free = disk_usage(os.path.dirname(part.path)).free + part.size() - done
+    wanted = file.size - done
+    if free < wanted:
+        raise OSError(errno.ENOSPC, f"{file.name} needs {wanted / 1e6:.1f} MB more, {free / 1e6:.1f} MB are free")
+
+
+def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    while True:
+        try:
+            block = response.read(_BLOCK_BYTES)
+        except http.client.IncompleteRead as error:
+            yield error.partial
+            raise _Broken("the connection ended early") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise _Broken(str(error) or type(error).__name__) from error
+        if not block:
+            return
+        yield block
