@@ -47,7 +47,7 @@ class _Broken(Exception):
 
 class _Answer(NamedTuple):
     response: http.client.HTTPResponse
-    first: Mapping[str, str]
+    first: http.client.HTTPMessage
     """The headers of the first answer: where a hub redirects, only there it tells about the file itself."""
 
 

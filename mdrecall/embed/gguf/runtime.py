@@ -1,0 +1,165 @@
+"""A model that runs in a process of its own; the only place that knows how llama.cpp is reached."""
+
+import base64
+import binascii
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from mdrecall.embed.gguf import worker
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, ModelFileError
+
+_INSTALL = 'Install it: pip install "mdrecall[gguf]"'
+_END_WAIT_S = 10
+_LOG_BYTES = 1 << 16
+
+
+class Settings(NamedTuple):
+    """How to load a model."""
+
+    path: str
+    context: int
+    """How many tokens a text may have."""
+    pooling: int | None
+    """How to make one vector of many, if not as the model says."""
+    threads: int
+
+
+def require_package() -> None:
+    """Say how to install what is missing."""
+    if find_spec("xllamacpp") is None:
+        raise EmbedderUnavailable("The embedder local needs the Python package xllamacpp.", hint=_INSTALL)
+
+
+class Runtime:
+    """A loaded model. ``kill`` may come from any thread; for the rest, one thread at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._process: subprocess.Popen[str] | None = None
+        self._killed = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Load the model, and come back when it is ready."""
+        folder = tempfile.mkdtemp(prefix="mdrecall-")
+        try:
+            with open(os.path.join(folder, "log"), "w+b") as log:
+                self._process = _spawn(folder, log.fileno())
+                answer = self._ask(self._settings._asdict() | {"socket": "model.sock"})
+                if "ready" not in answer:
+                    self.end()
+                    log.seek(0)
+                    raise self._failure(answer, log.read(_LOG_BYTES).decode("utf-8", "replace"))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """The vectors of the texts as llama.cpp gives them: native 32-bit floats of any length."""
+        answer = self._ask([text.encode("utf-8", "replace").decode() for text in texts])
+        if "refused" in answer:
+            raise InputRefused(f"The model does not take a text: {answer['refused']}.")
+        if "vectors" not in answer:
+            raise EmbedderError(self._told(answer.get("error") or self._ending()))
+        try:
+            vectors = [base64.b64decode(vector, validate=True) for vector in answer["vectors"]]
+        except (TypeError, ValueError, binascii.Error) as error:
+            raise EmbedderError(self._told("it gave something else than vectors")) from error
+        if len(vectors) != len(texts):
+            raise EmbedderError(self._told(f"it gave {len(vectors)} vectors for {len(texts)} texts"))
+        return vectors
+
+    def kill(self) -> None:
+        """End the process at once; whoever waits for it gets an error."""
+        self._killed = True
+        if self._process:
+            self._process.kill()
+
+    def end(self) -> None:
+        """End the process and wait for it."""
+        if self._process is None:
+            return
+        process = self._process
+        if process.stdin and process.stdout:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            process.stdout.close()
+        try:
+            process.wait(_END_WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _ask(self, question: object) -> dict[str, Any]:
+        """The answer; an empty one if the process has ended."""
+        if self._killed or not self._process or not self._process.stdin or not self._process.stdout:
+            return {}
+        try:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+            answer: dict[str, Any] = json.loads(self._process.stdout.readline() or "{}")
+        except (BrokenPipeError, ValueError):
+            return {}
+        return answer
+
+    def _failure(self, answer: dict[str, Any], log: str) -> EmbedderError:
+        if self._killed:
+            return EmbedderUnavailable("The model was let go of while it was being loaded.", hint="Try again.")
+        if "missing" in answer:
+            message = f"The embedder local needs the Python package xllamacpp: {answer['missing']}."
+            return EmbedderUnavailable(message, hint=_INSTALL)
+        reason = _reason(log) or answer.get("failed") or self._ending()
+        hint = "The file may be damaged, or made for a newer llama.cpp; try: pip install -U xllamacpp"
+        return ModelFileError(f"llama.cpp cannot load {self._settings.path}: {reason}.", hint=hint)
+
+    def _told(self, reason: str) -> str:
+        return f"llama.cpp cannot embed with {self._settings.path}: {reason}."
+
+    def _ending(self) -> str:
+        if self._killed or self._process is None:
+            return "it was let go of meanwhile"
+        self.end()
+        code = self._process.returncode
+        return f"its process ended with {signal.Signals(-code).name if code < 0 else f'status {code}'}"
+
+
+def _spawn(folder: str, log: int) -> subprocess.Popen[str]:
+    """The process, away from this one's terminal, standard error, and settings for llama.cpp."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "GGML_"))}
+    environment |= {"GGML_NO_BACKTRACE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", str(worker.__file__)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+            text=True,
+            encoding="utf-8",
+        )
+    except OSError as error:
+        message = f"Cannot start {sys.executable or 'Python'} for the embedder local: {error.strerror}."
+        raise EmbedderUnavailable(message) from error
+
+
+def _reason(log: str) -> str:
+    """The line of llama.cpp's log that says why, without time and place."""
+    lines = [line for line in log.splitlines() if re.match(r"[\d.]+ E ", line)]
+    for line in lines:
+        if found := re.search(r"error loading model: (.*?)\.?$", line):
+            return found[1]
+    return lines[-1].split(" E ", 1)[1].strip().rstrip(".") if lines else ""
