@@ -16,10 +16,10 @@ _KEPT_BYTES = 1024
 _MOST_DIMENSIONS = 4
 UNTOLD = -1
 _SINGLE = {0: 4, 1: 2, 24: 1, 25: 2, 26: 4, 27: 8, 28: 8, 30: 2}
-_BY_32 = {2: 18, 3: 20, 6: 22, 7: 24, 8: 34, 9: 36, 20: 18, 39: 17}
+_BY_32 = {2: 18, 3: 20, 6: 22, 7: 24, 8: 34, 20: 18, 39: 17}
 _BY_256 = {10: 84, 11: 110, 12: 144, 13: 176, 14: 210, 15: 292, 16: 66, 17: 74, 18: 98, 19: 50, 21: 110, 22: 82}
 _BY_256 |= {23: 136, 29: 56, 34: 54, 35: 66}
-BLOCKS = {
+_BLOCKS = {
     kind: (count, size) for count, kinds in ((1, _SINGLE), (32, _BY_32), (256, _BY_256)) for kind, size in kinds.items()
 }
 """For each kind of number: how many stand in a block, and the bytes of a block."""
@@ -56,11 +56,9 @@ def read_header(path: str) -> Header:
     architecture = str(facts.get("general.architecture", ""))
     if not architecture:
         raise BadHeader("it does not say which architecture it has")
-    pooling = facts.get(f"{architecture}.pooling_type")
     context = _whole(facts.get(f"{architecture}.context_length", 0))
-    return Header(
-        architecture, str(facts.get("general.name", "")), context, None if pooling is None else _whole(pooling)
-    )
+    pooling = _whole(facts.get(f"{architecture}.pooling_type", UNTOLD))
+    return Header(architecture, str(facts.get("general.name", "")), context, pooling)
 
 
 def problem_of(path: str) -> str:
@@ -163,7 +161,7 @@ def _data_bytes(cursor: _Cursor, tensors: int) -> int:
         numbers = 1
         for _ in range(dimensions):
             numbers *= cursor.number("Q")
-        per_block, block_bytes = BLOCKS.get(cursor.number("I"), (1, 0))
+        per_block, block_bytes = _BLOCKS.get(cursor.number("I"), (1, 0))
         ends.append(cursor.number("Q") + numbers // per_block * block_bytes)
     return max(ends)
 

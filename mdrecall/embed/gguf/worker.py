@@ -70,7 +70,9 @@ def _embed(server: Any, texts: list[str]) -> dict[str, Any]:
         return {"error": str(error)}
     if "error" in found:
         told = found["error"]
-        return {"refused" if told.get("code") == 400 else "error": str(told.get("message", told))}
+        message = str(told.get("message", told))
+        too_long = "too large" in message or "larger than" in message
+        return {"refused" if too_long or told.get("code") == 400 else "error": message}
     rows = sorted(found["data"], key=lambda row: row["index"])
     return {"vectors": [row["embedding"] for row in rows]}
 
