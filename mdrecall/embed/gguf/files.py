@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from typing import NamedTuple
 
 from mdrecall.embed.download import RemoteFile, fetch, writing_in
@@ -22,16 +23,18 @@ class Stamp(NamedTuple):
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """The stamp of a file; nothing if it cannot be looked at."""
+    """The stamp of a file; nothing if there is none, or something else than a file."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def identity_of(path: str) -> list[object]:
     """What tells a file from one that took its place, without reading gigabytes; empty if it cannot be read."""
+    if stamp_of(path) is None:
+        return []
     try:
         with open(path, "rb") as file:
             found = os.fstat(file.fileno())
@@ -75,10 +78,12 @@ def checked_header(path: str, *, downloaded: bool) -> Header:
     hint = "Delete it, and it is downloaded again." if downloaded else FORMS
     if os.path.isdir(path):
         raise ModelFileError(f"{path} is a folder, not a model.", hint="Name the .gguf file in it. " + hint)
+    if not os.path.lexists(path):
+        raise ModelFileError(f"{path} is missing.", hint=hint)
+    if os.path.exists(path) and stamp_of(path) is None:
+        raise ModelFileError(f"{path} is not a plain file.", hint=hint)
     try:
         return read_header(path)
-    except FileNotFoundError as error:
-        raise ModelFileError(f"{path} is missing.", hint=hint) from error
     except OSError as error:
         raise ModelFileError(f"Cannot read {path}: {error.strerror}.", hint=hint) from error
     except BadHeader as error:

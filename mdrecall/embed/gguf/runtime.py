@@ -54,7 +54,7 @@ class Runtime:
 
     def start(self) -> None:
         """Load the model, and come back when it is ready."""
-        folder = tempfile.mkdtemp(prefix="mdrecall-")
+        folder = tempfile.mkdtemp(prefix="mdrecall-gguf-")
         try:
             with open(os.path.join(folder, "log"), "w+b") as log:
                 self._process = _spawn(folder, log.fileno())
@@ -70,7 +70,8 @@ class Runtime:
         """The vectors of the texts as llama.cpp gives them: native 32-bit floats of any length."""
         answer = self._ask([text.encode("utf-8", "replace").decode() for text in texts])
         if "refused" in answer:
-            raise InputRefused(f"The model does not take a text: {answer['refused']}.")
+            told = str(answer["refused"]).rstrip(".")
+            raise InputRefused(f"The model takes texts of up to {self._settings.context} tokens; it said: {told}.")
         if "vectors" not in answer:
             raise EmbedderError(self._told(answer.get("error") or self._ending()))
         try:
@@ -157,9 +158,9 @@ def _spawn(folder: str, log: int) -> subprocess.Popen[str]:
 
 
 def _reason(log: str) -> str:
-    """The line of llama.cpp's log that says why, without time and place."""
-    lines = [line for line in log.splitlines() if re.match(r"[\d.]+ E ", line)]
-    for line in lines:
-        if found := re.search(r"error loading model: (.*?)\.?$", line):
-            return found[1]
-    return lines[-1].split(" E ", 1)[1].strip().rstrip(".") if lines else ""
+    """What llama.cpp's log says last or best, without time and place."""
+    if found := re.search(r"error loading model: (.*?)\.?$", log, re.MULTILINE):
+        return found[1]
+    lines = log.split("\n")
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    return re.sub(r"^([\d.]+ E |\S+:\d+: )", "", last).strip().rstrip(".")

@@ -1,0 +1,164 @@
+"""Files of which only the server knows the size and the hash."""
+
+import errno
+import hashlib
+import os
+from collections import namedtuple
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from mdrecall.embed.download import RemoteFile, fetch, writing_in
+from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.types import Progress
+from tests.embed.conftest import FileServer, Request
+
+BODY = bytes(range(256)) * 4000
+SHA256 = hashlib.sha256(BODY).hexdigest()
+LINKED = {"X-Linked-Size": str(len(BODY)), "X-Linked-Etag": f'"{SHA256}"'}
+Usage = namedtuple("Usage", "free")
+
+
+@pytest.fixture
+def served(server: FileServer) -> FileServer:
+    server.files["/thing.bin"] = BODY
+    return server
+
+
+@pytest.fixture
+def hub(served: FileServer) -> FileServer:
+    """Redirects as the hub does, and tells the hash only there."""
+    served.redirects["/hub/thing.bin"] = ("/thing.bin?key=1", LINKED)
+    served.files["/thing.bin?key=1"] = BODY
+    return served
+
+
+def fetch_from(server: FileServer, folder: Path, path: str = "/thing.bin", problem: str = "") -> Path:
+    file = RemoteFile("thing.bin")
+    with writing_in(str(folder)):
+        return Path(fetch(file, server.url + path, str(folder), hint="By hand.", problem=lambda path: problem))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != "write.lock")
+
+
+def test_a_plain_server_tells_the_length(served: FileServer, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    with writing_in(str(tmp_path)):
+        fetch(RemoteFile("thing.bin"), f"{served.url}/thing.bin", str(tmp_path), progress=told.append)
+    assert told[-1] == Progress(len(BODY), len(BODY), "Downloading thing.bin")
+    assert {step.total for step in told} == {len(BODY)}
+    assert fetch_from(served, tmp_path).read_bytes() == BODY
+    assert len(served.requests) == 1
+    assert names(tmp_path) == ["thing.bin"]
+
+
+def test_a_break_costs_only_the_rest(served: FileServer, tmp_path: Path) -> None:
+    served.break_after = [300_000]
+    assert fetch_from(served, tmp_path).read_bytes() == BODY
+    assert served.requests[-1] == Request("/thing.bin", "bytes=300000-", len(BODY) - 300_000)
+    assert served.asked[-1]["if-range"] == '"1"'
+
+
+def test_a_later_call_goes_on_through_the_redirect(hub: FileServer, tmp_path: Path) -> None:
+    hub.break_after = [300_000, 0]
+    with pytest.raises(EmbedderUnavailable, match="ended early"):
+        fetch_from(hub, tmp_path, "/hub/thing.bin")
+    assert names(tmp_path) == ["thing.bin.part", "thing.bin.part.etag"]
+    assert fetch_from(hub, tmp_path, "/hub/thing.bin").read_bytes() == BODY
+    assert hub.requests[-1] == Request("/thing.bin?key=1", "bytes=300000-", len(BODY) - 300_000)
+    assert names(tmp_path) == ["thing.bin"]
+
+
+def test_a_whole_part_of_a_process_that_was_killed_is_taken(hub: FileServer, tmp_path: Path) -> None:
+    (tmp_path / "thing.bin.part").write_bytes(BODY)
+    (tmp_path / "thing.bin.part.etag").write_text('"1"')
+    assert fetch_from(hub, tmp_path, "/hub/thing.bin").read_bytes() == BODY
+    assert [request.sent for request in hub.requests] == [0]
+    assert names(tmp_path) == ["thing.bin"]
+
+
+def test_a_whole_part_that_nobody_vouches_for_is_fetched_again(served: FileServer, tmp_path: Path) -> None:
+    (tmp_path / "thing.bin.part").write_bytes(BODY)
+    (tmp_path / "thing.bin.part.etag").write_text('"1"')
+    assert fetch_from(served, tmp_path).read_bytes() == BODY
+    assert [request.sent for request in served.requests] == [0, len(BODY)]
+
+
+def test_the_hubs_hash_is_believed_and_not_the_bytes(hub: FileServer, tmp_path: Path) -> None:
+    hub.files["/thing.bin?key=1"] = BODY[:-1] + b"!"
+    with pytest.raises(ModelFileError, match=f"not {SHA256}. The download was removed") as caught:
+        fetch_from(hub, tmp_path, "/hub/thing.bin")
+    assert caught.value.hint == "By hand."
+    assert names(tmp_path) == []
+
+
+def test_the_hubs_size_counts_too(hub: FileServer, tmp_path: Path) -> None:
+    hub.redirects["/hub/thing.bin"] = ("/thing.bin?key=1", {"X-Linked-Size": "5"})
+    with pytest.raises(ModelFileError, match=f"has {len(BODY)} bytes; thing.bin has 5"):
+        fetch_from(hub, tmp_path, "/hub/thing.bin")
+
+
+@pytest.mark.parametrize("etag", ['W/"1"', '"short"', SHA256, '"' + "g" * 64 + '"'])
+def test_what_is_no_hash_is_not_taken_for_one(hub: FileServer, tmp_path: Path, etag: str) -> None:
+    hub.redirects["/hub/thing.bin"] = ("/thing.bin?key=1", {"X-Linked-Etag": etag})
+    assert fetch_from(hub, tmp_path, "/hub/thing.bin").read_bytes() == BODY
+
+
+def test_without_a_length_the_end_is_the_end(served: FileServer, tmp_path: Path) -> None:
+    served.tells_length = False
+    assert fetch_from(served, tmp_path).read_bytes() == BODY
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "private"), (403, "private"), (404, "Not Found"), (500, "Error")])
+def test_a_refusal_says_what_the_server_said(served: FileServer, tmp_path: Path, status: int, words: str) -> None:
+    served.statuses["/thing.bin"] = status
+    with pytest.raises(EmbedderUnavailable, match=f"answers {status} .*{words}") as caught:
+        fetch_from(served, tmp_path)
+    assert caught.value.hint == "By hand."
+    assert names(tmp_path) == []
+
+
+def test_what_the_content_check_refuses_is_removed(served: FileServer, tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"cannot be used: it is a page\. The download was removed"):
+        fetch_from(served, tmp_path, problem="it is a page")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("target", ["/loop", "ftp://127.0.0.1/x", "file:///etc/hostname", ""])
+def test_a_redirect_to_nowhere_ends(served: FileServer, tmp_path: Path, target: str) -> None:
+    served.redirects["/loop"] = (target, {})
+    with pytest.raises(EmbedderUnavailable, match="Cannot download"):
+        fetch_from(served, tmp_path, "/loop")
+
+
+def test_nothing_about_the_user_is_sent(hub: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    fetch_from(hub, tmp_path, "/hub/thing.bin")
+    assert len(hub.asked) == 2
+    for headers in hub.asked:
+        assert set(headers) <= {"accept-encoding", "connection", "host", "user-agent"}
+        assert headers["user-agent"] == "mdrecall"
+
+
+def test_too_little_room_is_noticed_before(served: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.embed.download.disk_usage", lambda folder: Usage(1000))
+    with pytest.raises(ModelFileError, match=r"Cannot write in .*thing.bin needs 1\.0 MB more") as caught:
+        fetch_from(served, tmp_path)
+    assert "Make room" in caught.value.hint
+    assert names(tmp_path) == []
+
+
+def test_a_disk_that_gets_full_is_a_clear_error(
+    served: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> IO[bytes]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("mdrecall.embed.download._copy", full)
+    with pytest.raises(ModelFileError, match=r"Cannot write in .*: No space left on device") as caught:
+        fetch_from(served, tmp_path)
+    assert "Make room" in caught.value.hint
+    assert names(tmp_path) == []

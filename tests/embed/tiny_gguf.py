@@ -1,0 +1,155 @@
+"""Small real GGUF models from nothing: a token is a direction, a text is the mean of its tokens."""
+
+import random
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789.,:|-"
+SENTENCES = (
+    "how many connections open the database pool",
+    "we open twenty connections in the database pool",
+    "my daughter is allergic to peanuts",
+    "foods of the child and what to eat",
+    "the certificate expired and the deployment was on friday",
+    "meeting at ten in the garden room",
+    "the cat and the dog sat on the mat",
+    "task search result query title none text document passage",
+)
+WORDS = sorted({word for sentence in SENTENCES for word in sentence.split()})
+VOCABULARY = [*MARKS, *(f"\u2581{sign}" for sign in SIGNS), *SIGNS, *(f"\u2581{word}" for word in WORDS)]
+MEAN, FIRST, LAST, RANK = 1, 2, 3, 4
+_ALIGNMENT = 32
+_U32, _F32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9
+
+
+class Tiny(NamedTuple):
+    """What a model is like."""
+
+    architecture: str = "bert"
+    name: str = "tiny"
+    size: int = 32
+    context: int = 64
+    pooling: int | None = MEAN
+    last_bias: float = 0.0
+    """Added to the first number of every vector."""
+    seed: int = 1
+
+
+class Tensor(NamedTuple):
+    shape: tuple[int, ...]
+    """The longest stretch first, as GGUF has it."""
+    numbers: list[float]
+
+
+PLAIN = Tiny()
+
+
+def write_tiny(path: Path, tiny: Tiny = PLAIN) -> Path:
+    """Write the model; the same one gives the same bytes."""
+    path.write_bytes(tiny_bytes(tiny))
+    return path
+
+
+def tiny_bytes(tiny: Tiny = PLAIN) -> bytes:
+    tensors = _bert(tiny) if tiny.architecture == "bert" else _llama(tiny)
+    entries = _entries(tiny)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries))
+    head += b"".join(_text(key) + value for key, value in entries.items())
+    data = b""
+    for name, tensor in tensors.items():
+        head += _text(name) + struct.pack(f"<I{len(tensor.shape)}QIQ", len(tensor.shape), *tensor.shape, 0, len(data))
+        data += _padded(struct.pack(f"<{len(tensor.numbers)}f", *tensor.numbers))
+    return _padded(head) + data
+
+
+def _entries(tiny: Tiny) -> Mapping[str, bytes]:
+    own = {
+        "context_length": _u32(tiny.context),
+        "embedding_length": _u32(tiny.size),
+        "block_count": _u32(1),
+        "feed_forward_length": _u32(tiny.size),
+        "attention.head_count": _u32(2),
+        "attention.layer_norm_epsilon": struct.pack("<If", _F32, 1e-12),
+        "attention.layer_norm_rms_epsilon": struct.pack("<If", _F32, 1e-12),
+    }
+    if tiny.architecture == "bert":
+        own["attention.causal"] = struct.pack("<I?", _BOOL, False)
+    if tiny.pooling is not None:
+        own["pooling_type"] = _u32(tiny.pooling)
+    kinds = [3 if token in MARKS else 1 for token in VOCABULARY]
+    return {
+        "general.architecture": _string(tiny.architecture),
+        "general.name": _string(tiny.name),
+        **{f"{tiny.architecture}.{key}": value for key, value in own.items()},
+        "tokenizer.ggml.model": _string("bert"),
+        "tokenizer.ggml.tokens": _list(_STRING, map(_text, VOCABULARY)),
+        "tokenizer.ggml.token_type": _list(_U32 + 1, (struct.pack("<i", kind) for kind in kinds)),
+        "tokenizer.ggml.token_type_count": _u32(2),
+        **{
+            f"tokenizer.ggml.{name}_token_id": _u32(number)
+            for name, number in {"padding": 0, "unknown": 1, "bos": 2, "eos": 3, "cls": 2, "mask": 4}.items()
+        },
+        "tokenizer.ggml.seperator_token_id": _u32(3),
+    }
+
+
+def _bert(tiny: Tiny) -> Mapping[str, Tensor]:
+    size = tiny.size
+    bias = Tensor((size,), [tiny.last_bias] + [0.0] * (size - 1))
+    ones, zeros, square = _filled(1.0, size), _filled(0.0, size), _filled(0.0, size, size)
+    parts = {
+        "token_embd.weight": _directions(tiny),
+        "position_embd.weight": _filled(0.0, size, tiny.context),
+        "token_types.weight": _filled(0.0, size, 2),
+        "token_embd_norm.weight": ones,
+        "token_embd_norm.bias": zeros,
+    }
+    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"):
+        parts |= {f"blk.0.{name}.weight": square, f"blk.0.{name}.bias": zeros}
+    parts |= {"blk.0.attn_output_norm.weight": ones, "blk.0.attn_output_norm.bias": zeros}
+    return parts | {"blk.0.layer_output_norm.weight": ones, "blk.0.layer_output_norm.bias": bias}
+
+
+def _llama(tiny: Tiny) -> Mapping[str, Tensor]:
+    size = tiny.size
+    parts = {"token_embd.weight": _directions(tiny), "output_norm.weight": _filled(1.0, size)}
+    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+        parts[f"blk.0.{name}.weight"] = _filled(0.0, size, size)
+    return parts | {f"blk.0.{name}.weight": _filled(1.0, size) for name in ("attn_norm", "ffn_norm")}
+
+
+def _directions(tiny: Tiny) -> Tensor:
+    """A direction for every token; the marks around a text have none where they would make all texts alike."""
+    silent = ("[CLS]", "[SEP]") if tiny.pooling != FIRST else ()
+    draw: Callable[[], float] = random.Random(tiny.seed).random
+    rows = [[0.0 if token in silent else draw() - 0.5 for _ in range(tiny.size)] for token in VOCABULARY]
+    return Tensor((tiny.size, len(VOCABULARY)), [number for row in rows for number in row])
+
+
+def _filled(number: float, *shape: int) -> Tensor:
+    return Tensor(shape, [number] * (shape[0] * (shape[1] if len(shape) > 1 else 1)))
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def _string(text: str) -> bytes:
+    return struct.pack("<I", _STRING) + _text(text)
+
+
+def _u32(number: int) -> bytes:
+    return struct.pack("<II", _U32, number)
+
+
+def _list(kind: int, items: Iterable[bytes]) -> bytes:
+    found = list(items)
+    return struct.pack("<IIQ", _ARRAY, kind, len(found)) + b"".join(found)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % _ALIGNMENT)
