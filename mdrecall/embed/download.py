@@ -47,8 +47,8 @@ class _Broken(Exception):
 
 class _Answer(NamedTuple):
     response: http.client.HTTPResponse
-    first: http.client.HTTPMessage
-    """The headers of the first answer: where a hub redirects, only there it tells about the file itself."""
+    linked: Mapping[str, str]
+    """What a hub tells about the file itself; it does so where it redirects to it."""
 
 
 def sha256_of(path: str) -> str:
@@ -233,18 +233,23 @@ def _ask(url: str, done: int, etag: str, timeout_s: float) -> _Answer:
     if done:
         headers |= {"Range": f"bytes={done}-", "If-Range": etag}
     response = _request(url, headers, timeout_s)
-    first = response.headers
+    linked = _linked(response)
     for _ in range(_REDIRECTS):
         if response.status not in _MOVED_STATUSES:
             break
         response.close()
         url = _moved(url, response.headers.get("Location") or "")
         response = _request(url, headers, timeout_s)
+        linked = _linked(response) | linked
     if response.status not in (200, 206, 416):
         response.close()
         locked = "; the file may be private, or its licence not accepted yet" * (response.status in _LOCKED_STATUSES)
         raise _Broken(f"the server answers {response.status} {response.reason}".rstrip() + locked)
-    return _Answer(response, first)
+    return _Answer(response, linked)
+
+
+def _linked(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name: response.headers[name] for name in ("X-Linked-Size", "X-Linked-Etag") if name in response.headers}
 
 
 def _moved(url: str, location: str) -> str:
@@ -274,11 +279,11 @@ def _request(url: str, headers: Mapping[str, str], timeout_s: float) -> http.cli
 def _told(file: RemoteFile, answer: _Answer) -> RemoteFile:
     """The file with what the server tells about it, where nothing is known yet."""
     size, sha256 = file.size, file.sha256
-    linked = re.fullmatch(r'"([0-9a-f]{64})"', answer.first.get("X-Linked-Etag") or "")
+    linked = re.fullmatch(r'"([0-9a-f]{64})"', answer.linked.get("X-Linked-Etag", ""))
     if not sha256 and linked:
         sha256 = linked[1]
     if size == UNKNOWN:
-        length, total = answer.first.get("X-Linked-Size") or "", answer.response.headers.get("Content-Range") or ""
+        length, total = answer.linked.get("X-Linked-Size", ""), answer.response.headers.get("Content-Range") or ""
         if length.isdecimal():
             size = int(length)
         elif answer.response.status == 206 and total.rpartition("/")[2].isdecimal():

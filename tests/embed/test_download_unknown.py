@@ -95,6 +95,13 @@ def test_the_hubs_hash_is_believed_and_not_the_bytes(hub: FileServer, tmp_path: 
     assert names(tmp_path) == []
 
 
+def test_a_repository_that_moved_is_followed(hub: FileServer, tmp_path: Path) -> None:
+    hub.redirects["/old/thing.bin"] = ("/hub/thing.bin", {})
+    hub.files["/thing.bin?key=1"] = BODY[:-1] + b"!"
+    with pytest.raises(ModelFileError, match=f"not {SHA256}"):
+        fetch_from(hub, tmp_path, "/old/thing.bin")
+
+
 def test_the_hubs_size_counts_too(hub: FileServer, tmp_path: Path) -> None:
     hub.redirects["/hub/thing.bin"] = ("/thing.bin?key=1", {"X-Linked-Size": "5"})
     with pytest.raises(ModelFileError, match=f"has {len(BODY)} bytes; thing.bin has 5"):

@@ -219,6 +219,23 @@ def test_a_process_that_dies_at_work_is_a_clear_error(tiny: Path, cache: str, mo
     embedder.close()
 
 
+def test_an_answer_that_nobody_waited_for_goes_to_nobody(
+    tiny: Path, cache: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = GgufEmbedder(str(tiny), cache_dir=cache)
+    cat, dog = embedder.embed_query("cat"), embedder.embed_query("dog")
+
+    def interrupted(answer: str) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mdrecall.embed.gguf.runtime.json.loads", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            embedder.embed_query("cat")
+    assert [embedder.embed_query("dog"), embedder.embed_query("cat")] == [dog, cat]
+    embedder.close()
+
+
 def test_close_ends_a_load_that_is_under_way(tiny: Path, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = GgufEmbedder(str(tiny), cache_dir=cache)
     ask = Runtime._ask

@@ -113,6 +113,10 @@ class Runtime:
             answer: dict[str, Any] = json.loads(self._process.stdout.readline() or "{}")
         except (BrokenPipeError, ValueError):
             return {}
+        except BaseException:
+            # Whoever stops waiting must not leave an answer behind for the next question.
+            self.kill()
+            raise
         return answer
 
     def _failure(self, answer: dict[str, Any], log: str) -> EmbedderError:
