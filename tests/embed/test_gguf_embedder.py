@@ -1,6 +1,7 @@
 """A GGUF model gives vectors, refuses what is too long, and leaves the process that uses it alone."""
 
 import math
+import os
 import signal
 import struct
 import subprocess
@@ -278,6 +279,19 @@ def test_nothing_is_written_to_the_terminal(tiny: Path, cache: str, more: list[s
     assert (done.stdout, done.stderr) == ("InputRefused\n", "")
 
 
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+def test_no_port_is_opened(tiny: Path, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = count_starts(monkeypatch)
+    embedder = GgufEmbedder(str(tiny), cache_dir=cache)
+    embedder.prepare()
+    assert started[0]._process
+    opened = {os.readlink(entry) for entry in Path(f"/proc/{started[0]._process.pid}/fd").iterdir()}
+    tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6", "udp", "udp6")]
+    lines = [line for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    assert not opened & {f"socket:[{line.split()[9]}]" for line in lines}
+    embedder.close()
+
+
 def test_nothing_is_left_behind(tiny: Path, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
@@ -306,3 +320,13 @@ def test_a_package_that_cannot_be_imported_is_told_of(
     with pytest.raises(EmbedderUnavailable, match="needs the Python package xllamacpp: too old a system") as caught:
         GgufEmbedder(str(tiny), cache_dir=cache).prepare()
     assert "mdrecall[gguf]" in caught.value.hint
+
+
+def test_a_package_of_another_kind_is_told_of(
+    tiny: Path, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "xllamacpp.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(EmbedderUnavailable, match=r"xllamacpp cannot be used: .*CommonParams") as caught:
+        GgufEmbedder(str(tiny), cache_dir=cache).prepare()
+    assert "pip install -U" in caught.value.hint

@@ -50,7 +50,7 @@ class Runtime:
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return not self._killed and self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Load the model, and come back when it is ready."""
@@ -125,6 +125,9 @@ class Runtime:
         if "missing" in answer:
             message = f"The embedder local needs the Python package xllamacpp: {answer['missing']}."
             return EmbedderUnavailable(message, hint=_INSTALL)
+        if "unfit" in answer:
+            message = f"The installed Python package xllamacpp cannot be used: {answer['unfit']}."
+            return EmbedderUnavailable(message, hint='Try: pip install -U "mdrecall[gguf]"')
         reason = _reason(log) or answer.get("failed") or self._ending()
         hint = "The file may be damaged, or made for a newer llama.cpp; try: pip install -U xllamacpp"
         return ModelFileError(f"llama.cpp cannot load {self._settings.path}: {reason}.", hint=hint)

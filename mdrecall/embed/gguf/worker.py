@@ -42,6 +42,21 @@ def _load(wanted: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         import xllamacpp
     except ImportError as error:
         return None, {"missing": str(error)}
+    try:
+        params = _params(xllamacpp, wanted)
+    except Exception as error:
+        return None, {"unfit": str(error)}
+    try:
+        return xllamacpp.Server(params), {}
+    except Exception as error:
+        return None, {"failed": str(error)}
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(wanted["socket"])
+
+
+def _params(xllamacpp: Any, wanted: dict[str, Any]) -> Any:
+    """One text at a time, whole; nothing is remembered of it, and the socket is one that only this user could open."""
     params = xllamacpp.CommonParams()
     params.model.path = wanted["path"]
     params.embedding = True
@@ -50,17 +65,16 @@ def _load(wanted: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         params.pooling_type = xllamacpp.llama_pooling_type(wanted["pooling"])
     if wanted["threads"]:
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = wanted["threads"]
-    params.hostnames = [wanted["socket"]]
+    if hasattr(params, "hostnames"):
+        params.hostnames = [wanted["socket"]]
+    else:
+        params.hostname = wanted["socket"]
     params.verbosity = 1
-    params.cache_ram_mib = params.n_ctx_checkpoints = 0
-    params.warmup = params.fit_params = params.cache_prompt = params.ui = params.endpoint_slots = False
-    try:
-        return xllamacpp.Server(params), {}
-    except Exception as error:
-        return None, {"failed": str(error)}
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(wanted["socket"])
+    params.warmup = params.cache_prompt = params.endpoint_slots = False
+    for name in ("cache_ram_mib", "fit_params", "n_ctx_checkpoints", "ui"):
+        if hasattr(params, name):
+            setattr(params, name, type(getattr(params, name))(0))
+    return params
 
 
 def _embed(server: Any, texts: list[str]) -> dict[str, Any]:
