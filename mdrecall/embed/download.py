@@ -109,7 +109,11 @@ def fetch(
     path = os.path.join(folder, file.name)
     if is_right(path, file):
         return path
-    part, how = _Part(f"{path}.part"), _How(hint, timeout_s, progress, problem)
+    _download(file, url, _Part(f"{path}.part"), path, _How(hint, timeout_s, progress, problem))
+    return path
+
+
+def _download(file: RemoteFile, url: str, part: "_Part", path: str, how: _How) -> None:
     try:
         _check(_whole(file, url, part, how), url, part, how)
     except ModelFileError as error:
@@ -121,7 +125,6 @@ def fetch(
         raise
     os.replace(part.path, path)
     part.remove()
-    return path
 
 
 def _whole(file: RemoteFile, url: str, part: "_Part", how: _How) -> RemoteFile:

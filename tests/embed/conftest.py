@@ -109,6 +109,9 @@ class FileServer:
         if body is None:
             self.requests.append(Request(handler.path, asked, 0))
             return handler.send_error(404)
+        return self._give(handler, asked, body)
+
+    def _give(self, handler: BaseHTTPRequestHandler, asked: str | None, body: bytes) -> None:
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.ranges else 0
         if start and handler.headers.get("If-Range") not in (None, self.etag):
             start = 0

@@ -22,7 +22,7 @@ WORDS = sorted({word for sentence in SENTENCES for word in sentence.split()})
 VOCABULARY = [*MARKS, *(f"\u2581{sign}" for sign in SIGNS), *SIGNS, *(f"\u2581{word}" for word in WORDS)]
 MEAN, FIRST, LAST, RANK = 1, 2, 3, 4
 _ALIGNMENT = 32
-_U32, _F32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9
+_U32, _I32, _F32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 
 
 class Tiny(NamedTuple):
@@ -79,20 +79,23 @@ def _entries(tiny: Tiny) -> Mapping[str, bytes]:
         own["attention.causal"] = struct.pack("<I?", _BOOL, False)
     if tiny.pooling is not None:
         own["pooling_type"] = _u32(tiny.pooling)
-    kinds = [3 if token in MARKS else 1 for token in VOCABULARY]
     return {
         "general.architecture": _string(tiny.architecture),
         "general.name": _string(tiny.name),
         **{f"{tiny.architecture}.{key}": value for key, value in own.items()},
-        "tokenizer.ggml.model": _string("bert"),
-        "tokenizer.ggml.tokens": _list(_STRING, map(_text, VOCABULARY)),
-        "tokenizer.ggml.token_type": _list(_U32 + 1, (struct.pack("<i", kind) for kind in kinds)),
-        "tokenizer.ggml.token_type_count": _u32(2),
-        **{
-            f"tokenizer.ggml.{name}_token_id": _u32(number)
-            for name, number in {"padding": 0, "unknown": 1, "bos": 2, "eos": 3, "cls": 2, "mask": 4}.items()
-        },
-        "tokenizer.ggml.seperator_token_id": _u32(3),
+        **{f"tokenizer.ggml.{key}": value for key, value in _tokenizer().items()},
+    }
+
+
+def _tokenizer() -> Mapping[str, bytes]:
+    kinds = [3 if token in MARKS else 1 for token in VOCABULARY]
+    marks = {"padding": 0, "unknown": 1, "bos": 2, "eos": 3, "cls": 2, "seperator": 3, "mask": 4}
+    return {
+        "model": _string("bert"),
+        "tokens": _list(_STRING, map(_text, VOCABULARY)),
+        "token_type": _list(_I32, (struct.pack("<i", kind) for kind in kinds)),
+        "token_type_count": _u32(2),
+        **{f"{name}_token_id": _u32(number) for name, number in marks.items()},
     }
 
 
