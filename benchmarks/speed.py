@@ -165,7 +165,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     )
     put_chunks(store, words, count)
     Filler(store, embedder, Caching(False, None)).fill()
-    searcher = Searcher(store, Analyser(), MeaningLeg(store, embedder, older={}, seconds=1))
+    searcher = Searcher(store, Analyser(), MeaningLeg(store, [embedder], older={}, seconds=1))
     keyword, hybrid = Wanted(6, 0.35), Wanted(6, 0.35, mode="hybrid", vector_weight=0.35)
     searcher.search(queries[0], hybrid)
     both: dict[str, tuple[float, float]] = {

@@ -17,7 +17,11 @@ RecallError
 │   └── FileUnreadable         the system refuses
 ├── EmbedderError          texts cannot be turned into vectors
 │   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
+│   ├── KeyRefused             a key is missing, or the provider does not take it
+│   ├── RateLimited            the provider has been asked too often
 │   ├── InputRefused           a text is too long or otherwise not taken
+│   ├── WrongAnswer            a server's answer is not what was asked for
+│   ├── JobFailed              a batch job has failed, expired, or taken too long
 │   └── ModelFileError         a model's file is missing, damaged, or another one
 └── StoreError             the index cannot be used
     ├── NewerIndex             written by a later mdrecall; left as it is
@@ -117,6 +121,22 @@ class EmbedderError(RecallError):
 
 class EmbedderUnavailable(EmbedderError):
     """A package that the embedder needs is missing, or a server cannot be reached."""
+
+
+class KeyRefused(EmbedderError):
+    """A key is missing, or the provider does not take it."""
+
+
+class RateLimited(EmbedderError):
+    """The provider has been asked too often, or what the account may use is used up."""
+
+
+class WrongAnswer(EmbedderError):
+    """A server's answer is not what was asked for; none of it is used."""
+
+
+class JobFailed(EmbedderError):
+    """A batch job has failed, expired, or taken too long."""
 
 
 class InputRefused(EmbedderError):

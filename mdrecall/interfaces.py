@@ -1,6 +1,6 @@
 """The sockets: what each replaceable part promises to the rest."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -12,6 +12,8 @@ from mdrecall.types import (
     Holder,
     IndexedChunk,
     Issue,
+    Job,
+    JobState,
     KnownDocument,
     Listing,
     Mode,
@@ -80,6 +82,11 @@ class Store(Protocol):
         """Held by the process that follows the files of this index."""
         ...
 
+    @property
+    def filling(self) -> "Lock":
+        """Held by the process that has vectors made where that takes time or money."""
+        ...
+
     def require_written(self) -> None: ...
 
     def stand_in(self, problem: StoreUnavailable) -> bool: ...
@@ -132,7 +139,15 @@ class Store(Protocol):
 
     def put_vectors(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None: ...
 
-    def mark_filled(self, space: int, texts: int) -> None: ...
+    def mark_filled(self, space: int, texts: int, *, keep: str = ...) -> None: ...
+
+    def jobs(self, fingerprint: str) -> list[Job]: ...
+
+    def count_jobs(self, fingerprint: str) -> tuple[int, int]: ...
+
+    def put_job(self, job: Job) -> None: ...
+
+    def drop_job(self, tag: str) -> None: ...
 
     def count_vectors(self, space: int) -> int: ...
 
@@ -147,6 +162,8 @@ class Store(Protocol):
     def vector_engine(self, space: StoredSpace) -> str: ...
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]: ...
+
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> float: ...
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]: ...
 
@@ -169,7 +186,9 @@ class Embedder(Protocol):
     def model(self) -> str: ...
 
     @property
-    def dimensions(self) -> int: ...
+    def dimensions(self) -> int:
+        """How long the vectors are; 0 as long as that is not known."""
+        ...
 
     @property
     def fingerprint(self) -> str: ...
@@ -177,13 +196,48 @@ class Embedder(Protocol):
     @property
     def traits(self) -> Traits: ...
 
+    def prepare(self, stored: int, progress: ProgressCallback | None = ...) -> None:
+        """Get ready, so that the length of the vectors is known: it is that of the stored ones, or 0 without any."""
+        ...
+
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """The vector of a query; ``weights`` says how much its folded words count, to those who can weigh words."""
         ...
 
     def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]: ...
 
+    def interrupt(self) -> None:
+        """End whatever is under way, because the memory closes."""
+        ...
+
     def close(self) -> None: ...
+
+
+class BatchApi(Protocol):
+    """A provider's way to embed many texts for less money and at its leisure."""
+
+    @property
+    def most_texts(self) -> int:
+        """How many go into one job."""
+        ...
+
+    def upload(self, tag: str, passages: Mapping[str, Passage]) -> str:
+        """Hand over texts by their names; gives what the provider calls them together."""
+        ...
+
+    def create(self, tag: str, file: str) -> JobState: ...
+
+    def find(self, tag: str, file: str) -> JobState | None:
+        """The job that was made of uploaded texts, if there is one: its creation may not have been heard of."""
+        ...
+
+    def state(self, job: str) -> JobState: ...
+
+    def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
+        """What has come of each text, by its name: its embedding, or what is wrong with it."""
+        ...
+
+    def cancel(self, job: str) -> None: ...
 
 
 class Backend(Protocol):

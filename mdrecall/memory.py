@@ -60,7 +60,7 @@ class Memory:
             origin = loaded.found["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
-        return cls(loaded.settings, open_backend(loaded.settings, home=loaded.home, one_shot=one_shot))
+        return cls(loaded.settings, open_backend(loaded, one_shot=one_shot))
 
     def search(
         self,

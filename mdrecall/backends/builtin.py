@@ -2,21 +2,20 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from mdrecall.backends.freshness import Caught, Freshness
+from mdrecall.backends.vectors import Meaning
 from mdrecall.config.settings import Settings
-from mdrecall.engine.embedding import Filler
 from mdrecall.engine.searcher import Searcher, Wanted
-from mdrecall.errors import CorruptIndex, EmbedderError, StoreUnavailable, told
-from mdrecall.interfaces import Embedder, Store
+from mdrecall.errors import CorruptIndex
+from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
 from mdrecall.types import (
     Happened,
     Issue,
     Mode,
-    Passage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -29,15 +28,6 @@ from mdrecall.types import (
 )
 
 _T = TypeVar("_T")
-
-
-class Meaning(NamedTuple):
-    """What gives chunks their vectors."""
-
-    embedder: Embedder
-    instead: str
-    """Why it is not the embedder that was asked for; empty if it is."""
-    filler: Filler
 
 
 class BuiltinBackend:
@@ -84,15 +74,7 @@ class BuiltinBackend:
         if self._store.hindrance and not any(issue.path == self._store.path for issue in issues):
             issues = (*issues, Issue(self._store.path, f"is not written: {self._store.hindrance}"))
         action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
-        return SearchAnswer(
-            answer.results,
-            reason=answer.reason,
-            action=action,
-            mode=answer.mode,
-            degraded=answer.degraded,
-            stale=stale,
-            issues=issues,
-        )
+        return answer.replaced(action=action, stale=stale, issues=issues)
 
     def _catch_up(self, progress: ProgressCallback | None, session_key: str) -> Caught:
         return self._repairing(lambda: self._freshness.catch_up(progress, session_key))
@@ -132,9 +114,9 @@ class BuiltinBackend:
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index in line with the files; ``force`` builds it anew beside the one that answers."""
         report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
-        stands_in = self._meaning.instead if self._meaning else ""
-        said = (Issue("memorySearch.provider", stands_in),) if stands_in else ()
-        return report._replace(issues=(*report.issues, *said))
+        chosen = self._meaning.chosen if self._meaning else None
+        told_of = [text for text in (chosen.instead, chosen.note) if text] if chosen else []
+        return report._replace(issues=(*report.issues, *(Issue("memorySearch.provider", text) for text in told_of)))
 
     def watch(self) -> None:
         """Follow the files in the background, as the settings have it, until the memory is closed."""
@@ -152,8 +134,8 @@ class BuiltinBackend:
         """The whole record, from the index and the settings; nothing is indexed by asking."""
         search = self._settings.memory_search
         counts = self.counts()
-        batch = search.remote.batch
         meaning = self._meaning
+        used = self._repairing(meaning.used) if meaning else None
         mode = self._usual_mode()
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
@@ -161,20 +143,22 @@ class BuiltinBackend:
             "watcher": self._freshness.watcher(),
             "folders": self._freshness.folder_count(),
         }
-        if meaning and meaning.instead:
-            custom["providerUnavailableReason"] = f"memorySearch.provider {meaning.instead}"
+        if meaning and used is None:
+            custom["providerUnavailableReason"] = meaning.chosen.instead
+        if meaning and meaning.chosen.note:
+            custom["providerNote"] = meaning.chosen.note
         if self._store.set_aside:
             custom["damagedIndexKeptAt"] = self._store.set_aside
         if self._store.hindrance:
             custom["indexNotWritten"] = self._store.hindrance
         return Status(
             backend="builtin",
-            provider=meaning.embedder.provider if meaning else "none",
-            model=meaning.embedder.model if meaning else None,
+            provider=used.provider if used else "none",
+            model=used.model if used else None,
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=self._repairing(lambda: self._freshness.is_dirty() or self._lacks_vectors()),
+            dirty=self._repairing(self._is_dirty),
             workspace_dir=self._settings.workspace,
             db_path=self._store.path,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
@@ -183,42 +167,31 @@ class BuiltinBackend:
             cache={"enabled": search.cache.enabled, "entries": self._repairing(self._store.count_cached)}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
-            fallback=self._fallback(),
+            fallback=self._repairing(self._fallback),
             vector=self._repairing(self._vector_status),
-            batch={
-                "enabled": batch.enabled,
-                "failures": 0,
-                "limit": 2,
-                "wait": batch.wait,
-                "concurrency": batch.concurrency,
-                "pollIntervalMs": batch.poll_interval_ms,
-                "timeoutMs": batch.timeout_minutes * 60_000,
-            },
+            batch=self._repairing(self._batch),
             custom=custom,
         )
 
-    def _lacks_vectors(self) -> bool:
-        return self._meaning is not None and self._store.count_chunks() > 0 and not self._meaning.filler.is_complete()
+    def _is_dirty(self) -> bool:
+        lacks = self._meaning is not None and self._meaning.lacks_vectors(self._store)
+        return lacks or self._freshness.is_dirty()
 
     def _vector_status(self) -> dict[str, object]:
         if self._meaning is None:
             return {"enabled": False, "available": False}
-        found: dict[str, object] = {"enabled": True, "available": True, "dims": self._meaning.embedder.dimensions}
-        if library := self._settings.memory_search.store.vector.extension_path:
-            found["extensionPath"] = library
-        for space in self._store.spaces():
-            if space.space == self._meaning.filler.space:
-                try:
-                    found["engine"] = self._store.vector_engine(space)
-                except StoreUnavailable as error:
-                    found |= {"available": False, "loadError": str(error)}
-                found["chunks"] = self._store.count_vectors(space.id)
-        return found
+        return self._meaning.vectors(self._store, self._settings.memory_search.store.vector.extension_path)
+
+    def _batch(self) -> dict[str, object]:
+        search = self._settings.memory_search
+        return self._meaning.batch(search, self._store) if self._meaning else {"enabled": False}
 
     def _fallback(self) -> dict[str, str] | None:
-        if self._settings.memory.backend == "builtin":
+        if self._settings.memory.backend != "builtin":
+            return {"from": self._settings.memory.backend, "reason": "This version has the builtin backend only."}
+        if self._meaning is None:
             return None
-        return {"from": self._settings.memory.backend, "reason": "This version has the builtin backend only."}
+        return self._meaning.fallback(self._settings.memory_search.provider or "auto")
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many files and chunks of each active source are indexed."""
@@ -251,11 +224,7 @@ class BuiltinBackend:
         """Whether embeddings can be made."""
         if self._meaning is None:
             return Probe(False, "Vectors are switched off (memorySearch.store.vector.enabled).")
-        try:
-            self._meaning.embedder.embed_chunks([Passage("", "ping")])
-        except EmbedderError as error:
-            return Probe(False, told(error))
-        return Probe(True)
+        return self._meaning.probe()
 
     def probe_vectors(self) -> bool:
         """Whether vectors can be searched."""
@@ -263,9 +232,12 @@ class BuiltinBackend:
 
     def close(self) -> None:
         """Let go of the index; may be called twice."""
+        if self._meaning is not None:
+            self._freshness.stop_following()
+            self._meaning.interrupt()
         self._freshness.close()
         if self._meaning is not None:
-            self._meaning.embedder.close()
+            self._meaning.close()
         self._store.close()
 
     def _repairing(self, act: Callable[[], _T]) -> _T:

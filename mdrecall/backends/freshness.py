@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.engine.embedding import Filler
+from mdrecall.engine.embedding import Fills
 from mdrecall.engine.indexer import Look
 from mdrecall.engine.sync import Sync
 from mdrecall.engine.syncer import Request, Syncer
@@ -47,7 +47,7 @@ class Freshness:
         files: MemoryFiles,
         store: Store,
         sync: Sync,
-        filler: Filler | None,
+        filler: Fills | None,
         *,
         one_shot: bool,
     ) -> None:
@@ -204,7 +204,8 @@ class Freshness:
         return (*self._met, Issue(self._store.path, problem + hint))
 
     def _fill_in_background(self) -> None:
-        if self._filling is None or not self._filling.is_alive():
+        resting = self._filler is not None and self._filler.is_resting
+        if not resting and (self._filling is None or not self._filling.is_alive()):
 
             def work() -> None:
                 try:

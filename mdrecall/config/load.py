@@ -6,16 +6,18 @@ defaults for all agents), built-in defaults. This is the only reader of the envi
 
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mdrecall.config import keys
 from mdrecall.config.credentials import Credentials, agent_folder
 from mdrecall.config.places import Places, default_workspace, expand, find_places, normal_agent_id, shorten
+from mdrecall.config.proxies import proxy_for
 from mdrecall.config.read import Found, Layer, build, first_with, leaf_keys, read_file, resolve
 from mdrecall.config.rules import nearest
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import ConfigError, WorkspaceError
+from mdrecall.types import Secret
 
 
 class Loaded(NamedTuple):
@@ -27,6 +29,9 @@ class Loaded(NamedTuple):
     home: str
     credentials: Credentials
     hub: str
+    """Where models are downloaded from."""
+    proxy: Callable[[str], str | None]
+    """Through which proxy an address is reached."""
     """Where Hugging Face answers."""
 
 
@@ -104,7 +109,17 @@ def load(
         remote=settings.memory_search.remote,
     )
     hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
-    return Loaded(settings, everything, tuple(file.label for file in files), places.home, credentials, hub)
+    labels = tuple(file.label for file in files)
+    return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env))
+
+
+def _hidden(settings: Settings) -> Settings:
+    """The settings with what is secret in them wrapped, so that it is not shown by chance."""
+    search = settings.memory_search
+    key = search.remote.api_key
+    headers = {name: Secret(value) for name, value in search.remote.headers.items()}
+    remote = search.remote._replace(api_key=Secret(key) if isinstance(key, str) else key, headers=headers)
+    return settings._replace(memory_search=search._replace(remote=remote))
 
 
 def agent_ids(

@@ -1,5 +1,6 @@
 """The settings as typed, frozen values. Defaults, rules and descriptions stand in ``keys``."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mdrecall.types import SourceName
@@ -16,7 +17,7 @@ class Batch(NamedTuple):
 class Remote(NamedTuple):
     base_url: str | None
     api_key: Any
-    headers: dict[str, str]
+    headers: Mapping[str, Any]
     batch: Batch
 
 

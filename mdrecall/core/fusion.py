@@ -17,6 +17,11 @@ from mdrecall.types import Traits
 WINDOW_SHARE = 0.5
 _LEAST_WEIGHT = 0.1
 _BEND = 0.8
+# What is unrelated and what answers lie as far apart as with the embedders that were measured.
+_SPAN = 0.55
+_USUAL_UNRELATED = 0.2
+_MOST_UNRELATED = 0.9
+_FEW = 20
 
 
 class Likeness(NamedTuple):
@@ -36,6 +41,16 @@ def likeness(whole: float, window: float | None, traits: Traits) -> Likeness:
     mixed = (1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best
     value = (mixed - traits.unrelated) / (traits.related - traits.unrelated)
     return Likeness(_bent(max(0.0, value)), whole, best)
+
+
+def measured(traits: Traits, mean: float, count: int) -> Traits:
+    """The traits of an embedder whose range nobody knows, from the mean cosine of a query with so many chunks.
+
+    Few chunks prove little: they may all be of concern.
+    """
+    unrelated = (max(0.0, mean) * count + _USUAL_UNRELATED * _FEW) / (count + _FEW)
+    unrelated = min(unrelated, _MOST_UNRELATED)
+    return traits._replace(unrelated=unrelated, related=unrelated + _SPAN * (1 - unrelated))
 
 
 def _bent(value: float) -> float:

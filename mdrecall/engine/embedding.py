@@ -1,18 +1,33 @@
 """Give every chunk its vector: from the cache, or from the embedder in well-filled requests, stored as they arrive."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mdrecall.core.headings import titles
 from mdrecall.core.title import title_text
-from mdrecall.errors import EmbedderError, InputRefused, told
+from mdrecall.engine.requests import embedded, packed
+from mdrecall.errors import EmbedderError, told
 from mdrecall.interfaces import Embedder, Store
-from mdrecall.types import Embedding, Passage, PendingChunk, Progress, ProgressCallback, Space, Stop, never
+from mdrecall.types import (
+    Embedding,
+    Passage,
+    PendingChunk,
+    Progress,
+    ProgressCallback,
+    Space,
+    Stop,
+    StoredSpace,
+    never,
+)
+
+if TYPE_CHECKING:
+    from mdrecall.engine.jobs import Jobs
 
 _CHUNKS_AT_ONCE = 500
-_SLOW_CHUNKS_AT_ONCE = 64
-_LEAST_CHARS = 16
+_REST_S = 30.0
+_TURN_S = 0.5
 
 
 class Caching(NamedTuple):
@@ -31,22 +46,71 @@ class Filled(NamedTuple):
     """Chunks that the embedder does not take; they lie nowhere, and are found by their words."""
     is_complete: bool = True
     error: str = ""
-    """Why the filling stopped early."""
+    """Why the filling stopped early, or somebody else had to do it."""
+    is_waiting: bool = False
+    """Whether it stopped only because a provider works on the rest."""
+
+
+class Fills(Protocol):
+    """Gives chunks their vectors."""
+
+    @property
+    def is_instant(self) -> bool: ...
+
+    @property
+    def is_resting(self) -> bool: ...
+
+    @property
+    def last_error(self) -> str: ...
+
+    @property
+    def space(self) -> Space: ...
+
+    def on(self, store: Store, *, cache: Store) -> "Fills": ...
+
+    def is_complete(self) -> bool: ...
+
+    def missing(self) -> int: ...
+
+    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> Filled: ...
+
+
+class Waiting(NamedTuple):
+    """A text that is to be embedded, and the chunks that have it."""
+
+    passage: Passage
+    chunks: list[int]
 
 
 class Filler:
     """Fills the space of one embedder. Interrupted at any instant, it goes on where it stopped."""
 
-    def __init__(self, store: Store, embedder: Embedder, caching: Caching, *, cache: Store | None = None) -> None:
-        """``cache`` is the store whose kept embeddings are used and added to, if that is another one."""
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        caching: Caching,
+        *,
+        cache: Store | None = None,
+        jobs: "Jobs | None" = None,
+        keep: str = "",
+    ) -> None:
+        """``cache`` is the store whose kept embeddings and jobs are used and added to, if that is another one.
+
+        ``keep`` is the fingerprint of a space that is not dropped when this one is filled.
+        """
         self._store = store
         self._embedder = embedder
         self._caching = caching
         self._cache = cache or store
+        self._jobs = jobs
+        self._keep = keep
+        self.last_error = ""
+        self._failed_at: float | None = None
 
     def on(self, store: Store, *, cache: Store) -> "Filler":
         """The same for another store."""
-        return Filler(store, self._embedder, self._caching, cache=cache)
+        return Filler(store, self._embedder, self._caching, cache=cache, jobs=self._jobs, keep=self._keep)
 
     @property
     def is_instant(self) -> bool:
@@ -54,147 +118,206 @@ class Filler:
         return self._embedder.traits.instant
 
     @property
+    def is_resting(self) -> bool:
+        """Whether the embedder has failed so lately that nobody should bother it without being told to."""
+        return self._failed_at is not None and time.monotonic() - self._failed_at < _REST_S
+
+    @property
     def space(self) -> Space:
         embedder = self._embedder
         return Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
 
+    def stored(self) -> StoredSpace | None:
+        """What the store has of the embedder's space."""
+        own = self.space
+        return next((stored for stored in self._store.spaces() if own.is_of(stored.space)), None)
+
     def is_complete(self) -> bool:
         """Whether every chunk has its vector already."""
-        return any(stored.space.key == self.space.key and stored.is_filled for stored in self._store.spaces())
+        stored = self.stored()
+        return stored is not None and stored.is_filled
 
     def missing(self) -> int:
         """How many chunks have no vector yet."""
-        for stored in self._store.spaces():
-            if stored.space.key == self.space.key:
-                return 0 if stored.is_filled else self._store.count_chunks() - self._store.count_vectors(stored.id)
+        if stored := self.stored():
+            return 0 if stored.is_filled else self._store.count_chunks() - self._store.count_vectors(stored.id)
         return self._store.count_chunks()
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> Filled:
         """Embed the chunks that have no vector yet; ``stop`` is asked between requests."""
         if self.is_complete():
             return Filled()
-        number = self._store.ensure_space(self.space)
-        kept_as = number if self._cache is self._store or self.is_instant else self._cache.ensure_space(self.space)
-        texts = self._store.text_counter()
-        instant = self._embedder.traits.instant
-        total = self._store.count_chunks()
-        done = self._store.count_vectors(number) if progress else 0
-        embedded = from_cache = refused = after = 0
-        while chunks := self._store.pending_chunks(number, after, _CHUNKS_AT_ONCE if instant else _SLOW_CHUNKS_AT_ONCE):
-            after = chunks[-1].id
-            try:
-                made, reused = self._embed(kept_as, chunks)
-            except EmbedderError as error:
-                return Filled(embedded, from_cache, refused, is_complete=False, error=told(error))
+        if self.is_instant:
+            return _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop).instantly(
+                self._keep
+            )
+        lock = self._cache.filling
+        while not lock.acquire(_TURN_S, "embedding"):
             if stop():
-                return Filled(embedded, from_cache, refused, is_complete=False)
-            nothing = Embedding(bytes(4 * self._embedder.dimensions))
-            left_out = {chunk.id for chunk in chunks} - {chunk_id for chunk_id, _ in made}
-            self._store.put_vectors(number, [*made, *((chunk_id, nothing) for chunk_id in sorted(left_out))])
-            embedded += len(made) - reused
-            from_cache += reused
-            refused += len(chunks) - len(made)
-            done += len(chunks)
-            if progress:
-                progress(Progress(done, max(done, total), "vectors"))
-        self._store.mark_filled(number, texts)
-        return Filled(embedded, from_cache, refused)
-
-    def _embed(self, space: int, chunks: Sequence[PendingChunk]) -> tuple[list[tuple[int, Embedding]], int]:
-        """The chunks' embeddings, and how many of them came from the cache."""
-        passages = {chunk.id: Passage(_title(chunk), chunk.text) for chunk in chunks}
-        if self._embedder.traits.instant:
-            made = self._request(list(passages.values()))
-            return [(chunk_id, found) for chunk_id, found in zip(passages, made, strict=True) if found], 0
-        hashes = {chunk_id: _hash(passage) for chunk_id, passage in passages.items()}
-        keeps = self._caching.enabled
-        known = dict(self._cache.cached_embeddings(space, set(hashes.values()))) if keeps else {}
-        wanted = {hashes[chunk_id]: passages[chunk_id] for chunk_id in passages if hashes[chunk_id] not in known}
-        fresh: dict[bytes, Embedding] = {}
-        for group in _packed(list(wanted.items()), self._embedder.traits.request_bytes):
-            answered = self._request([passage for _, passage in group])
-            arrived = {digest: found for (digest, _), found in zip(group, answered, strict=True) if found}
-            if keeps:
-                self._cache.cache_embeddings(space, arrived, (), self._caching.most)
-            fresh |= arrived
-        if known:
-            self._cache.cache_embeddings(space, {}, known, self._caching.most)
-        everything = known | fresh
-        there = [(chunk_id, everything[digest]) for chunk_id, digest in hashes.items() if digest in everything]
-        return there, sum(digest in known for digest in hashes.values())
-
-    def _request(self, passages: Sequence[Passage]) -> list[Embedding | None]:
-        """Embeddings in the order of the passages; a refused request is halved until the one at fault is alone."""
-        traits = self._embedder.traits
-        if not traits.instant and any(_size(passage) > traits.input_bytes for passage in passages):
-            return [self._one(passage) for passage in passages]
+                return Filled(is_complete=False)
         try:
-            return list(self._checked(self._embedder.embed_chunks(passages), len(passages)))
-        except InputRefused:
-            if len(passages) == 1:
-                return [self._one(passages[0], refused=True)]
-            middle = len(passages) // 2
-            return self._request(passages[:middle]) + self._request(passages[middle:])
+            return self._fill_slowly(progress, stop)
+        finally:
+            lock.release()
 
-    def _checked(self, made: Sequence[Embedding], count: int) -> Sequence[Embedding]:
-        """What the embedder made, if it is what it promised; anything else must not get into the index."""
-        provider, size = self._embedder.provider, self._embedder.dimensions
-        if len(made) != count:
-            raise EmbedderError(f"{provider} gave {len(made)} vectors for {count} texts.")
-        for vector, windows in made:
-            if len(vector) != 4 * size or len(windows) % size:
-                raise EmbedderError(f"{provider} gave a vector of {len(vector) // 4} numbers, not {size}.")
-        return made
-
-    def _one(self, passage: Passage, *, refused: bool = False) -> Embedding | None:
-        """The embedding of one passage; if it is too long, the mean of its parts."""
-        if not refused and _size(passage) <= self._embedder.traits.input_bytes:
-            return self._request([passage])[0]
-        if len(passage.text) < 2 * _LEAST_CHARS:
-            return None
-        middle = len(passage.text) // 2
-        halves = [passage._replace(text=text) for text in (passage.text[:middle], passage.text[middle:])]
-        parts = [(half, self._one(half)) for half in halves]
-        return _mean([(len(half.text), found) for half, found in parts if found])
+    def _fill_slowly(self, progress: ProgressCallback | None, stop: Stop) -> Filled:
+        """The same where it takes time or money: one process at a time, and nothing is asked for twice."""
+        if self.is_complete():
+            return Filled()
+        self._failed_at, self.last_error = None, ""
+        stored = self.stored()
+        filling = None
+        try:
+            self._embedder.prepare(stored.space.dimensions if stored else 0, progress)
+            filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)
+            return filling.slowly(self._jobs, self._keep)
+        except EmbedderError as error:
+            self._failed_at, self.last_error = time.monotonic(), told(error)
+            done = filling.done if filling else Filled()
+            return done._replace(is_complete=False, error=told(error))
 
 
-def _title(chunk: PendingChunk) -> str:
+class _Filling:
+    """One run of a filler."""
+
+    def __init__(
+        self,
+        store: Store,
+        cache: Store,
+        embedder: Embedder,
+        caching: Caching,
+        progress: ProgressCallback | None,
+        stop: Stop,
+    ) -> None:
+        self.done = Filled()
+        self._store = store
+        self._cache = cache
+        self._embedder = embedder
+        self._caching = caching
+        self._progress = progress
+        self._stop = stop
+        space = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
+        self._space = store.ensure_space(space)
+        self._kept_as = self._space if cache is store or embedder.traits.instant else cache.ensure_space(space)
+        self._texts = store.text_counter()
+        self._total = store.count_chunks()
+        self._count = store.count_vectors(self._space) if progress else 0
+
+    def instantly(self, keep: str) -> Filled:
+        """With an embedder that never waits."""
+        for chunks in self._pages():
+            passages = {chunk.id: _passage(chunk) for chunk in chunks}
+            try:
+                made = embedded(self._embedder, list(passages.values()))
+            except EmbedderError as error:
+                return self.done._replace(is_complete=False, error=told(error))
+            if self._stop():
+                return self.done._replace(is_complete=False)
+            self._put(dict(zip(passages, made, strict=True)))
+        self._store.mark_filled(self._space, self._texts, keep=keep)
+        return self.done
+
+    def slowly(self, jobs: "Jobs | None", keep: str) -> Filled:
+        """With one that takes time: what is kept from before comes first, and the rest in well-filled requests."""
+        if jobs is not None:
+            for waiting in self._windows(jobs.most_texts):
+                if not jobs.run(self._cache, self._embedder, waiting, self._arrived, self._told, self._stop):
+                    return self.done._replace(is_complete=False, error=jobs.said, is_waiting=True)
+        traits = self._embedder.traits
+        for waiting in self._windows(traits.request_inputs * traits.at_once):
+            self._ask(waiting)
+            if self._stop():
+                return self.done._replace(is_complete=False)
+        self._store.mark_filled(self._space, self._texts, keep=keep)
+        return self.done
+
+    def _pages(self) -> Iterator[list[PendingChunk]]:
+        after = 0
+        while chunks := self._store.pending_chunks(self._space, after, _CHUNKS_AT_ONCE):
+            after = chunks[-1].id
+            yield chunks
+
+    def _windows(self, most: int) -> Iterator[dict[bytes, Waiting]]:
+        """Texts that have no embedding anywhere, at most so many at once; chunks of known texts get theirs."""
+        waiting: dict[bytes, Waiting] = {}
+        for chunks in self._pages():
+            digests = {chunk.id: _hash(_passage(chunk)) for chunk in chunks}
+            known = self._known(set(digests.values()))
+            self._put({number: known[digest] for number, digest in digests.items() if digest in known}, from_cache=True)
+            for chunk in chunks:
+                digest = digests[chunk.id]
+                if digest not in known:
+                    waiting.setdefault(digest, Waiting(_passage(chunk), [])).chunks.append(chunk.id)
+            while len(waiting) >= most:
+                first = [digest for digest, _ in zip(waiting, range(most), strict=False)]
+                yield {digest: waiting.pop(digest) for digest in first}
+        if waiting:
+            yield waiting
+
+    def _known(self, digests: set[bytes]) -> Mapping[bytes, Embedding]:
+        if not self._caching.enabled:
+            return {}
+        known = self._cache.cached_embeddings(self._kept_as, digests)
+        if known:
+            self._cache.cache_embeddings(self._kept_as, {}, known, self._caching.most)
+        return known
+
+    def _ask(self, waiting: Mapping[bytes, Waiting]) -> None:
+        """Embed texts, as many requests at once as the embedder allows; each is stored when it is answered."""
+        traits = self._embedder.traits
+        groups = packed({digest: entry.passage for digest, entry in waiting.items()}, traits)
+        if traits.at_once == 1:
+            for group in groups:
+                self._arrived(self._request(group), waiting)
+                if self._stop():
+                    return
+            return
+        from concurrent.futures import ThreadPoolExecutor, as_completed
+
+        with ThreadPoolExecutor(traits.at_once, "mdrecall-embed") as pool:
+            asked = [pool.submit(self._request, group) for group in groups]
+            try:
+                for answered in as_completed(asked):
+                    self._arrived(answered.result(), waiting)
+            finally:
+                for request in asked:
+                    request.cancel()
+
+    def _request(self, group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
+        return dict(zip(group, embedded(self._embedder, list(group.values())), strict=True))
+
+    def _arrived(self, answered: Mapping[bytes, Embedding | None], waiting: Mapping[bytes, Waiting]) -> None:
+        """Keep what was paid for, and give it to the chunks that wait for it."""
+        made = {digest: found for digest, found in answered.items() if found}
+        if self._caching.enabled and made:
+            self._cache.cache_embeddings(self._kept_as, made, (), self._caching.most)
+        here = {digest: found for digest, found in answered.items() if digest in waiting}
+        self._put({number: found for digest, found in here.items() for number in waiting[digest].chunks})
+
+    def _put(self, made: Mapping[int, Embedding | None], *, from_cache: bool = False) -> None:
+        if not made:
+            return
+        nothing = Embedding(bytes(4 * self._embedder.dimensions))
+        self._store.put_vectors(self._space, [(number, found or nothing) for number, found in made.items()])
+        refused = sum(found is None for found in made.values())
+        done, new = self.done, len(made) - refused
+        self.done = done._replace(
+            embedded=done.embedded + (0 if from_cache else new),
+            from_cache=done.from_cache + (new if from_cache else 0),
+            refused=done.refused + refused,
+        )
+        self._count += len(made)
+        self._told("vectors")
+
+    def _told(self, label: str) -> None:
+        if self._progress:
+            self._progress(Progress(self._count, max(self._count, self._total), label))
+
+
+def _passage(chunk: PendingChunk) -> Passage:
     name = chunk.path.rsplit("/", 1)[-1].removesuffix(".md")
-    return "\n".join((title_text(name), *titles(chunk.trail)))
+    return Passage("\n".join((title_text(name), *titles(chunk.trail))), chunk.text)
 
 
 def _hash(passage: Passage) -> bytes:
     return hashlib.sha256("\0".join(passage).encode("utf-8", "surrogatepass")).digest()
-
-
-def _size(passage: Passage) -> int:
-    return sum(len(part.encode("utf-8", "replace")) for part in passage)
-
-
-def _packed(items: Sequence[tuple[bytes, Passage]], most_bytes: int) -> Iterator[list[tuple[bytes, Passage]]]:
-    """Items in groups of at most so many bytes of text; a longer one stands alone."""
-    group: list[tuple[bytes, Passage]] = []
-    size = 0
-    for item in items:
-        length = _size(item[1])
-        if group and size + length > most_bytes:
-            yield group
-            group, size = [], 0
-        group.append(item)
-        size += length
-    if group:
-        yield group
-
-
-def _mean(parts: Sequence[tuple[int, Embedding]]) -> Embedding | None:
-    """The mean of vectors by weight, of unit length again; their windows stand end to end."""
-    from array import array
-
-    if not parts:
-        return None
-    total = [0.0] * (len(parts[0][1].vector) // 4)
-    for weight, made in parts:
-        total = [value + weight * part for value, part in zip(total, array("f", made.vector), strict=True)]
-    length = sum(value * value for value in total) ** 0.5
-    vector = array("f", (value / length if length else 0.0 for value in total)).tobytes()
-    return Embedding(vector, b"".join(made.windows for _, made in parts))

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.fusion import Likeness, latin_share, likeness
+from mdrecall.core.fusion import Likeness, latin_share, likeness, measured
 from mdrecall.errors import EmbedderError, StoreUnavailable, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import Space, StoredSpace, Traits
@@ -27,6 +27,8 @@ class Asked(NamedTuple):
     traits: Traits
     trust: float
     """How much of the query means something to the embedder, 0 to 1."""
+    instead: str = ""
+    """Why it is not the first embedder that was asked; empty if it is."""
 
 
 class MeaningLeg:
@@ -35,37 +37,65 @@ class MeaningLeg:
     def __init__(
         self,
         store: Store,
-        embedder: Embedder,
+        embedders: Sequence[Embedder],
         *,
         older: Mapping[str, Callable[[], Embedder]],
         seconds: float,
     ) -> None:
-        """``older`` makes embedders by provider, for spaces that were filled before the settings changed."""
+        """Of the embedders the first that can be asked is asked.
+
+        ``older`` makes embedders by provider, for spaces that were filled before the settings changed.
+        """
         self._store = store
-        self._embedder = embedder
+        self._askers = [_Asker(embedder, seconds) for embedder in embedders]
         self._older = older
         self._seconds = seconds
-        self._made: dict[str, Embedder] = {}
-        self._at_once = threading.BoundedSemaphore(_MOST_AT_ONCE)
-        self._hung_at: float | None = None
+        self._made: dict[str, _Asker] = {}
 
     @property
     def is_instant(self) -> bool:
         """Whether asking takes no time, so that it can wait until the weights of the words are known."""
-        return self._embedder.traits.instant
+        return self._askers[0].embedder.traits.instant
 
     def ask(self, query: str, weights: Mapping[str, float]) -> Asked:
-        """Embed a query with the embedder whose vectors serve; raises ``Unavailable`` if there is nothing to ask."""
-        space, embedder = self._serving()
-        trust = latin_share(query) if embedder.traits.latin_only else 1.0
-        vector = self._embedded(embedder, query, weights)
+        """Embed a query with an embedder whose vectors serve; raises ``Unavailable`` if there is nothing to ask."""
+        problems: list[str] = []
+        for space, asker in self._serving():
+            try:
+                return self._asked(space, asker, query, weights, "; ".join(problems))
+            except Unavailable as problem:
+                problems.append(str(problem))
+        raise Unavailable("; ".join(dict.fromkeys(problems)) or "no chunk has a vector yet")
+
+    def serving(self) -> tuple[StoredSpace, Embedder] | None:
+        """The space that a query would be looked up in, as far as can be told without asking, and its embedder."""
+        return next(((space, asker.embedder) for space, asker in self._serving()), None)
+
+    def _asked(
+        self, space: StoredSpace, asker: "_Asker", query: str, weights: Mapping[str, float], instead: str
+    ) -> Asked:
+        embedder = asker.embedder
+        vector = asker.ask(query, weights)
         if len(vector) != 4 * space.space.dimensions:
             raise Unavailable(
                 f"{embedder.provider} gave a vector of {len(vector) // 4} numbers, not {space.space.dimensions}"
             )
+        trust = latin_share(query) if embedder.traits.latin_only else 1.0
         if not any(vector):
             trust = 0.0
-        return Asked(space, vector, embedder.traits, trust)
+        if asker is not self._askers[0] and not instead:
+            instead = f"the vectors of {self._askers[0].embedder.provider} are not there yet"
+        return Asked(space, vector, self._traits(space, embedder, vector), trust, instead)
+
+    def _traits(self, space: StoredSpace, embedder: Embedder, vector: bytes) -> Traits:
+        traits = embedder.traits
+        if not traits.measured:
+            return traits
+        try:
+            mean = self._store.mean_cosine(space, vector)
+        except StoreUnavailable as error:
+            raise Unavailable(told(error)) from error
+        return measured(traits, mean, self._store.count_vectors(space.id))
 
     def nearest(self, asked: Asked, limit: int) -> list[tuple[int, float]]:
         """The chunks closest in meaning as wholes, with their cosines, and more of those as close as the last."""
@@ -89,54 +119,67 @@ class MeaningLeg:
             found[chunk_id] = likeness(cosine, window, asked.traits), place
         return found
 
-    def _serving(self) -> tuple[StoredSpace, Embedder]:
-        """The space to search: the embedder's own once it is filled; until then one that was filled before."""
-        embedder = self._embedder
-        own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
+    def _serving(self) -> Iterator[tuple[StoredSpace, "_Asker"]]:
+        """What can answer, best first: filled spaces of the embedders, those filled before, those begun."""
         stored = self._store.spaces()
-        current = next((space for space in stored if space.space.key == own.key), None)
-        if current and current.was_filled:
-            return current, embedder
+        own = [(asker, _own_space(asker.embedder, stored)) for asker in self._askers]
+        for asker, space in own:
+            if space and space.was_filled:
+                yield space, asker
         for space in stored:
-            if space.was_filled and (older := self._embedder_of(space.space, own)):
-                return space, older
-        if current and self._store.count_vectors(current.id):
-            return current, embedder
-        raise Unavailable("no chunk has a vector yet")
+            if space.was_filled and all(space != mine for _, mine in own) and (asked := self._asker_of(space.space)):
+                yield space, asked
+        for asker, space in own:
+            if space and not space.was_filled and self._store.count_vectors(space.id):
+                yield space, asker
 
-    def _embedder_of(self, space: Space, own: Space) -> Embedder | None:
-        """An embedder whose queries can be compared with a stored space: the same model, even at another address."""
-        same_model = (space.model, space.provider, space.dimensions) == (own.model, own.provider, own.dimensions)
-        if same_model and not self._embedder.traits.instant:
-            return self._embedder
+    def _asker_of(self, space: Space) -> "_Asker | None":
+        """Who can be asked about a stored space that is nobody's now: the same model, even at another address."""
+        for asker in self._askers:
+            embedder = asker.embedder
+            same = (space.model, space.provider) == (embedder.model, embedder.provider)
+            if same and embedder.dimensions in (0, space.dimensions) and not embedder.traits.instant:
+                return asker
         if space.provider in self._older:
             if space.provider not in self._made:
-                self._made[space.provider] = self._older[space.provider]()
+                self._made[space.provider] = _Asker(self._older[space.provider](), self._seconds)
             made = self._made[space.provider]
-            if (made.fingerprint, made.dimensions) == (space.fingerprint, space.dimensions):
+            if (made.embedder.fingerprint, made.embedder.dimensions) == space.key:
                 return made
         return None
 
-    def _embedded(self, embedder: Embedder, query: str, weights: Mapping[str, float]) -> bytes:
+
+class _Asker:
+    """Asks one embedder, within a time."""
+
+    def __init__(self, embedder: Embedder, seconds: float) -> None:
+        self.embedder = embedder
+        self.seconds = seconds
+        self._at_once = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._hung_at: float | None = None
+
+    def ask(self, query: str, weights: Mapping[str, float]) -> bytes:
+        """The vector of a query; raises ``Unavailable`` with the reason if there is none."""
         try:
-            if embedder.traits.instant:
-                return embedder.embed_query(query, weights)
-            return self._in_time(embedder, query, weights)
+            if self.embedder.traits.instant:
+                return self.embedder.embed_query(query, weights)
+            return self._in_time(query, weights)
         except EmbedderError as error:
             raise Unavailable(told(error)) from error
 
-    def _in_time(self, embedder: Embedder, query: str, weights: Mapping[str, float]) -> bytes:
+    def _in_time(self, query: str, weights: Mapping[str, float]) -> bytes:
         """What the embedder answers within the deadline. One that hangs is left alone for a while."""
+        name = self.embedder.provider
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
-            raise Unavailable(f"{embedder.provider} has not answered an earlier query yet")
-        if not self._at_once.acquire(timeout=self._seconds):
-            raise Unavailable(f"{embedder.provider} is busy with earlier queries")
+            raise Unavailable(f"{name} has not answered an earlier query yet")
+        if not self._at_once.acquire(timeout=self.seconds):
+            raise Unavailable(f"{name} is busy with earlier queries")
         answered: list[bytes | BaseException] = []
         done = threading.Event()
 
         def work() -> None:
             try:
-                answered.append(embedder.embed_query(query, weights))
+                answered.append(self.embedder.embed_query(query, weights))
             except BaseException as error:
                 answered.append(error)
             finally:
@@ -145,12 +188,17 @@ class MeaningLeg:
                 self._hung_at = None
 
         threading.Thread(target=work, name="mdrecall-embed-query", daemon=True).start()
-        if not done.wait(self._seconds):
+        if not done.wait(self.seconds):
             self._hung_at = time.monotonic()
             if done.is_set():
                 self._hung_at = None
-            raise Unavailable(f"{embedder.provider} did not answer within {self._seconds:g} s")
+            raise Unavailable(f"{name} did not answer within {self.seconds:g} s")
         answer = answered[0]
         if isinstance(answer, BaseException):
-            raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{embedder.provider} failed: {answer}")
+            raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{name} failed: {answer}")
         return answer
+
+
+def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:
+    own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
+    return next((space for space in stored if own.is_of(space.space)), None)

@@ -65,10 +65,19 @@ class _Pool(NamedTuple):
 class Searcher:
     """Answers queries from a store, by words and, where there is a leg for it, by meaning."""
 
-    def __init__(self, store: Store, analyser: Analyser, meaning: MeaningLeg | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        analyser: Analyser,
+        meaning: MeaningLeg | None = None,
+        *,
+        why_not: str = "vectors are switched off",
+    ) -> None:
+        """``why_not`` says why there is no leg for meaning."""
         self._store = store
         self._analyser = analyser
         self._meaning = meaning
+        self._why_not = why_not
 
     def search(self, query: str, wanted: Wanted) -> SearchAnswer:
         """The best chunks for a query; an empty answer says why."""
@@ -95,15 +104,15 @@ class Searcher:
                 asked, degraded = None, str(reason)
                 pool = self._gather(found, None, wanted)
         if wanted.mode != "keyword" and self._meaning is None:
-            degraded = "vectors are switched off"
+            degraded = self._why_not
         mode: Mode = wanted.mode if asked else "keyword"
         candidates = self._look_closer(pool, weights, wanted, mode)
         kept = [candidate for candidate in candidates if candidate.score >= wanted.min_score]
         if not kept:
-            return _nothing(candidates, wanted.min_score, mode, degraded)
+            return _told(_nothing(candidates, wanted.min_score), mode, degraded, asked)
         chosen = self._spread(_thinned(kept, wanted.most_per_file), wanted)[: wanted.max_results]
         whys = _Whys(candidates, matches, weights, pool.weight) if wanted.explain else None
-        return SearchAnswer(tuple(_result(candidate, whys) for candidate in chosen), mode=mode, degraded=degraded)
+        return _told(SearchAnswer(tuple(_result(candidate, whys) for candidate in chosen)), mode, degraded, asked)
 
     def _leg(self, mode: Mode) -> MeaningLeg | None:
         return None if mode == "keyword" else self._meaning
@@ -287,14 +296,24 @@ def _heading(chunk: StoredChunk, passage: Passage) -> str:
     return " › ".join(titles(trail))
 
 
-def _nothing(candidates: list[_Candidate], min_score: float, mode: Mode, degraded: str) -> SearchAnswer:
+def _told(answer: SearchAnswer, mode: Mode, degraded: str, asked: Asked | None) -> SearchAnswer:
+    """An answer with how it was found."""
+    if asked is None:
+        return answer.replaced(mode=mode, degraded=degraded)
+    space = asked.space.space
+    return answer.replaced(
+        mode=mode, degraded=degraded, provider=space.provider, model=space.model, fallback=asked.instead
+    )
+
+
+def _nothing(candidates: list[_Candidate], min_score: float) -> SearchAnswer:
     if not candidates:
         action = "No note has any of these words or comes near them. Try other words, or a part of a name."
-        return SearchAnswer((), reason="no_match", action=action, mode=mode, degraded=degraded)
+        return SearchAnswer((), reason="no_match", action=action)
     best = candidates[0]
     rarer = ", or use rarer words" if best.words else ""
     action = (
         f"The closest is {best.chunk.path}#L{best.chunk.start_line} with a score of"
         f" {best.score:.2f}, below the least score of {min_score:g}. Lower --min-score{rarer}."
     )
-    return SearchAnswer((), reason="below_min_score", action=action, mode=mode, degraded=degraded)
+    return SearchAnswer((), reason="below_min_score", action=action)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from mdrecall.engine.embedding import Filled, Filler
+from mdrecall.engine.embedding import Filled, Fills
 from mdrecall.engine.indexer import Indexer, Look
 from mdrecall.errors import CorruptIndex, StoreError, told
 from mdrecall.interfaces import Store
@@ -17,7 +17,7 @@ _REBUILD_AGAIN_S = 600.0
 class Sync:
     """Runs over every source of one index."""
 
-    def __init__(self, store: Store, indexers: Sequence[Indexer], filler: Filler | None) -> None:
+    def __init__(self, store: Store, indexers: Sequence[Indexer], filler: Fills | None) -> None:
         self._store = store
         self._indexers = tuple(indexers)
         self._filler = filler
@@ -151,7 +151,7 @@ def together(reports: Sequence[SyncReport]) -> SyncReport:
     return first
 
 
-def _at_once(filler: Filler | None) -> Callable[[], Filled] | None:
+def _at_once(filler: Fills | None) -> Callable[[], Filled] | None:
     """What embeds documents as they are written; nothing, if that takes time."""
     return filler.fill if filler and filler.is_instant else None
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.gguf.prompts import Prompts, prompts_for
 from mdrecall.embed.gguf.reference import DEFAULT, Reference, parse
+from mdrecall.embed.prompts import Prompts, prompts_for
 from mdrecall.errors import ModelFileError
 from mdrecall.types import Passage
 

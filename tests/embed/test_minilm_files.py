@@ -18,7 +18,7 @@ ON_HUB = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main/"
 @pytest.fixture
 def built(minilm: MiniLM, cache_dir: Path, tmp_path: Path) -> Path:
     """A folder of its own with the graph in it."""
-    minilm.open()
+    minilm.prepare()
     folder = tmp_path / "cache"
     folder.mkdir()
     shutil.copy(graph_path(str(cache_dir)), folder)
@@ -73,7 +73,7 @@ def test_a_named_folder_without_a_file_says_which(name: str, model_folder: Path,
     others = {MODEL.name, TOKENIZER.name} - {name}
     folder = linked(model_folder, tmp_path / "model", *others)
     with pytest.raises(ModelFileError, match=f"model/{name} is missing"):
-        MiniLM(str(built), folder=folder).open()
+        MiniLM(str(built), folder=folder).prepare()
 
 
 @pytest.mark.parametrize("name", [MODEL.name, TOKENIZER.name, VOCABULARY.name])
@@ -83,7 +83,7 @@ def test_another_file_is_refused_with_its_hash(name: str, model_folder: Path, bu
     (tmp_path / "model" / name).write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     with pytest.raises(ModelFileError, match=f"model/{name} is not the file .* SHA-256 is {empty}, not ") as caught:
-        MiniLM(str(built), folder=folder).open()
+        MiniLM(str(built), folder=folder).prepare()
     assert "memorySearch.local.modelPath" in caught.value.hint
 
 
@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_read_is_named(model_folder: Path, built: Path, tm
     folder = linked(model_folder, tmp_path / "model", TOKENIZER.name)
     (tmp_path / "model" / MODEL.name).symlink_to(MODEL.name)
     with pytest.raises(ModelFileError, match=f"Cannot read .*/{MODEL.name}"):
-        MiniLM(str(built), folder=folder).open()
+        MiniLM(str(built), folder=folder).prepare()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "old", "empty", "gone"])
@@ -117,7 +117,7 @@ def test_a_graph_that_onnxruntime_refuses_is_a_clear_error(
 ) -> None:
     monkeypatch.setattr("mdrecall.embed.minilm.embedder.load_graph", lambda folder: b"nonsense")
     with pytest.raises(EmbedderUnavailable, match=r"onnxruntime [\d.]+ cannot load"):
-        MiniLM(str(built), folder=str(model_folder)).open()
+        MiniLM(str(built), folder=str(model_folder)).prepare()
 
 
 @pytest.mark.parametrize("package", ["numpy", "onnx", "onnxruntime", "tokenizers"])

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 
 from mdrecall.errors import InputRefused
-from mdrecall.types import Embedding, Passage, Traits
+from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
 
 SLOW = Traits(instant=False, unrelated=0.2, related=0.9, input_bytes=8_000, request_bytes=8_000)
 
@@ -51,6 +51,12 @@ class HashEmbedder:
         self.requests.append(list(passages))
         self.before_answer()
         return [Embedding(self.vector(passage.text)) for passage in passages]
+
+    def prepare(self, stored: int, progress: ProgressCallback | None = None) -> None:
+        """It is ready as it is."""
+
+    def interrupt(self) -> None:
+        """Nothing takes long."""
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -42,7 +42,7 @@ class Bench(NamedTuple):
     def search(
         self, query: str, embedder: Embedder, older: dict[str, Callable[[], Embedder]] | None = None
     ) -> SearchAnswer:
-        leg = MeaningLeg(self.store, embedder, older=older or {}, seconds=60)
+        leg = MeaningLeg(self.store, [embedder], older=older or {}, seconds=60)
         wanted = Wanted(max_results=10, min_score=0.0, mode="hybrid", vector_weight=0.35, explain=True)
         return Searcher(self.store, Analyser(), leg).search(query, wanted)
 
@@ -194,9 +194,9 @@ def test_a_filling_that_is_told_to_stop_goes_on_later(bench: Bench) -> None:
     bench.write(**many(100))
     embedder = HashEmbedder()
     filler = Filler(bench.store, embedder, KEEPING)
-    filled = filler.fill(stop=lambda: len(embedder.asked) > 64)
+    filled = filler.fill(stop=lambda: len(embedder.asked) >= 64)
     assert (filled.is_complete, filled.error, filled.embedded) == (False, "", 64)
-    assert filler.fill() == Filled(from_cache=36)
+    assert filler.fill() == Filled(embedded=36)
     assert len(embedder.asked) == len(set(embedder.asked)) == 100
 
 

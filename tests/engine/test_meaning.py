@@ -28,7 +28,7 @@ class Shelf(NamedTuple):
     store: SqliteStore
 
     def searcher(self, embedder: Embedder, seconds: float = PATIENT) -> Searcher:
-        return Searcher(self.store, Analyser(), MeaningLeg(self.store, embedder, older={}, seconds=seconds))
+        return Searcher(self.store, Analyser(), MeaningLeg(self.store, [embedder], older={}, seconds=seconds))
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_an_embedder_that_hangs_leaves_the_words_and_is_left_alone(shelf: Shelf,
 
 def test_an_embedder_that_answers_again_is_asked_again(shelf: Shelf, hanging: Hanging) -> None:
     store = shelf.store
-    slow = Searcher(store, Analyser(), leg := MeaningLeg(store, hanging, older={}, seconds=0.05))
+    slow = Searcher(store, Analyser(), leg := MeaningLeg(store, [hanging], older={}, seconds=0.05))
     assert slow.search("walrus", wanted()).degraded
     hanging.let_go.set()
     for thread in threading.enumerate():

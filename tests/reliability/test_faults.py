@@ -66,7 +66,7 @@ class Scene:
         self._act = ACTS[name]
         self._base = base
         loaded = load(env=self.workspace.env, workspace=str(self.workspace.path))
-        self._settings, self._home = loaded.settings, loaded.home
+        self._loaded = loaded
         self.index = Path(loaded.settings.index_path)
         self.before, self.seen_before = NOTHING, Seen()
         self.index.parent.mkdir(parents=True)
@@ -85,7 +85,7 @@ class Scene:
         self.points = self._count()
 
     def open(self) -> Memory:
-        return Memory(self._settings, open_backend(self._settings, home=self._home))
+        return Memory(self._loaded.settings, open_backend(self._loaded))
 
     def restore(self) -> None:
         """Put the index back as it was before the run."""

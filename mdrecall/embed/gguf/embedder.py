@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from mdrecall.embed.gguf.files import Stamp, checked_header, find, identity_of, stamp_of
 from mdrecall.embed.gguf.header import UNTOLD, Header
-from mdrecall.embed.gguf.prompts import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.embed.gguf.reference import DEFAULT, HUB, Reference, parse
 from mdrecall.embed.gguf.runtime import Runtime, Settings, require_package
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, ModelFileError
+from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
+from mdrecall.errors import EmbedderUnavailable, InputRefused, ModelFileError
 from mdrecall.types import Embedding, Passage, Progress, ProgressCallback, Traits
 
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
@@ -36,7 +36,7 @@ class GgufEmbedder:
     """The embedder ``local``. It may be used from several threads; the model runs in a process of its own."""
 
     provider = "local"
-    traits = Traits(input_bytes=2048, request_bytes=8_000)
+    traits = Traits(measured=True, input_bytes=2048, request_bytes=8_000)
 
     def __init__(
         self,
@@ -73,10 +73,14 @@ class GgufEmbedder:
         parts += [self.model] if reference.url else [reference.name, *identity_of(reference.path)]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
-    def prepare(self) -> None:
+    def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
         """Load the model now, downloading it if needed, instead of at the first text; then ``dimensions`` is known."""
         with self._lock:
-            self._ready()
+            before, self._progress = self._progress, progress or self._progress
+            try:
+                self._ready()
+            finally:
+                self._progress = before
 
     def embed_query(self, text: str, weights: Mapping[str, float] = NO_WEIGHTS) -> bytes:
         """The vector of a query: little-endian 32-bit floats of unit length. Words cannot be weighed here."""
@@ -87,6 +91,10 @@ class GgufEmbedder:
         if not passages:
             return []
         return [Embedding(vector) for vector in self._embed(lambda prompts: list(map(prompts.of_passage, passages)))]
+
+    def interrupt(self) -> None:
+        """End whatever is under way, and with it the process of the model."""
+        self.close()
 
     def close(self) -> None:
         """Let go of the model, even while it is loading or working; a later call loads it again."""
@@ -164,5 +172,5 @@ def _unit(vector: bytes) -> bytes:
     numbers = [number if math.isfinite(number) else 0.0 for number in array("f", vector)]
     length = math.hypot(*numbers)
     if not length:
-        raise EmbedderError("The model gave a vector without direction.", hint="Try another model.")
+        raise InputRefused("The model gave a vector without direction.", hint="Try another model.")
     return struct.pack(f"<{len(numbers)}f", *(number / length for number in numbers))

@@ -56,9 +56,14 @@ class MiniLM:
         parts = [self.provider, self.model, MODEL.sha256, RECIPE_VERSION, TOKEN_LIMIT]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
-    def open(self) -> None:
+    def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
         """Load the model now, downloading it if needed, instead of at the first text."""
+        if progress:
+            self._places = self._places._replace(progress=progress)
         self._load()
+
+    def interrupt(self) -> None:
+        """What is under way is soon over."""
 
     def embed_query(self, text: str, weights: Mapping[str, float] = NO_WEIGHTS) -> bytes:
         """The vector of a query: 384 little-endian 32-bit floats of unit length. Words cannot be weighed here."""

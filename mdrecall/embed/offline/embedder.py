@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 from mdrecall.core.windows import windows
 from mdrecall.embed.offline.pieces import Pieces, words
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
-from mdrecall.types import Embedding, Passage, Traits
+from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
 
 _T = TypeVar("_T")
 
@@ -90,6 +90,12 @@ class OfflineEmbedder:
             Embedding(vector.tobytes(), small[start : start + count].tobytes())
             for vector, start, count in zip(whole, starts, counts, strict=True)
         ]
+
+    def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
+        """It is ready as it is."""
+
+    def interrupt(self) -> None:
+        """Nothing takes long."""
 
     def close(self) -> None:
         """Nothing is held that others could want."""

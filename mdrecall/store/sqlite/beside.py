@@ -15,7 +15,8 @@ FRESH = ".new"
 WRITE_LOCK = ".lock"
 REBUILD_LOCK = ".rebuild"
 WATCH_LOCK = ".watch"
-LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK)
+FILL_LOCK = ".fill"
+LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK, FILL_LOCK)
 _SET_ASIDE = ".corrupt-"
 _SCRATCH = "mdrecall-stand-in-"
 _SPARE_BYTES = 4 * 1024 * 1024
@@ -55,7 +56,7 @@ def make_folder(path: str) -> None:
 
 def sweep(path: str) -> None:
     """Remove what a process that was killed left behind."""
-    for ending in (WRITE_LOCK, WATCH_LOCK):
+    for ending in (WRITE_LOCK, WATCH_LOCK, FILL_LOCK):
         FileLock(path + ending).sweep()
     lock = FileLock(path + REBUILD_LOCK)
     if any(os.path.lexists(name) for name in (lock.path, path + FRESH, path + FRESH + "-wal", path + FRESH + "-shm")):

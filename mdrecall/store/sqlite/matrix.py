@@ -54,6 +54,14 @@ class MatrixEngine:
         rounded = [(chunk_id, round(cosine, PLACES)) for chunk_id, cosine in found]
         return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))[:limit]
 
+    def mean_cosine(self, db: apsw.Connection, query: bytes) -> float:
+        """The mean over all chunks."""
+        with self._lock:
+            self._refresh(db)
+            if not self._count:
+                return 0.0
+            return float((self._rows[: self._count] @ self._numpy.frombuffer(query, "<f4")).mean())
+
     def cosines(self, db: apsw.Connection, query: bytes, ids: Iterable[int]) -> dict[int, float]:
         """The cosines of some chunks; one without a vector is left out."""
         numpy = self._numpy

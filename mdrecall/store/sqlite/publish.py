@@ -24,7 +24,8 @@ def begin(fresh: apsw.Connection, live: apsw.Connection) -> None:
 
 
 def carry_over(fresh: apsw.Connection, live: str) -> None:
-    """Take from the live index what the notes do not give: embeddings kept for texts that come again, and counters.
+    """Take from the live index what the notes do not give: embeddings kept for texts that come again,
+    batch jobs under way, and counters.
 
     The revision jumps, so that whoever holds vectors in memory loads them anew.
     """
@@ -40,6 +41,7 @@ def carry_over(fresh: apsw.Connection, live: str) -> None:
                 FROM live.embedding_cache AS cached JOIN live.spaces AS theirs ON theirs.id = cached.space_id
                     JOIN main.spaces AS ours
                         ON ours.fingerprint = theirs.fingerprint AND ours.dimensions = theirs.dimensions;
+                INSERT OR IGNORE INTO main.jobs SELECT * FROM live.jobs;
                 UPDATE main.spaces SET filled_at = 1 + (SELECT value FROM live.counters WHERE name='texts') + filled_at
                 WHERE filled_at >= 0;
                 UPDATE main.counters SET value = value + 1 + (SELECT value FROM live.counters AS theirs

@@ -118,10 +118,27 @@ def m004_revisions_of_documents(db: apsw.Connection) -> None:
     )
 
 
+def m005_jobs(db: apsw.Connection) -> None:
+    """Batch jobs under way at a provider, with the digests of the texts that are in them."""
+    db.execute(
+        """
+        CREATE TABLE jobs(
+            tag TEXT PRIMARY KEY,
+            fingerprint TEXT NOT NULL,
+            file TEXT NOT NULL,
+            job TEXT NOT NULL,
+            created_at REAL NOT NULL,
+            digests BLOB NOT NULL
+        ) WITHOUT ROWID, STRICT;
+        """
+    )
+
+
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
     m003_recipe_of_the_whole,
     m004_revisions_of_documents,
+    m005_jobs,
 )
 VERSION = len(MIGRATIONS)

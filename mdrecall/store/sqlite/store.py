@@ -7,7 +7,7 @@ from mdrecall.core.keyword import Match
 from mdrecall.core.query import Term
 from mdrecall.errors import StoreUnavailable
 from mdrecall.store.lock import FileLock
-from mdrecall.store.sqlite import beside, documents, keyword, publish, vectors, write
+from mdrecall.store.sqlite import beside, documents, jobs, keyword, publish, vectors, write
 from mdrecall.store.sqlite.connect import Owner, Place
 from mdrecall.store.sqlite.engines import Engines, VectorSearch
 from mdrecall.store.sqlite.errors import translated
@@ -18,6 +18,7 @@ from mdrecall.types import (
     Document,
     Embedding,
     IndexedChunk,
+    Job,
     KnownDocument,
     PendingChunk,
     SourceCount,
@@ -44,6 +45,7 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self.watching = FileLock(path + beside.WATCH_LOCK)
+        self.filling = FileLock(path + beside.FILL_LOCK)
         self._owner = owner
         self._search = search
         self._engines = Engines(search)
@@ -198,9 +200,25 @@ class SqliteStore:
         with self._writing_to() as db:
             vectors.put(db, space, items)
 
-    def mark_filled(self, space: int, texts: int) -> None:
+    def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
         with self._writing_to() as db:
-            vectors.mark_filled(db, space, texts)
+            vectors.mark_filled(db, space, texts, keep)
+
+    def jobs(self, fingerprint: str) -> list[Job]:
+        with self._reading() as db:
+            return jobs.jobs(db, fingerprint)
+
+    def count_jobs(self, fingerprint: str) -> tuple[int, int]:
+        with self._reading() as db:
+            return jobs.count(db, fingerprint)
+
+    def put_job(self, job: Job) -> None:
+        with self._writing_to() as db:
+            jobs.put(db, job)
+
+    def drop_job(self, tag: str) -> None:
+        with self._writing_to() as db:
+            jobs.drop(db, tag)
 
     def count_vectors(self, space: int) -> int:
         with self._reading() as db:
@@ -227,6 +245,10 @@ class SqliteStore:
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         with self._reading() as db:
             return self._engines.of(db, space).nearest(db, query, limit)
+
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> float:
+        with self._reading() as db:
+            return self._engines.of(db, space).mean_cosine(db, query)
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
         with self._reading() as db:

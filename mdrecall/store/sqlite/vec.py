@@ -54,6 +54,12 @@ class VecEngine:
         )
         return [(chunk_id, cosine) for chunk_id, cosine in found]
 
+    def mean_cosine(self, db: apsw.Connection, query: bytes) -> float:
+        """The mean over all chunks."""
+        self.load(db)
+        statement = f"SELECT coalesce(avg(1 - vec_distance_cosine(vector, ?)), 0.0) FROM vectors_{self._space}"
+        return float(next(iter(rows(db, statement, (query,))))[0])
+
     def cosines(self, db: apsw.Connection, query: bytes, ids: Iterable[int]) -> dict[int, float]:
         """The cosines of some chunks; one without a vector is left out."""
         self.load(db)

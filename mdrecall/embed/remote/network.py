@@ -1,0 +1,142 @@
+"""Connections that keep a deadline, can be cut off by another thread, and go to private addresses only on purpose."""
+
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import httpcore2
+
+_MOST_S = 3600.0
+
+
+class PrivateAddress(Exception):
+    """A host that was not configured has an address of this machine or its network."""
+
+
+class Deadline(threading.local):
+    """The moment at which whatever this thread does on the network ends."""
+
+    until = 0.0
+
+    def left(self, timeout: float | None, late: type[Exception]) -> float:
+        """Seconds that an operation may still take."""
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise late("the time is up")
+        return min(left, _MOST_S if timeout is None else timeout)
+
+
+class Guard:
+    """Opens connections for httpcore: to the trusted hosts at any address, to others only at public ones."""
+
+    def __init__(self, trusted: frozenset[str], deadline: Deadline) -> None:
+        self._trusted = trusted
+        self._deadline = deadline
+        self._plain = httpcore2.SyncBackend()
+        self._open: set[_Stream] = set()
+        self._lock = threading.Lock()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> "_Stream":
+        """A connection to one of the addresses that the name has now; TLS still checks the name."""
+        error: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for address in self._addresses(host, port):
+            try:
+                left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
+                stream = self._plain.connect_tcp(address, port, left, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as failed:
+                error = failed
+                continue
+            return self._kept(stream)
+        raise error
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> "_Stream":
+        raise httpcore2.UnsupportedProtocol("a socket file is not an address")
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def cut_off(self) -> None:
+        """End every connection at once, whoever is waiting on it."""
+        with self._lock:
+            streams = list(self._open)
+        for stream in streams:
+            stream.cut_off()
+
+    def _kept(self, stream: httpcore2.NetworkStream) -> "_Stream":
+        kept = _Stream(self, stream, self._deadline)
+        with self._lock:
+            self._open.add(kept)
+        return kept
+
+    def forget(self, stream: "_Stream") -> None:
+        with self._lock:
+            self._open.discard(stream)
+
+    def _addresses(self, host: str, port: int) -> list[str]:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError(f"the name {host} cannot be resolved ({error})") from error
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        if host.lower() in self._trusted:
+            return addresses
+        public = [address for address in addresses if is_public(address)]
+        if not public:
+            raise PrivateAddress(host)
+        return public
+
+
+class _Stream:
+    """A connection; every operation ends when the thread's time is up."""
+
+    def __init__(self, guard: Guard, stream: httpcore2.NetworkStream, deadline: Deadline) -> None:
+        self._guard = guard
+        self._stream = stream
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._deadline.left(timeout, httpcore2.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._deadline.left(timeout, httpcore2.WriteTimeout))
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> "_Stream":
+        left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
+        self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+    def close(self) -> None:
+        self._guard.forget(self)
+        self._stream.close()
+
+    def cut_off(self) -> None:
+        """Let a thread that waits on this connection find it closed."""
+        with suppress(OSError):
+            self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the internet at large."""
+    with suppress(ValueError):
+        found = ipaddress.ip_address(address.partition("%")[0])
+        mapped = getattr(found, "ipv4_mapped", None)
+        return (mapped or found).is_global and not found.is_multicast
+    return False

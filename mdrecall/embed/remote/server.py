@@ -1,0 +1,297 @@
+"""A provider's server: asked again where that may help, and what goes wrong said in words."""
+
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from mdrecall.embed.remote.limiter import limiter_of
+from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, KeyRefused, RateLimited, WrongAnswer
+from mdrecall.types import Secret
+
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 8.0
+_LONGEST_PAUSE_S = 60.0
+_JITTER = 0.2
+_MOST_SAID = 300
+_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_HOPELESS = (b"insufficient_quota", b"billing_not_active")
+
+
+class Address(NamedTuple):
+    """Where a provider answers, and what it wants to see."""
+
+    name: str
+    """What the provider is called in messages."""
+    url: str
+    keys: tuple[Secret, ...] = ()
+    """The first is used; the next one takes over where it has used up what it may."""
+    key_origin: str = ""
+    headers: Mapping[str, Secret] = {}
+    proxy: str | None = None
+
+    @property
+    def host(self) -> str:
+        """The server's name and port, without anything secret."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+
+class Patience(NamedTuple):
+    """How long an answer is waited for, and how often it is asked for again."""
+
+    seconds: float
+    retries: int
+    in_all: bool = False
+    """Whether ``seconds`` is for all attempts together, not for each."""
+
+
+class Server:
+    """Asks one provider. It may be used from several threads."""
+
+    def __init__(self, address: Address, auth: Callable[[str], Mapping[str, str]], *, concurrency: int) -> None:
+        """``auth`` gives the headers that carry a key."""
+        self.address = address
+        self._auth = auth
+        self._concurrency = concurrency
+        self._transport = Transport(address.url, proxy=address.proxy)
+        self._limiter = limiter_of(address.host)
+        self._key = 0
+        self._interrupted = threading.Event()
+
+    def ask(self, method: str, path: str, body: Any = None, *, patience: Patience, bulk: bool = False) -> Any:
+        """The JSON that a request is answered with; ``bulk`` requests wait until few enough are under way."""
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        reply = self.send(method, path, content, headers, patience=patience, bulk=bulk)
+        return self.parsed(reply)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        patience: Patience,
+        bulk: bool = False,
+    ) -> Reply:
+        """The answer to a request, if it is a good one; asked for again where that may help."""
+        self._interrupted.clear()
+        until = time.monotonic() + patience.seconds
+        rotated = 0
+        for attempt in range(patience.retries + 1 + len(self.address.keys)):
+            seconds = max(0.001, until - time.monotonic()) if patience.in_all else patience.seconds
+            self._await_pause(seconds)
+            problem, wait_s = self._attempt(self._call(method, path, content, headers, seconds), bulk)
+            if isinstance(problem, Reply):
+                return problem
+            if isinstance(problem, RateLimited) and rotated + 1 < len(self.address.keys):
+                rotated += 1
+                self._key += 1
+                continue
+            if wait_s is None or attempt - rotated >= patience.retries:
+                raise problem
+            wait_s = wait_s or _backoff(attempt - rotated)
+            if patience.in_all and time.monotonic() + wait_s >= until:
+                raise problem
+            if isinstance(problem, RateLimited):
+                self._limiter.pause(wait_s)
+            self._sleep(wait_s)
+        raise EmbedderUnavailable(f"{self.address.name} at {self.address.host} did not answer.")
+
+    @contextmanager
+    def lines(self, path: str, *, seconds: float) -> Iterator[Iterator[bytes]]:
+        """The lines of a file as they arrive, which may be too long to hold as a whole."""
+        call = self._call("GET", path, None, None, seconds)
+        with self._told(), self._transport.answer(call) as (status, headers, blocks):
+            if status >= 300:
+                raise self._refused(Reply(status, headers, b"".join(blocks)))
+            yield _split(blocks)
+
+    def interrupt(self) -> None:
+        """End whatever is under way."""
+        self._interrupted.set()
+        self._transport.interrupt()
+
+    def close(self) -> None:
+        """Let go of the connections; may be called twice, and used again."""
+        self._transport.close()
+
+    def parsed(self, reply: Reply) -> Any:
+        """The JSON of an answer."""
+        try:
+            return json.loads(reply.body)
+        except (ValueError, RecursionError) as error:
+            raise self.wrong(f"not with JSON but with {self._said(reply) or 'nothing'!r}") from error
+
+    def wrong(self, what: str) -> WrongAnswer:
+        """The error for an answer that is not what was asked for."""
+        hint = "Check that memorySearch.remote.baseUrl is the address of an embeddings API, and the model's name."
+        return WrongAnswer(self._scrubbed(f"{self.address.name} at {self.address.host} answers {what}."), hint=hint)
+
+    def _call(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None, seconds: float
+    ) -> Call:
+        address = self.address
+        key = address.keys[self._key % len(address.keys)].reveal() if address.keys else ""
+        carried = {**(self._auth(key) if key else {})}
+        for name, value in address.headers.items():
+            carried = {known: old for known, old in carried.items() if known.lower() != name.lower()}
+            carried[name] = value.reveal()
+        plain = {"User-Agent": "mdrecall", "Accept": "application/json", **(headers or {})}
+        return Call(method, join(address.url, path), plain, carried, content, seconds)
+
+    def _attempt(self, call: Call, bulk: bool) -> tuple[Reply | EmbedderError, float | None]:
+        """A good answer; or what is wrong, and how long to wait before it is tried again: 0 is as usual, None never."""
+        try:
+            with self._limiter.one_of(self._concurrency) if bulk else nullcontext(), self._told():
+                reply = self._transport.send(call)
+        except _Again as again:
+            return again.problem, 0.0
+        except EmbedderError as problem:
+            return problem, None
+        return (reply, None) if reply.status < 300 else (self._refused(reply), self._wait_s(reply))
+
+    def _wait_s(self, reply: Reply) -> float | None:
+        """How long to wait after a bad answer before asking again; None if that will not help."""
+        asked = _retry_after_s(reply.headers.get("retry-after") or "")
+        if reply.status >= 500:
+            return asked if asked <= _LONGEST_PAUSE_S else None
+        if reply.status != 429 or any(sign in reply.body for sign in _HOPELESS):
+            return None
+        if asked > _LONGEST_PAUSE_S:
+            self._limiter.pause(_LONGEST_PAUSE_S)
+            return None
+        return asked
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What the network does wrong, in words."""
+        name, host = self.address.name, self.address.host
+        try:
+            yield
+        except Lost as error:
+            if self._interrupted.is_set():
+                raise EmbedderUnavailable(f"The request to {name} was given up, because the memory closes.") from None
+            message = self._scrubbed(f"{name} at {host} cannot be reached: {error}.")
+            raise _Again(EmbedderUnavailable(message, hint=f"Check the network, and that {host} is up.")) from None
+        except TimedOut:
+            hint = f"Check that {host} is up, or give it more time."
+            raise EmbedderUnavailable(f"{name} at {host} did not answer in time.", hint=hint) from None
+        except (Forbidden, Unreadable) as error:
+            raise self.wrong(f"as it must not: {error}") from None
+
+    def _await_pause(self, seconds: float) -> None:
+        left = self._limiter.pause_left_s()
+        if left >= seconds:
+            message = f"{self.address.name} at {self.address.host} asks to be left alone for {left:.0f} more seconds."
+            raise RateLimited(message, hint="Wait, or use another key.")
+        self._sleep(left)
+
+    def _sleep(self, seconds: float) -> None:
+        if seconds > 0 and self._interrupted.wait(seconds):
+            raise EmbedderUnavailable(f"The request to {self.address.name} was given up, because the memory closes.")
+
+    def _refused(self, reply: Reply) -> EmbedderError:
+        """The error that a bad status stands for."""
+        status, address = reply.status, self.address
+        said = self._said(reply)
+        answers = f"{address.name} at {address.host} answers {status}" + (f": {said.rstrip('.')}." if said else ".")
+        if status in (401, 403) or b"API_KEY_INVALID" in reply.body:
+            origin = f"the key from {address.key_origin}" if address.key_origin else "that a key is needed"
+            hint = f"Check {origin}." if address.key_origin else "Set memorySearch.remote.apiKey."
+            return KeyRefused(answers, hint=hint)
+        if status == 429:
+            return RateLimited(answers, hint="Wait, or raise what the account may use.")
+        if status >= 500:
+            return EmbedderUnavailable(answers, hint="It is on the server's side; it is tried again later.")
+        if status == 404:
+            return WrongAnswer(answers, hint="Check memorySearch.model and memorySearch.remote.baseUrl.")
+        if status in (400, 413, 422):
+            return InputRefused(answers)
+        return WrongAnswer(answers, hint="Check memorySearch.remote.baseUrl and memorySearch.model.")
+
+    def _said(self, reply: Reply) -> str:
+        text = reply.body[: 1 << 16].decode("utf-8", "replace")
+        try:
+            found = _message(json.loads(text))
+        except (ValueError, RecursionError):
+            found = ""
+        plain = " ".join((found or _TAGS.sub(" ", text)).split())
+        shown = self._scrubbed(plain)
+        return shown if len(shown) <= _MOST_SAID else shown[: _MOST_SAID - 1] + "…"
+
+    def _scrubbed(self, text: str) -> str:
+        """Without anything secret; servers like to repeat a key, whole or in part."""
+        for secret in (*self.address.keys, *self.address.headers.values()):
+            value = secret.reveal()
+            for part in {value, value.partition(" ")[2]} - {""}:
+                text = text.replace(part, "***")
+                if len(part) > 8:
+                    text = re.sub(rf"{re.escape(part[:6])}\S*", "***", text)
+        return text
+
+
+class _Again(Exception):
+    """It may help to ask again."""
+
+    def __init__(self, problem: EmbedderError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def join(url: str, path: str) -> str:
+    """A path below a base address, whose own query stays at the end; or a whole address as it is."""
+    if path.startswith(("http://", "https://")):
+        return path
+    base, mark, query = url.partition("?")
+    own, own_mark, own_query = path.partition("?")
+    joined = base.rstrip("/") + own
+    queries = [part for part in (own_query if own_mark else "", query if mark else "") if part]
+    return f"{joined}?{'&'.join(queries)}" if queries else joined
+
+
+def _backoff(attempt: int) -> float:
+    wait_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0**attempt)
+    return wait_s * (1 + random.uniform(0, _JITTER))
+
+
+def _retry_after_s(value: str) -> float:
+    """The seconds that a server asks to wait; 0 if it does not."""
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError, IndexError):
+        return 0.0
+
+
+def _message(found: Any) -> str:
+    """What a provider's error says, in whichever of their ways."""
+    if isinstance(found, Sequence) and not isinstance(found, str) and found:
+        return _message(found[0])
+    if isinstance(found, str):
+        return found
+    if isinstance(found, dict):
+        for name in ("error", "message", "detail", "msg"):
+            if inner := _message(found.get(name)):
+                return inner
+    return ""
+
+
+def _split(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
