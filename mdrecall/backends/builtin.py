@@ -115,8 +115,8 @@ class BuiltinBackend:
         """Bring the index in line with the files; ``force`` builds it anew beside the one that answers."""
         report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
         chosen = self._meaning.chosen if self._meaning else None
-        told_of = [text for text in (chosen.instead, chosen.note) if text] if chosen else []
-        return report._replace(issues=(*report.issues, *(Issue("memorySearch.provider", text) for text in told_of)))
+        said = (Issue("memorySearch.provider", chosen.instead),) if chosen and chosen.instead else ()
+        return report._replace(issues=(*report.issues, *said))
 
     def watch(self) -> None:
         """Follow the files in the background, as the settings have it, until the memory is closed."""
