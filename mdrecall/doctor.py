@@ -41,9 +41,8 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
         yield Finding("workspace", "wrong", str(error), error.hint)
         yield from _canary()
         return
-    origins = {found.origin.partition(": ")[0] for found in loaded.found.values()}
-    files = sorted(origin for origin in origins if os.path.isabs(origin))
-    yield Finding("configuration", "good", ", ".join(files) if files else "no file; every setting has its default")
+    files = ", ".join(loaded.files)
+    yield Finding("configuration", "good", files or "no file; every setting has its default")
     try:
         with Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory:
             yield from _memory(memory)
