@@ -26,12 +26,14 @@ from mdrecall.types import (
     SourceCount,
     SourceName,
     Space,
+    Stamp,
     Status,
     Stop,
     StoredChunk,
     StoredSpace,
     SyncReport,
     Traits,
+    Transcript,
 )
 
 
@@ -44,6 +46,30 @@ class Source(Protocol):
     def scan(self) -> Listing: ...
 
     def read(self, path: str, listing: Listing) -> Document: ...
+
+
+class OpenedTranscript(Protocol):
+    """The file of a conversation while it is open."""
+
+    @property
+    def stamp(self) -> Stamp: ...
+
+    def between(self, start: int, end: int) -> bytes: ...
+
+    def lines(self, start: int) -> Iterator[tuple[int, bytes]]:
+        """Each complete line from a point on, with where it ends; last, with -1, what has no line end yet."""
+        ...
+
+
+class TranscriptSource(Protocol):
+    """Gives conversations, which grow at their end."""
+
+    @property
+    def name(self) -> SourceName: ...
+
+    def scan(self) -> Listing: ...
+
+    def open(self, path: str) -> AbstractContextManager[OpenedTranscript]: ...
 
 
 class Lock(Protocol):
@@ -128,6 +154,18 @@ class Store(Protocol):
     def load_chunks(self, ids: Sequence[int]) -> list[StoredChunk]: ...
 
     def match_terms(self, terms: Sequence[Any], chunk_count: int) -> list[Any]: ...
+
+    def transcripts(self) -> Mapping[str, Transcript]: ...
+
+    def put_transcript(
+        self,
+        state: Transcript,
+        keep: int,
+        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+        recipe: str,
+    ) -> None: ...
+
+    def remove_transcripts(self, paths: Iterable[str]) -> None: ...
 
     def spaces(self) -> list[StoredSpace]: ...
 

@@ -90,25 +90,24 @@ class _Work:
 class Indexer:
     """Writes what a source has into a store."""
 
-    def __init__(self, store: Store, source: Source, size: ChunkSize, analyser: Analyser) -> None:
+    def __init__(self, store: Store, source: Source, size: ChunkSize, analyser: Analyser, *, recipe: str = "") -> None:
         self._store = store
         self._source = source
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
-        #: What chunks and terms depend on besides the text; an index of another recipe is built anew.
-        self.recipe = f"{ANALYSER_VERSION}.{CHUNKER_VERSION}.{size.tokens}.{size.overlap}"
+        self.recipe = recipe or recipe_for(size)
 
     def on(self, store: Store) -> "Indexer":
         """The same for another store."""
-        return Indexer(store, self._source, self._size, self._analyser)
+        return Indexer(store, self._source, self._size, self._analyser, recipe=self.recipe)
 
     @property
     def source(self) -> Source:
         return self._source
 
-    def look(self) -> Look:
-        """Compare the files with the index, as far as stamps can tell."""
+    def look(self, *, everything: bool = False) -> Look:
+        """Compare the files with the index, as far as stamps can tell. Every change counts, in any case."""
         known = self._store.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         listing = self._source.scan()
         stamp_of, stamps = known.get, listing.stamps
@@ -263,6 +262,11 @@ class Indexer:
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(_title(name, chunk))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
+
+
+def recipe_for(size: ChunkSize, more: str = "") -> str:
+    """What chunks and terms depend on besides the text; an index of another recipe is built anew."""
+    return f"{ANALYSER_VERSION}.{CHUNKER_VERSION}.{size.tokens}.{size.overlap}{more and '.'}{more}"
 
 
 def _has_settled(document: Document) -> bool:

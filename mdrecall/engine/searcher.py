@@ -280,8 +280,8 @@ def _result(candidate: _Candidate, whys: _Whys | None) -> SearchResult:
         score=round(candidate.score, 4),
         snippet=snippet_around(chunk.text, passage),
         source=chunk.source,
-        match_start_line=chunk.start_line + passage.first_line,
-        match_end_line=chunk.start_line + passage.last_line,
+        match_start_line=chunk.line(passage.first_line),
+        match_end_line=chunk.line(passage.last_line),
         heading=_heading(chunk, passage),
         why=whys.of(candidate) if whys else None,
     )

@@ -1,12 +1,13 @@
 """One run of bringing the index in line with the files: what changed, or everything anew in an index beside it."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from mdrecall.engine.embedding import Filled, Fills
-from mdrecall.engine.indexer import Indexer, Look
+from mdrecall.engine.indexer import Look
 from mdrecall.errors import CorruptIndex, StoreError, told
-from mdrecall.interfaces import Store
+from mdrecall.interfaces import Source, Store, TranscriptSource
 from mdrecall.types import FileChange, Issue, ProgressCallback, SourceName, Stop, SyncReport, never
 
 _WAIT_S = 5.0
@@ -14,18 +15,45 @@ _WAIT_S = 5.0
 _REBUILD_AGAIN_S = 600.0
 
 
+class Indexes(Protocol):
+    """Brings the index in line with one source."""
+
+    @property
+    def source(self) -> Source | TranscriptSource: ...
+
+    @property
+    def recipe(self) -> str: ...
+
+    def on(self, store: Store) -> "Indexes": ...
+
+    def look(self, *, everything: bool = ...) -> Look: ...
+
+    def changed(self, look: Look) -> Iterator[bool]: ...
+
+    def is_young(self, look: Look) -> bool: ...
+
+    def sync(
+        self,
+        *,
+        look: Look | None = ...,
+        progress: ProgressCallback | None = ...,
+        stop: Stop = ...,
+        embed: Callable[[], object] | None = ...,
+    ) -> SyncReport: ...
+
+
 class Sync:
     """Runs over every source of one index."""
 
-    def __init__(self, store: Store, indexers: Sequence[Indexer], filler: Fills | None) -> None:
+    def __init__(self, store: Store, indexers: Sequence[Indexes], filler: Fills | None) -> None:
         self._store = store
         self._indexers = tuple(indexers)
         self._filler = filler
         self._rebuilt_at: float | None = None
 
-    def look(self) -> list[Look]:
-        """Compare the files of every source with the index."""
-        return [indexer.look() for indexer in self._indexers]
+    def look(self, *, everything: bool = False) -> list[Look]:
+        """Compare the files of every source with the index; with ``everything``, the least change counts."""
+        return [indexer.look(everything=everything) for indexer in self._indexers]
 
     def changed(self, looks: Sequence[Look]) -> int:
         """How many files really are not as they are indexed: a young stamp alone proves nothing."""
@@ -66,7 +94,7 @@ class Sync:
             return self._rebuild(progress, stop)
         if not self.is_outdated():
             return self._update(looks, progress, stop, wait_s)
-        looks = looks or self.look()
+        looks = looks or self.look(everything=True)
         if reason := self._why_not_rebuild(looks):
             report = self._update(looks, progress, stop, wait_s)
             return report._replace(issues=(*report.issues, Issue(self._store.path, reason)))
@@ -76,7 +104,7 @@ class Sync:
         self, looks: Sequence[Look] | None, progress: ProgressCallback | None, stop: Stop, wait_s: float
     ) -> SyncReport:
         with self._store.turn("indexing", wait_s):
-            pairs = zip(self._indexers, looks or self.look(), strict=True)
+            pairs = zip(self._indexers, looks or self.look(everything=True), strict=True)
             reports = [
                 indexer.sync(look=look, progress=progress, stop=stop, embed=_at_once(self._filler))
                 for indexer, look in pairs
@@ -97,7 +125,7 @@ class Sync:
     def _rebuild(self, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Everything anew, from every source, in an index beside the one that goes on answering."""
         before = {indexer.source.name: self._store.hashes(indexer.source.name) for indexer in self._indexers}
-        looks = self.look()
+        looks = self.look(everything=True)
         with self._store.rebuilding(sum(look.text_bytes for look in looks)) as fresh:
             indexers = [indexer.on(fresh) for indexer in self._indexers]
             filler = self._filler.on(fresh, cache=self._store) if self._filler else None

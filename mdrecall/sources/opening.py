@@ -28,6 +28,17 @@ class OpenedFile(NamedTuple):
 
 def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedFile:
     """Read the regular file ``inside`` the folder ``root``; ``shown`` is how errors call it."""
+    file = open_below(root, inside, shown=shown)
+    try:
+        return _read(file, shown, max_bytes)
+    except OSError as error:
+        raise FileUnreadable(f"Cannot read {shown}: {error.strerror}.", path=shown) from error
+    finally:
+        os.close(file)
+
+
+def open_below(root: str, inside: str, *, shown: str) -> int:
+    """Open the regular file ``inside`` the folder ``root``; whoever asks closes it."""
     *folders, name = inside.split("/")
     if not name or ".." in (name, *folders):
         raise NotAFile(f"{shown} is not a file.", path=shown)
@@ -40,12 +51,10 @@ def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedF
         file = _open(name, _FILE, folder, shown)
     finally:
         os.close(folder)
-    try:
-        return _read(file, shown, max_bytes)
-    except OSError as error:
-        raise FileUnreadable(f"Cannot read {shown}: {error.strerror}.", path=shown) from error
-    finally:
+    if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
+        raise NotAFile(f"{shown} is not a regular file.", path=shown)
+    return file
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
@@ -76,8 +85,6 @@ def _is_link(name: str, folder: int | None) -> bool:
 
 def _read(file: int, shown: str, max_bytes: int) -> OpenedFile:
     before = os.fstat(file)
-    if not stat.S_ISREG(before.st_mode):
-        raise NotAFile(f"{shown} is not a regular file.", path=shown)
     if before.st_size > max_bytes:
         message = f"{shown} has {before.st_size:,} bytes, more than the limit of {max_bytes:,}."
         raise FileTooLarge(message, path=shown, hint="Split the file, or raise mdrecall.maxFileBytes.")

@@ -19,6 +19,7 @@ from mdrecall.types.notes import (
     SourceName,
     Stamp,
     StoredChunk,
+    Transcript,
 )
 from mdrecall.types.vectors import (
     Embedding,
@@ -80,6 +81,7 @@ __all__ = [
     "StoredSpace",
     "SyncReport",
     "Traits",
+    "Transcript",
     "Why",
     "never",
 ]

@@ -43,6 +43,25 @@ class Document(NamedTuple):
     """When the stamp was taken."""
 
 
+class Transcript(NamedTuple):
+    """How far a conversation's file has been indexed: in closed parts, which stay, and a last one, which grows."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    until: int
+    """Every byte before this one has been read."""
+    tail: int
+    """Where the last part begins."""
+    record: int
+    """The number of the record that it begins with."""
+    parts: int
+    """How many parts are closed."""
+    seal: bytes
+    """Proves that what is before the last part is still the same."""
+
+
 class Chunk(NamedTuple):
     """A line range of a document, with the text of exactly those lines."""
 
@@ -53,6 +72,8 @@ class Chunk(NamedTuple):
     """How many leading characters of ``text`` are also the end of the chunk before."""
     trail: tuple[str, ...]
     """The Markdown heading lines this chunk stands under, outermost first; last the fence, if it begins inside one."""
+    records: tuple[int, ...] = ()
+    """In a transcript, the number of the record that each line of the text is from; empty in a note."""
 
 
 class IndexedChunk(NamedTuple):
@@ -83,3 +104,8 @@ class StoredChunk(NamedTuple):
     text: str
     trail: tuple[str, ...]
     mtime_ns: int = 0
+    records: tuple[int, ...] = ()
+
+    def line(self, number: int) -> int:
+        """Where the line with a number, from 0, of the text stands in the file."""
+        return self.records[min(number, len(self.records) - 1)] if self.records else self.start_line + number

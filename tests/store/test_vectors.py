@@ -443,6 +443,7 @@ def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(works
         path = memory.settings.index_path
     new = apsw.Connection(path)
     new.execute("DROP INDEX documents_by_revision; ALTER TABLE documents DROP COLUMN revision")
+    new.execute("ALTER TABLE chunks DROP COLUMN records")
     kept = {name: list(new.execute(f"SELECT * FROM {name}")) for name in ("meta", "documents", "chunks")}
     new.close()
     for suffix in ("", "-wal", "-shm"):

@@ -194,7 +194,7 @@ def _claim(db: apsw.Connection, place: Place) -> None:
         if known:
             forget_all(db)
             db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
-            db.execute("DELETE FROM gone; DELETE FROM meta WHERE key='recipe'")
+            db.execute("DELETE FROM gone; DELETE FROM transcripts; DELETE FROM meta WHERE key='recipe'")
         db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner._asdict().items()))
 
 

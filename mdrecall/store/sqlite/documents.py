@@ -4,17 +4,19 @@ from collections.abc import Sequence
 
 import apsw
 
+from mdrecall.store.sqlite.parts import file_of
 from mdrecall.store.sqlite.rows import rows, single
 from mdrecall.types import KnownDocument, SourceCount, SourceName, StoredChunk
 
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _COUNTS = """
-    SELECT source, count(DISTINCT documents.id), count(chunks.id)
+    SELECT source, CASE source WHEN 'sessions' THEN (SELECT count(*) FROM transcripts)
+        ELSE count(DISTINCT documents.id) END, count(chunks.id)
     FROM documents LEFT JOIN chunks ON chunks.document_id = documents.id GROUP BY source
 """
 _CHUNK = """
     SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, text, trail,
-        mtime_ns
+        mtime_ns, records
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
@@ -34,8 +36,12 @@ def recipe(db: apsw.Connection) -> str:
 
 
 def hashes(db: apsw.Connection, source: SourceName) -> dict[str, bytes]:
-    """Every document of a source with the hash of its content."""
-    return dict(rows(db, "SELECT path, hash FROM documents WHERE source=?", (source,)))
+    """Every file of a source with a hash of its content."""
+    found: dict[str, bytes] = {}
+    for path, digest in rows(db, "SELECT path, hash FROM documents WHERE source=? ORDER BY path", (source,)):
+        name = file_of(path)
+        found[name] = found.get(name, b"") + digest
+    return found
 
 
 def count_chunks(db: apsw.Connection) -> int:
@@ -64,7 +70,10 @@ def tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: int
 
 
 def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
-    for document_id, ordinal, overlap, source, path, start, end, text, trail, mtime in rows(db, _CHUNK, (chunk_id,)):
+    for document_id, ordinal, overlap, *found in rows(db, _CHUNK, (chunk_id,)):
+        source, path, start, end, text, trail, mtime, records = found
         whole = tail_before(db, document_id, ordinal, overlap) + text
-        return StoredChunk(chunk_id, source, path, start, end, whole, tuple(trail.split("\n")) if trail else (), mtime)
+        headings = tuple(trail.split("\n")) if trail else ()
+        numbers = tuple(map(int, records.split(","))) if records else ()
+        return StoredChunk(chunk_id, source, file_of(path), start, end, whole, headings, mtime, numbers)
     return None

@@ -134,11 +134,32 @@ def m005_jobs(db: apsw.Connection) -> None:
     )
 
 
+def m006_transcripts(db: apsw.Connection) -> None:
+    """Conversations grow at their end: how far each has been read, and which record each line of a chunk is from."""
+    db.execute(
+        """
+        ALTER TABLE chunks ADD COLUMN records TEXT NOT NULL DEFAULT '';
+        CREATE TABLE transcripts(
+            path TEXT PRIMARY KEY,
+            size INTEGER NOT NULL,
+            mtime_ns INTEGER NOT NULL,
+            inode INTEGER NOT NULL,
+            until INTEGER NOT NULL,
+            tail INTEGER NOT NULL,
+            record INTEGER NOT NULL,
+            parts INTEGER NOT NULL,
+            seal BLOB NOT NULL
+        ) WITHOUT ROWID, STRICT;
+        """
+    )
+
+
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
     m003_recipe_of_the_whole,
     m004_revisions_of_documents,
     m005_jobs,
+    m006_transcripts,
 )
 VERSION = len(MIGRATIONS)

@@ -7,7 +7,7 @@ from mdrecall.core.keyword import Match
 from mdrecall.core.query import Term
 from mdrecall.errors import StoreUnavailable
 from mdrecall.store.lock import FileLock
-from mdrecall.store.sqlite import beside, documents, jobs, keyword, publish, vectors, write
+from mdrecall.store.sqlite import beside, documents, jobs, keyword, publish, transcripts, vectors, write
 from mdrecall.store.sqlite.connect import Owner, Place
 from mdrecall.store.sqlite.engines import Engines, VectorSearch
 from mdrecall.store.sqlite.errors import translated
@@ -26,6 +26,7 @@ from mdrecall.types import (
     Space,
     StoredChunk,
     StoredSpace,
+    Transcript,
 )
 
 _USUAL = VectorSearch()
@@ -179,6 +180,24 @@ class SqliteStore:
     def refresh_stamps(self, items: Iterable[Document]) -> None:
         with self._writing_to() as db:
             write.refresh_stamps(db, items)
+
+    def transcripts(self) -> Mapping[str, Transcript]:
+        with self._reading() as db:
+            return transcripts.transcripts(db)
+
+    def put_transcript(
+        self,
+        state: Transcript,
+        keep: int,
+        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+        recipe: str,
+    ) -> None:
+        with self._writing_to() as db:
+            transcripts.put(db, state, keep, parts, recipe)
+
+    def remove_transcripts(self, paths: Iterable[str]) -> None:
+        with self._writing_to() as db:
+            transcripts.remove(db, paths)
 
     def spaces(self) -> list[StoredSpace]:
         with self._reading() as db:

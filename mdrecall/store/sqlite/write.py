@@ -16,8 +16,8 @@ _PUT_DOCUMENT = """
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_CHUNK = """
-    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, text)
-    VALUES(?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, text)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _NOTE_RECIPE = """
     INSERT INTO meta(key, value) VALUES('recipe', ?)
@@ -92,7 +92,8 @@ def _document_row(document: Document, recipe: str) -> tuple[Any, ...]:
 
 
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
-    return (chunk.start_line, chunk.end_line, chunk.overlap, "\n".join(chunk.trail), chunk.text[chunk.overlap :])
+    trail, records = "\n".join(chunk.trail), ",".join(map(str, chunk.records))
+    return (chunk.start_line, chunk.end_line, chunk.overlap, trail, records, chunk.text[chunk.overlap :])
 
 
 def _remove(db: apsw.Connection, document_id: int) -> None:

@@ -1,0 +1,271 @@
+"""Bring the index in line with an agent's transcripts: only what was appended is read, cut and embedded.
+
+A transcript is indexed in parts of a few chunks. All but the last are closed and stay as they are; the last is made again
+when the file grows. What proves that the closed parts are still those of the file is a seal over the bytes before the
+last part; a file that was written anew is indexed anew.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from mdrecall.core.chunk import chunk_markdown
+from mdrecall.core.title import title_text
+from mdrecall.core.transcript import Spoken, spoken
+from mdrecall.core.words import Analyser
+from mdrecall.engine.indexer import ChunkSize, Look
+from mdrecall.errors import FileMissing, ReadError
+from mdrecall.interfaces import OpenedTranscript, Store, TranscriptSource
+from mdrecall.types import (
+    Chunk,
+    Document,
+    FileChange,
+    IndexedChunk,
+    Issue,
+    Progress,
+    ProgressCallback,
+    Stamp,
+    Stop,
+    SyncReport,
+    Transcript,
+    never,
+)
+
+_CHUNKS_A_PART = 6
+_UNITS_A_TOKEN = 4
+_PARTS_AT_ONCE = 200
+_SEALED_BYTES = 4096
+_MOST_NAMED = 100
+
+
+class Patience(NamedTuple):
+    """When a conversation that goes on is worth indexing."""
+
+    bytes: int
+    messages: int
+    idle_s: float = 600.0
+    """One that nothing was added to for so long is indexed whatever it has grown by."""
+
+
+class _Part(NamedTuple):
+    start: int
+    record: int
+    lines: list[Spoken]
+
+
+class TranscriptIndexer:
+    """Writes what the transcripts say into a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        source: TranscriptSource,
+        size: ChunkSize,
+        analyser: Analyser,
+        *,
+        redact: Callable[[str], str],
+        patience: Patience,
+        recipe: str,
+    ) -> None:
+        self._store = store
+        self._source = source
+        self._size = size
+        self._analyser = analyser
+        self._redact = redact
+        self._patience = patience
+        self._part_chars = _CHUNKS_A_PART * _UNITS_A_TOKEN * size.tokens
+        self.recipe = recipe
+
+    def on(self, store: Store) -> "TranscriptIndexer":
+        """The same for another store."""
+        return TranscriptIndexer(
+            store,
+            self._source,
+            self._size,
+            self._analyser,
+            redact=self._redact,
+            patience=self._patience,
+            recipe=self.recipe,
+        )
+
+    @property
+    def source(self) -> TranscriptSource:
+        return self._source
+
+    def look(self, *, everything: bool = False) -> Look:
+        """Compare the files with the index; without ``everything``, a little more talk is not worth a sync."""
+        listing = self._source.scan()
+        known = self._store.transcripts()
+        stamps = listing.stamps
+        changed = [path for path, stamp in stamps.items() if not _is_known(known.get(path), stamp)]
+        due = [path for path in changed if everything or self._is_due(path, known.get(path), stamps[path])]
+        due.sort(key=lambda path: (-stamps[path][1], path))
+        vanished = [] if listing.lost else sorted(known.keys() - stamps.keys())
+        return Look(dict.fromkeys(known, ()), listing, due, vanished)
+
+    def changed(self, look: Look) -> Iterator[bool]:
+        """For each file that a look has found, whether it has another content than the index knows."""
+        return iter([True] * len(look.unsettled))
+
+    def is_young(self, look: Look) -> bool:
+        """Whether what a look has found is indexed as it is: never."""
+        return not look.is_dirty
+
+    def sync(
+        self,
+        *,
+        look: Look | None = None,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        embed: Callable[[], object] | None = None,
+    ) -> SyncReport:
+        """Index what was said since the last time, forget what vanished."""
+        look = look or self.look(everything=True)
+        known = self._store.transcripts()
+        changes: list[FileChange] = []
+        failed: list[Issue] = []
+        done = 0
+        for path in look.unsettled:
+            if stop():
+                break
+            if progress:
+                progress(Progress(done, len(look.unsettled), path))
+            try:
+                self._index(path, known.get(path), stop, embed)
+                changes.append(FileChange(path, "changed" if path in known else "added"))
+            except FileMissing:
+                pass
+            except ReadError as error:
+                failed.append(Issue(path, str(error)))
+            done += 1
+        left = len(look.unsettled) - done
+        gone = [path for path in look.vanished if path in known] if not left else []
+        if gone:
+            self._store.remove_transcripts(gone)
+        changes += [FileChange(path, "removed") for path in gone]
+        return _report(look, changes, failed, left)
+
+    def _is_due(self, path: str, known: Transcript | None, stamp: Stamp) -> bool:
+        """Whether a transcript has grown by enough, has been quiet for long, or is another one than before."""
+        grown = stamp[0] - (known.until if known else 0)
+        wanted = self._patience
+        if grown < 0 or grown >= wanted.bytes or (known and known.inode != stamp[3]):
+            return True
+        if time.time() - stamp[1] / 1e9 > wanted.idle_s:
+            return True
+        if not wanted.messages:
+            return False
+        try:
+            with self._source.open(path) as opened:
+                new = opened.between(stamp[0] - grown, stamp[0])
+        except ReadError:
+            return True
+        return new.count(b"\n") >= wanted.messages
+
+    def _index(self, path: str, known: Transcript | None, stop: Stop, embed: Callable[[], object] | None) -> None:
+        """Read a transcript from where its last part begins, or from its beginning if it is another one now."""
+        with self._source.open(path) as opened:
+            if known is None or not self._is_sealed(opened, known):
+                known = Transcript(path, 0, 0, 0, 0, 0, 1, 0, b"")
+            run = _Run(path, known, opened.stamp)
+            for part, end, is_last in self._parts(opened, known):
+                run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
+                if is_last or len(run.parts) >= _PARTS_AT_ONCE:
+                    state = run.state(_seal(opened, part.start))
+                    with self._store.changing():
+                        self._store.put_transcript(state, run.keep, run.parts, self.recipe)
+                        if embed:
+                            embed()
+                    run.written()
+                    if stop() and not is_last:
+                        return
+
+    def _is_sealed(self, opened: OpenedTranscript, known: Transcript) -> bool:
+        size, _, _, inode = opened.stamp
+        return inode == known.inode and size >= known.until and _seal(opened, known.tail) == known.seal
+
+    def _parts(self, opened: OpenedTranscript, known: Transcript) -> Iterator[tuple[_Part, int, bool]]:
+        """The parts from the last known one on, each with where what was read of it ends; the last stays open."""
+        part = _Part(known.tail, known.record, [])
+        chars, number, end = 0, known.record - 1, known.tail
+        for line_end, line in opened.lines(known.tail):
+            number += 1
+            if chars >= self._part_chars and line_end > 0:
+                yield part, end, False
+                part, chars = _Part(end, number, []), 0
+            for found in spoken([line], self._redact, first=number):
+                part.lines.append(found)
+                chars += len(found.text) + 1
+            end = line_end if line_end > 0 else end
+        yield part, end, True
+
+    def _document(self, path: str, part: _Part, number: int, stamp: Stamp) -> tuple[Document, list[IndexedChunk]]:
+        text = "\n".join(line.text for line in part.lines)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        document = Document("sessions", f"{path}\n{number:06d}", "", digest, stamp, time.time_ns())
+        return document, list(self._chunks(text, part.lines))
+
+    def _chunks(self, text: str, lines: list[Spoken]) -> Iterator[IndexedChunk]:
+        for chunk in chunk_markdown(text, tokens=self._size.tokens, overlap=self._size.overlap):
+            own = lines[chunk.start_line - 1 : chunk.end_line]
+            records = tuple(line.record for line in own)
+            day = next((line.day for line in own if line.day), "")
+            trail = (f"# {day}",) if day else ()
+            there = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records)
+            words, names = self._analyser.indexable(chunk.text)
+            title_words, title_names = self._analyser.indexable(title_text(day)) if day else ("", "")
+            yield IndexedChunk(there, words, f"{names} {title_names}".strip(), title_words)
+
+
+class _Run:
+    """What has come of one transcript so far."""
+
+    def __init__(self, path: str, known: Transcript, stamp: Stamp) -> None:
+        self.number = self.keep = known.parts
+        self.parts: list[tuple[Document, list[IndexedChunk]]] = []
+        self._path = path
+        self._stamp = stamp
+        self._last = known
+
+    def add(self, document: tuple[Document, list[IndexedChunk]], part: _Part, end: int, is_last: bool) -> None:
+        self.parts.append(document)
+        size, mtime_ns, _, inode = self._stamp
+        until = end
+        self._last = Transcript(
+            self._path, size if is_last else until, mtime_ns, inode, until, part.start, part.record, self.number, b""
+        )
+        self.number += 1
+
+    def state(self, seal: bytes) -> Transcript:
+        return self._last._replace(seal=seal)
+
+    def written(self) -> None:
+        """What was written is kept; the part that is still open is made anew with the next."""
+        self.keep, self.parts = self.number, []
+
+
+def _is_known(known: Transcript | None, stamp: Stamp) -> bool:
+    return known is not None and (known.size, known.mtime_ns, known.inode) == (stamp[0], stamp[1], stamp[3])
+
+
+def _seal(opened: OpenedTranscript, end: int) -> bytes:
+    """What would be another if the file had been written anew: its beginning, and the bytes before a point."""
+    first = opened.between(0, min(end, _SEALED_BYTES))
+    last = opened.between(max(0, end - _SEALED_BYTES), end)
+    return hashlib.sha256(first + b"\0" + last).digest()
+
+
+def _report(look: Look, changes: list[FileChange], failed: list[Issue], left: int) -> SyncReport:
+    count = {kind: sum(change.kind == kind for change in changes) for kind in ("added", "changed", "removed")}
+    return SyncReport(
+        added=count["added"],
+        changed=count["changed"],
+        removed=count["removed"],
+        unchanged=len(look.listing.stamps) - count["added"] - count["changed"] - len(failed) - left,
+        left=left,
+        failed=tuple(failed),
+        kept=look.kept(),
+        issues=look.listing.issues,
+        changes=tuple(changes[:_MOST_NAMED]),
+    )

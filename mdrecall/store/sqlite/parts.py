@@ -1,0 +1,14 @@
+"""A transcript is stored in parts, each a document of its own: what their paths are."""
+
+#: Between a file's path and the number of its part, in the path of a document.
+MARK = "\n"
+
+
+def file_of(path: str) -> str:
+    """The file that a document is of: itself, or for a part of a transcript the transcript."""
+    return path.partition(MARK)[0]
+
+
+def part_path(path: str, number: int) -> str:
+    """The path of the document that is one part of a transcript."""
+    return f"{path}{MARK}{number:06d}"

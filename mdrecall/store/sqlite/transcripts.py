@@ -1,0 +1,47 @@
+"""Conversations in the index: their parts are documents, and how far each file has been read stands beside them."""
+
+from collections.abc import Iterable, Sequence
+
+import apsw
+
+from mdrecall.store.sqlite.parts import MARK, part_path
+from mdrecall.store.sqlite.rows import rows, transaction
+from mdrecall.store.sqlite.write import put_documents, remove_documents
+from mdrecall.types import Document, IndexedChunk, Transcript
+
+_COLUMNS = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
+
+
+def transcripts(db: apsw.Connection) -> dict[str, Transcript]:
+    """Every transcript by its path."""
+    return {row[0]: Transcript(*row) for row in rows(db, f"SELECT {_COLUMNS} FROM transcripts")}
+
+
+def put(
+    db: apsw.Connection,
+    state: Transcript,
+    keep: int,
+    parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+    recipe: str,
+) -> None:
+    """Keep the first parts of a transcript, let others take the place of the rest, and note how far it is read."""
+    with transaction(db):
+        stale = [path for path in _parts(db, state.path) if path >= part_path(state.path, keep)]
+        remove_documents(db, "sessions", stale)
+        put_documents(db, parts, recipe)
+        marks = ", ".join("?" * len(state))
+        db.execute(f"INSERT OR REPLACE INTO transcripts({_COLUMNS}) VALUES({marks})", state)
+
+
+def remove(db: apsw.Connection, paths: Iterable[str]) -> None:
+    """Take transcripts out of the index."""
+    with transaction(db):
+        for path in paths:
+            remove_documents(db, "sessions", _parts(db, path))
+            db.execute("DELETE FROM transcripts WHERE path=?", (path,))
+
+
+def _parts(db: apsw.Connection, path: str) -> list[str]:
+    between = (part_path(path, 0), f"{path}{MARK}~")
+    found = rows(db, "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?", between)
+    return [part for (part,) in found]
