@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
+    Conversation,
     Document,
     Embedding,
     Happened,
@@ -294,6 +295,10 @@ class Backend(Protocol):
     ) -> SearchAnswer: ...
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult: ...
+
+    def sessions(self) -> list[Conversation]: ...
+
+    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult: ...
 
     def status(self) -> Status: ...
 

@@ -11,6 +11,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import MemoryDisabled
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
+    Conversation,
     Happened,
     Issue,
     Mode,
@@ -99,6 +100,14 @@ class Memory:
         ``stop`` is asked between files: once it says yes, what is done is kept, and the report says what is left.
         """
         return self._backend.sync(force=force, progress=progress, stop=stop)
+
+    def sessions(self) -> list[Conversation]:
+        """The transcripts of this agent's conversations, the last changed first."""
+        return self._backend.sessions()
+
+    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """What is said in some records of a transcript, without secrets; ``session`` is an id, file name or path."""
+        return self._backend.read_session(session, from_line=from_line, lines=lines)
 
     def watch(self) -> None:
         """Follow the files in the background until the memory is closed, as ``sync.watch`` and its like have it."""

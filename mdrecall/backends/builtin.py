@@ -13,6 +13,7 @@ from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
 from mdrecall.types import (
+    Conversation,
     Happened,
     Issue,
     Mode,
@@ -100,8 +101,26 @@ class BuiltinBackend:
             return "keyword"
         return "hybrid" if self._settings.memory_search.query.hybrid.enabled else "vector"
 
+    def sessions(self) -> list[Conversation]:
+        """The transcripts of this agent, the last changed first."""
+        from mdrecall.sources.conversation import conversations
+        from mdrecall.sources.sessions import Sessions
+
+        return conversations(Sessions(self._settings.sessions_dir))
+
+    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """What is said in a transcript, straight from the disk."""
+        from mdrecall.core.redact import redact
+        from mdrecall.sources.conversation import read_transcript
+        from mdrecall.sources.sessions import Sessions
+
+        source = Sessions(self._settings.sessions_dir)
+        return read_transcript(source, session, redact, from_line=from_line, lines=lines)
+
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Lines of a memory file, straight from the disk."""
+        """Lines of a memory file, or of a transcript if those are searched, straight from the disk."""
+        if path.startswith("sessions/") and "sessions" in self._settings.memory_search.sources:
+            return self.read_session(path, from_line=from_line, lines=lines)
         return read_memory_file(
             self._files,
             self._settings.workspace,

@@ -13,10 +13,10 @@ from mdrecall.core.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.embedding import Caching, Filler, Fills
 from mdrecall.engine.fallback import FillerWithFallback
-from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.engine.indexer import ChunkSize, Indexer, recipe_for
 from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.engine.searcher import Searcher
-from mdrecall.engine.sync import Sync
+from mdrecall.engine.sync import Indexes, Sync
 from mdrecall.interfaces import Backend, Embedder
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
@@ -31,16 +31,42 @@ def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     files = MemoryFiles(settings, loaded.home)
     store = _store(settings, one_shot)
     analyser = Analyser()
-    chunking = settings.memory_search.chunking
-    indexer = Indexer(store, files, ChunkSize(chunking.tokens, chunking.overlap), analyser)
+    indexers = _indexers(settings, files, store, analyser)
     meaning = _meaning(loaded, store) if settings.memory_search.store.vector.enabled else None
     filler = meaning.filler if meaning else None
-    freshness = Freshness(settings, files, store, Sync(store, [indexer], filler), filler, one_shot=one_shot)
+    freshness = Freshness(settings, files, store, Sync(store, indexers, filler), filler, one_shot=one_shot)
     if meaning is None:
         searcher = Searcher(store, analyser)
     else:
         searcher = Searcher(store, analyser, meaning.leg, why_not=meaning.chosen.instead)
     return BuiltinBackend(settings, files, store, freshness, searcher, meaning)
+
+
+def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
+    """One for each source that is searched; all documents of an index have one recipe."""
+    chunking = settings.memory_search.chunking
+    size = ChunkSize(chunking.tokens, chunking.overlap)
+    if "sessions" not in settings.memory_search.sources:
+        return [Indexer(store, files, size, analyser)]
+    from mdrecall.core.redact import REDACTION_VERSION, redact
+    from mdrecall.engine.transcripts import Patience, TranscriptIndexer
+    from mdrecall.sources.sessions import Sessions
+
+    recipe = recipe_for(size, f"r{REDACTION_VERSION}")
+    delta = settings.memory_search.sync.sessions
+    transcripts = TranscriptIndexer(
+        store,
+        Sessions(settings.sessions_dir),
+        size,
+        analyser,
+        redact=redact,
+        patience=Patience(delta.delta_bytes, delta.delta_messages),
+        recipe=recipe,
+    )
+    indexers: list[Indexes] = [transcripts]
+    if "memory" in settings.memory_search.sources:
+        indexers.insert(0, Indexer(store, files, size, analyser, recipe=recipe))
+    return indexers
 
 
 def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:

@@ -18,6 +18,7 @@ from mdrecall.errors import RecallError
 COMMANDS = {
     "search": "find notes by what they say",
     "get": "print lines of a memory file",
+    "sessions": "list past conversations, or read one",
     "index": "bring the index up to date",
     "watch": "keep the index up to date while notes are written",
     "status": "show what is indexed, where and how",

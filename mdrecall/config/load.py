@@ -93,6 +93,7 @@ def load(
         workspace=space.value,
         index_path=index.value,
         index_path_is_ours=index_is_ours,
+        sessions_dir=os.path.join(places.state_dir, "agents", chosen, "sessions"),
         standalone=standalone,
         memory_search=build(keys.MEMORY_SEARCH, found, "memorySearch"),
         memory=build(keys.MEMORY, found, "memory"),

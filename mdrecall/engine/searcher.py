@@ -110,7 +110,8 @@ class Searcher:
         kept = [candidate for candidate in candidates if candidate.score >= wanted.min_score]
         if not kept:
             return _told(_nothing(candidates, wanted.min_score), mode, degraded, asked)
-        chosen = self._spread(_thinned(kept, wanted.most_per_file), wanted)[: wanted.max_results]
+        spread_out = self._spread(_thinned(kept, wanted.most_per_file), wanted)
+        chosen = _with_notes(spread_out, wanted.max_results)
         whys = _Whys(candidates, matches, weights, pool.weight) if wanted.explain else None
         return _told(SearchAnswer(tuple(_result(candidate, whys) for candidate in chosen)), mode, degraded, asked)
 
@@ -269,6 +270,17 @@ def _thinned(candidates: list[_Candidate], most: int | None) -> list[_Candidate]
         if seen[candidate.chunk.path] <= most:
             kept.append(candidate)
     return kept
+
+
+def _with_notes(candidates: list[_Candidate], most: int) -> list[_Candidate]:
+    """The first so many; but talk takes no more than half of the places as long as notes are left for the others."""
+    talk = [candidate for candidate in candidates if candidate.chunk.source == "sessions"]
+    notes = len(candidates) - len(talk)
+    if not talk or not notes:
+        return candidates[:most]
+    allowed = max(most - notes, (most + 1) // 2)
+    left_out = {candidate.chunk.id for candidate in talk[allowed:]}
+    return [candidate for candidate in candidates if candidate.chunk.id not in left_out][:most]
 
 
 def _result(candidate: _Candidate, whys: _Whys | None) -> SearchResult:

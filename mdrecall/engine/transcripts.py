@@ -1,8 +1,8 @@
 """Bring the index in line with an agent's transcripts: only what was appended is read, cut and embedded.
 
-A transcript is indexed in parts of a few chunks. All but the last are closed and stay as they are; the last is made again
-when the file grows. What proves that the closed parts are still those of the file is a seal over the bytes before the
-last part; a file that was written anew is indexed anew.
+A transcript is indexed in parts of a few chunks. All but the last are closed and stay as they are; the last is made
+again when the file grows. What proves that the closed parts are still those of the file is a seal over the bytes before
+the last part; a file that was written anew is indexed anew.
 """
 
 import hashlib

@@ -11,6 +11,7 @@ from mdrecall.types.answers import (
 )
 from mdrecall.types.notes import (
     Chunk,
+    Conversation,
     Document,
     IndexedChunk,
     Issue,
@@ -49,6 +50,7 @@ from mdrecall.types.work import (
 __all__ = [
     "MODES",
     "Chunk",
+    "Conversation",
     "Document",
     "Embedding",
     "FileChange",

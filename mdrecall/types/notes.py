@@ -109,3 +109,15 @@ class StoredChunk(NamedTuple):
     def line(self, number: int) -> int:
         """Where the line with a number, from 0, of the text stands in the file."""
         return self.records[min(number, len(self.records) - 1)] if self.records else self.start_line + number
+
+
+class Conversation(NamedTuple):
+    """One transcript."""
+
+    session: str
+    path: str
+    bytes: int
+    changed_s: float
+    """When something was last added, in seconds since 1970."""
+    archived: bool
+    """Whether it ended with a reset."""

@@ -1,0 +1,62 @@
+"""``mdrecall sessions``: the transcripts of an agent, for a person to read."""
+
+import argparse
+import sys
+import time
+
+from mdrecall.cli.options import add_common, open_memory, whole_number
+from mdrecall.cli.output import counted, print_json, printable, style
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("list", "show"), help="list: which there are; show: what is said in one")
+    parser.add_argument("session", nargs="?", metavar="ID", help="a session, as `list` names it")
+    parser.add_argument("--from", dest="from_line", type=whole_number, metavar="LINE", help="the first record")
+    parser.add_argument("--lines", type=whole_number, metavar="N", help="how many records")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.action == "list":
+        return _list(options)
+    if not options.session:
+        from mdrecall.errors import QueryError
+
+        raise QueryError("Which session?", hint="`mdrecall sessions list` names them: mdrecall sessions show ID")
+    return _show(options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    with open_memory(options) as memory:
+        found = memory.sessions()
+        where = memory.settings.sessions_dir
+    if options.json:
+        from mdrecall.wire import to_json
+
+        print_json(to_json(found))
+    for entry in found if not options.json else ():
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed_s))
+        ended = "  ended by a reset" if entry.archived else ""
+        name = entry.path.removeprefix("sessions/").removesuffix(".jsonl")
+        print(f"{when}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}")
+    if not found:
+        print(f"There is no transcript in {where}.", file=sys.stderr)
+    return 0 if found else 1
+
+
+def _show(options: argparse.Namespace) -> int:
+    with open_memory(options) as memory:
+        read = memory.read_session(options.session, from_line=options.from_line, lines=options.lines)
+    if options.json:
+        from mdrecall.wire import read_to_json
+
+        print_json(read_to_json(read))
+        return 0 if read.line_count else 1
+    for line in read.text.split("\n") if read.text else ():
+        print(printable(line))
+    if not read.line_count:
+        print(f"Nothing is said there; {read.path} has {counted(read.total_lines, 'record')}.", file=sys.stderr)
+        return 1
+    if read.next_from:
+        print(f"Go on with --from {read.next_from}.", file=sys.stderr)
+    return 0
