@@ -105,6 +105,13 @@ class Memory:
         """The transcripts of this agent's conversations, the last changed first."""
         return self._backend.sessions()
 
+    def compacted(self, session: str) -> SyncReport:
+        """Tell that a conversation was compacted: its transcript is indexed whatever it has grown by.
+
+        Whether that is waited for is up to ``compaction.postIndexSync``.
+        """
+        return self._backend.compacted(session)
+
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in some records of a transcript, without secrets; ``session`` is an id, file name or path."""
         return self._backend.read_session(session, from_line=from_line, lines=lines)

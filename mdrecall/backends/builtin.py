@@ -108,6 +108,19 @@ class BuiltinBackend:
 
         return conversations(Sessions(self._settings.sessions_dir))
 
+    def compacted(self, session: str) -> SyncReport:
+        """Index a transcript whose conversation was just compacted, as the settings have it."""
+        from mdrecall.sources.sessions import Sessions, transcript_of
+
+        settings = self._settings
+        how = settings.compaction.post_index_sync
+        search = settings.memory_search
+        if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
+            return SyncReport()
+        path = transcript_of(session, Sessions(settings.sessions_dir).scan())
+        within_s = 0.0 if how == "async" else None
+        return self._repairing(lambda: self._freshness.sync_file(path, within_s=within_s))
+
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in a transcript, straight from the disk."""
         from mdrecall.core.redact import redact

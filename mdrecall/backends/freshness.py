@@ -137,6 +137,13 @@ class Freshness:
             filled = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
         return report._replace(issues=(*report.issues, *filled))
 
+    def sync_file(self, path: str, *, within_s: float | None) -> SyncReport:
+        """Index one file whatever the thresholds say; with ``within_s``, in the background after so long."""
+        request = Request(looks=self._sync.look_at(path))
+        if within_s is not None:
+            return self._syncer.start(request, within_s=within_s) or SyncReport(left=1)
+        return self._syncer.run(request) or SyncReport()
+
     def _is_wanted(self, session_key: str) -> bool:
         """Whether a search is to look for changes: always, or when a conversation begins."""
         sync = self._settings.memory_search.sync

@@ -117,6 +117,11 @@ class Indexer:
         vanished = sorted(path for path in gone if not is_below(path, listing.lost))
         return Look(known, listing, unsettled, vanished)
 
+    def look_at(self, path: str) -> Look:
+        """The same for one file; the others are left alone."""
+        look = self.look()
+        return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
+
     def changed(self, look: Look) -> Iterator[bool]:
         """For each file that a look has found, whether it has another content than the index knows."""
         for path in look.unsettled:

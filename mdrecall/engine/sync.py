@@ -28,6 +28,8 @@ class Indexes(Protocol):
 
     def look(self, *, everything: bool = ...) -> Look: ...
 
+    def look_at(self, path: str) -> Look: ...
+
     def changed(self, look: Look) -> Iterator[bool]: ...
 
     def is_young(self, look: Look) -> bool: ...
@@ -54,6 +56,10 @@ class Sync:
     def look(self, *, everything: bool = False) -> list[Look]:
         """Compare the files of every source with the index; with ``everything``, the least change counts."""
         return [indexer.look(everything=everything) for indexer in self._indexers]
+
+    def look_at(self, path: str) -> list[Look]:
+        """Compare one file of any source with the index."""
+        return [indexer.look_at(path) for indexer in self._indexers]
 
     def changed(self, looks: Sequence[Look]) -> int:
         """How many files really are not as they are indexed: a young stamp alone proves nothing."""

@@ -104,6 +104,11 @@ class TranscriptIndexer:
         vanished = [] if listing.lost else sorted(known.keys() - stamps.keys())
         return Look(dict.fromkeys(known, ()), listing, due, vanished)
 
+    def look_at(self, path: str) -> Look:
+        """The same for one transcript, whatever it has grown by; the others are left alone."""
+        look = self.look(everything=True)
+        return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
+
     def changed(self, look: Look) -> Iterator[bool]:
         """For each file that a look has found, whether it has another content than the index knows."""
         return iter([True] * len(look.unsettled))

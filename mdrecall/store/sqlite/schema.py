@@ -135,10 +135,14 @@ def m005_jobs(db: apsw.Connection) -> None:
 
 
 def m006_transcripts(db: apsw.Connection) -> None:
-    """Conversations grow at their end: how far each has been read, and which record each line of a chunk is from."""
+    """Conversations grow at their end: how far each has been read, and which record each line of a chunk is from.
+
+    Up to which chunk a space has been filled, so that what is new is found without looking at all the others.
+    """
     db.execute(
         """
         ALTER TABLE chunks ADD COLUMN records TEXT NOT NULL DEFAULT '';
+        ALTER TABLE spaces ADD COLUMN filled_to INTEGER NOT NULL DEFAULT 0;
         CREATE TABLE transcripts(
             path TEXT PRIMARY KEY,
             size INTEGER NOT NULL,

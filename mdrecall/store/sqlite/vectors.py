@@ -74,6 +74,7 @@ def ensure_space(db: apsw.Connection, space: Space) -> int:
 def pending(db: apsw.Connection, space: int, after: int, limit: int) -> list[PendingChunk]:
     """The next chunks that have no vector yet, with their whole text."""
     _check_stored(db, space)
+    after = max(after, single(db, "SELECT filled_to FROM spaces WHERE id=?", (space,)))
     found: list[PendingChunk] = []
     last_document, last_id, last_text = 0, 0, ""
     for chunk_id, document_id, path, ordinal, overlap, trail, fresh in rows(
@@ -114,11 +115,14 @@ def mark_filled(db: apsw.Connection, space: int, texts: int, keep: str) -> None:
     with transaction(db):
         _check_stored(db, space)
         db.execute("UPDATE spaces SET filled_at=max(filled_at, ?), ever_filled=1 WHERE id=?", (texts, space))
+        if texts == text_counter(db):
+            last = single(db, "SELECT value FROM counters WHERE name='chunks'")
+            db.execute("UPDATE spaces SET filled_to=? WHERE id=?", (last, space))
         for (other,) in list(
             rows(db, "SELECT id FROM spaces WHERE stored AND id<>? AND fingerprint<>?", (space, keep))
         ):
             db.execute(f"DROP TABLE IF EXISTS vectors_{other}; DROP TABLE IF EXISTS windows_{other}")
-            db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0 WHERE id=?", (other,))
+            db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0 WHERE id=?", (other,))
 
 
 def text_counter(db: apsw.Connection) -> int:
@@ -155,7 +159,7 @@ def forget_all(db: apsw.Connection) -> None:
     """Drop every space, when the index begins anew."""
     for (space,) in list(rows(db, "SELECT id FROM spaces WHERE stored")):
         db.execute(f"DROP TABLE IF EXISTS vectors_{space}; DROP TABLE IF EXISTS windows_{space}")
-    db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0; DELETE FROM removed")
+    db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0; DELETE FROM removed")
     far_ahead(db)
 
 
