@@ -72,7 +72,7 @@ class Meaning(NamedTuple):
         """The batch jobs, as OpenClaw tells of them."""
         rules = search.remote.batch
         found: dict[str, Any] = {
-            "enabled": rules.enabled and (self.jobs is None or self.jobs.is_on),
+            "enabled": self.jobs is not None and self.jobs.is_on,
             "failures": self.jobs.failures if self.jobs else 0,
             "limit": 2,
             "wait": rules.wait,
