@@ -8,12 +8,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mdrecall.embed.remote.limiter import limiter_of
 from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, KeyRefused, RateLimited, WrongAnswer
+from mdrecall.errors import (
+    EmbedderError,
+    EmbedderUnavailable,
+    InputRefused,
+    KeyRefused,
+    NotThere,
+    RateLimited,
+    WrongAnswer,
+)
 from mdrecall.types import Secret
 
 _FIRST_WAIT_S = 0.5
@@ -21,6 +30,8 @@ _LONGEST_WAIT_S = 8.0
 _LONGEST_PAUSE_S = 60.0
 _JITTER = 0.2
 _MOST_SAID = 300
+_MOST_BLOCKS = 64
+_LONGEST_LINE = 16 * 1024 * 1024
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _HOPELESS = (b"insufficient_quota", b"billing_not_active")
 
@@ -106,14 +117,26 @@ class Server:
             self._sleep(wait_s)
         raise EmbedderUnavailable(f"{self.address.name} at {self.address.host} did not answer.")
 
-    @contextmanager
-    def lines(self, path: str, *, seconds: float) -> Iterator[Iterator[bytes]]:
-        """The lines of a file as they arrive, which may be too long to hold as a whole."""
-        call = self._call("GET", path, None, None, seconds)
-        with self._told(), self._transport.answer(call) as (status, headers, blocks):
-            if status >= 300:
-                raise self._refused(Reply(status, headers, b"".join(blocks)))
-            yield _split(blocks)
+    def lines(self, path: str, *, patience: Patience) -> Iterator[bytes]:
+        """The lines of a file as they arrive, which may be too long to hold as a whole.
+
+        Where the connection breaks they come again from the first, so that some come twice.
+        """
+        for attempt in range(patience.retries + 1):
+            problem: EmbedderError
+            call = self._call("GET", path, None, None, patience.seconds)._replace(is_stream=True)
+            try:
+                with self._told(), self._transport.answer(call) as (status, headers, blocks):
+                    if status < 300:
+                        yield from _split(blocks)
+                        return
+                    reply = Reply(status, headers, b"".join(islice(blocks, _MOST_BLOCKS)))
+                    problem, wait_s = self._refused(reply), self._wait_s(reply)
+            except _Again as again:
+                problem, wait_s = again.problem, 0.0
+            if wait_s is None or attempt == patience.retries:
+                raise problem
+            self._sleep(wait_s or _backoff(attempt))
 
     def interrupt(self) -> None:
         """End whatever is under way."""
@@ -212,8 +235,8 @@ class Server:
             return RateLimited(answers, hint="Wait, or raise what the account may use.")
         if status >= 500:
             return EmbedderUnavailable(answers, hint="It is on the server's side; it is tried again later.")
-        if status == 404:
-            return WrongAnswer(answers, hint="Check memorySearch.model and memorySearch.remote.baseUrl.")
+        if status in (404, 410):
+            return NotThere(answers, hint="Check memorySearch.model and memorySearch.remote.baseUrl.")
         if status in (400, 413, 422):
             return InputRefused(answers)
         return WrongAnswer(answers, hint="Check memorySearch.remote.baseUrl and memorySearch.model.")
@@ -293,5 +316,7 @@ def _split(blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")
         yield from whole
+        if len(rest) > _LONGEST_LINE:
+            raise Unreadable(f"a line is longer than {_LONGEST_LINE // 1024**2} MB")
     if rest:
         yield rest

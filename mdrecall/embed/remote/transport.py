@@ -45,6 +45,8 @@ class Call(NamedTuple):
     body: bytes | None = None
     seconds: float = 60.0
     """For everything: connecting, sending, and the last byte of the answer."""
+    is_stream: bool = False
+    """Whether the answer is read as it arrives, so that it may be of any length."""
 
 
 class Reply(NamedTuple):
@@ -79,7 +81,7 @@ class Transport:
         with _translated():
             response = self._followed(call)
             try:
-                yield response.status_code, response.headers, _blocks(response)
+                yield response.status_code, response.headers, _blocks(response, endless=call.is_stream)
             finally:
                 response.close()
 
@@ -170,11 +172,11 @@ def _pool(guard: Guard, proxy: str | None) -> httpcore2.ConnectionPool:
     return httpcore2.HTTPProxy(proxy_url=proxy, ssl_context=context, max_connections=_CONNECTIONS, network_backend=ours)
 
 
-def _blocks(response: httpx2.Response) -> Iterator[bytes]:
+def _blocks(response: httpx2.Response, *, endless: bool) -> Iterator[bytes]:
     size = 0
     for block in response.iter_bytes():
         size += len(block)
-        if size > _MOST_BYTES:
+        if size > _MOST_BYTES and not endless:
             raise Unreadable(f"the answer is longer than {_MOST_BYTES // 1024**2} MB")
         yield block
 
