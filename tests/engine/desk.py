@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import apsw
@@ -12,8 +13,27 @@ from mdrecall.memory import Memory
 from mdrecall.types import Progress, SyncReport
 from tests.conftest import Workspace
 from tests.providers.batch import Plan
+from tests.providers.faults import Fault
 from tests.providers.server import ProviderServer
+from tests.providers.wire import Recorded
 
+#: The requests of a job, as patterns for faults.
+_OPENAI = {
+    "upload": "POST /v1/files",
+    "create": "POST /v1/batches",
+    "list": "GET /v1/batches",
+    "poll": "GET /v1/batches/*",
+    "output": "GET /v1/files/*/content",
+    "cancel": "POST /v1/batches/*/cancel",
+}
+_GEMINI = {
+    "upload": "POST /upload/v1beta/files",
+    "create": "POST *:asyncBatchEmbedContent",
+    "list": "GET /v1beta/batches",
+    "poll": "GET /v1beta/batches/*",
+    "output": "GET *:download",
+    "cancel": "POST *:cancel",
+}
 WORDS = ("apple", "bridge", "candle", "desert", "engine", "forest", "garden", "harbour", "island", "jungle")
 
 
@@ -68,9 +88,35 @@ class Desk:
         """The ids of all jobs that the provider has."""
         return list(self.server.batch.jobs)
 
-    def asked(self, method: str, path: str) -> int:
-        """How many requests had a path that ends so."""
-        return sum(one.method == method and one.path.endswith(path) for one in self.server.requests)
+    def at(self, what: str) -> str:
+        """The pattern of a request that a job needs."""
+        return (_GEMINI if self.server.kind == "gemini" else _OPENAI)[what]
+
+    def asked(self, what: str) -> int:
+        """How many such requests there were."""
+        fault = Fault("", path=self.at(what))
+        return sum(fault.matches(request) for request in self.server.requests)
+
+    def fault(self, what: str, fault: Fault, times: int | None = None) -> None:
+        """Let such requests go wrong, all of them or so many."""
+        self.server.faults.add(fault.on(self.at(what)).times(times))
+
+    def before(self, what: str, act: Callable[[], object], number: int = 1) -> None:
+        """Do something when the so-manieth such request has come, before it is answered."""
+        seen = 0
+
+        def only(_: Recorded) -> bool:
+            nonlocal seen
+            seen += 1
+            if seen == number:
+                act()
+            return False
+
+        self.server.faults.add(Fault("", path=self.at(what), left=None, only=only))
+
+    def unhindered(self) -> None:
+        """Nothing goes wrong any more."""
+        self.server.faults.clear()
 
     def kept(self) -> list[tuple[str, int]]:
         """The jobs that are written down: what the provider calls each, and how many texts are in it."""
