@@ -219,17 +219,25 @@ class _Filling:
 
     def slowly(self, jobs: "Jobs | None", keep: str) -> Filled:
         """With one that takes time: what is kept from before comes first, and the rest in well-filled requests."""
-        if jobs is not None:
-            for waiting in self._windows(jobs.most_texts):
-                if not jobs.run(self._cache, self._embedder, waiting, self._arrived, self._told, self._stop):
-                    return self.done._replace(is_complete=False, error=jobs.said, is_waiting=True)
+        if jobs is not None and not self._by_jobs(jobs):
+            return self.done._replace(is_complete=False, error=jobs.said, is_waiting=True)
         traits = self._embedder.traits
         for waiting in self._windows(traits.request_inputs * traits.at_once):
-            self._ask(waiting)
+            if not self._stop():
+                self._ask(waiting)
             if self._stop():
                 return self.done._replace(is_complete=False)
         self._store.mark_filled(self._space, self._texts, keep=keep)
         return self.done
+
+    def _by_jobs(self, jobs: "Jobs") -> bool:
+        """Through batch jobs; whether what is left is to be embedded directly. Old jobs are collected in any case."""
+        has_run = False
+        for waiting in self._windows(jobs.most_texts):
+            has_run = True
+            if not jobs.run(self._cache, self._embedder, waiting, self._arrived, self._told, self._stop):
+                return False
+        return has_run or jobs.run(self._cache, self._embedder, {}, self._arrived, self._told, self._stop)
 
     def _pages(self) -> Iterator[list[PendingChunk]]:
         after = 0

@@ -129,6 +129,8 @@ class _Run:
         self._jobs.said = ""
         self._take_up()
         groups = self._groups()
+        self._look_after()
+        self._open = [entry for entry in self._open if any(digest in self._waiting for digest in entry.job.digests)]
         while True:
             while groups and self._jobs.is_on and len(self._open) < self._jobs.rules.at_once:
                 self._submit(groups.pop(0))
@@ -141,9 +143,15 @@ class _Run:
                 return False
 
     def _take_up(self) -> None:
-        """Go on with jobs that were handed over before; one whose creation was never confirmed is looked for."""
+        """Go on with jobs that were handed over before; one whose creation was never confirmed is looked for.
+
+        Where the provider has no list of its jobs there is no telling, and the texts are handed over again.
+        """
         for job in self._store.jobs(self._embedder.fingerprint):
-            state = JobState(job.id, "running") if job.id else self._api.find(job.tag, job.file)
+            state = JobState(job.id, "running") if job.id else None
+            if state is None:
+                with suppress(NotThere):
+                    state = self._api.find(job.tag, job.file)
             if state is None:
                 self._store.drop_job(job.tag)
             else:
