@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mdrecall.core.headings import titles
@@ -23,6 +23,8 @@ from mdrecall.types import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from mdrecall.engine.jobs import Jobs
 
 _CHUNKS_AT_ONCE = 500
@@ -280,16 +282,29 @@ class _Filling:
                 if self._stop():
                     return
             return
+        self._ask_at_once(list(groups), waiting, traits.at_once)
+
+    def _ask_at_once(self, groups: list[dict[bytes, Passage]], waiting: Mapping[bytes, Waiting], most: int) -> None:
+        """Where one request fails no more are sent; those under way are paid for, so their answers are kept."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        with ThreadPoolExecutor(traits.at_once, "mdrecall-embed") as pool:
+        problem: EmbedderError | None = None
+        with ThreadPoolExecutor(most, "mdrecall-embed") as pool:
             asked = [pool.submit(self._request, group) for group in groups]
             try:
                 for answered in as_completed(asked):
-                    self._arrived(answered.result(), waiting)
+                    if answered.cancelled():
+                        continue
+                    try:
+                        self._arrived(answered.result(), waiting)
+                    except EmbedderError as error:
+                        problem = problem or error
+                    if problem or self._stop():
+                        _cancel(asked)
             finally:
-                for request in asked:
-                    request.cancel()
+                _cancel(asked)
+        if problem:
+            raise problem
 
     def _request(self, group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
         return dict(zip(group, embedded(self._embedder, list(group.values())), strict=True))
@@ -320,6 +335,11 @@ class _Filling:
     def _told(self, label: str) -> None:
         if self._progress:
             self._progress(Progress(self._count, max(self._count, self._total), label))
+
+
+def _cancel(requests: "Sequence[Future[dict[bytes, Embedding | None]]]") -> None:
+    for request in requests:
+        request.cancel()
 
 
 def _passage(chunk: PendingChunk) -> Passage:
