@@ -1,0 +1,227 @@
+"""A process that has texts embedded for money is killed: the next one pays for at most one request again, or none."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mdrecall.embed.remote.providers import PROVIDERS
+from tests.conftest import Workspace
+from tests.engine.desk import WORDS, Desk
+from tests.processes import PATIENCE_S
+from tests.providers import faults
+from tests.providers.faults import Fault
+from tests.providers.server import Kind, ProviderServer
+from tests.providers.wire import Recorded, Wire
+from tests.reliability.content import content_of
+
+TEXTS_IN_ONE = 2
+EMBEDDINGS = "POST *mbed*"
+
+_SYNC = """
+import os, signal, sys
+from mdrecall.embed.remote.providers import PROVIDERS
+from mdrecall.memory import Memory
+from mdrecall.store.sqlite import SqliteStore
+
+kind, inputs, force, dies_at, when, count = sys.argv[1:]
+PROVIDERS[kind] = PROVIDERS[kind]._replace(request_inputs=int(inputs))
+if dies_at:
+    act, left = getattr(SqliteStore, dies_at), int(count)
+
+    def last(*args, **more):
+        global left
+        left -= 1
+        if left or when == "after":
+            done = act(*args, **more)
+        if left:
+            return done
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(SqliteStore, dies_at, last)
+with Memory.open(os.getcwd(), env=dict(os.environ)) as memory:
+    memory.sync(force=bool(force))
+"""
+
+
+class Victim:
+    """A process that syncs, to be killed."""
+
+    def __init__(self, desk: Desk, *, force: bool = False, dies: tuple[str, str, int] = ("", "", 0)) -> None:
+        arguments = [desk.server.kind, str(TEXTS_IN_ONE), "yes" if force else "", *map(str, dies)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._arguments = [sys.executable, "-c", _SYNC, *arguments]
+        self._desk = desk
+
+    def run(self) -> None:
+        """Let it live until it is killed."""
+        place, env = self._desk.workspace.path, self._desk.process_env
+        with subprocess.Popen(self._arguments, cwd=place, env=env) as self._process:
+            assert self._process.wait(PATIENCE_S) == -9, "it was not killed"
+
+    def kill(self) -> None:
+        assert self._process
+        self._process.kill()
+        self._process.wait(PATIENCE_S)
+
+    def at(self, pattern: str, number: int, how: str) -> Fault:
+        """The fault that kills it at the so-manieth such request: ``asked`` or ``answered``, or with ``half`` an answer.
+
+        What is ``ignored`` is not even done.
+        """
+
+        def send(wire: Wire, head: bytes, body: bytes) -> bool:
+            told = {"answered": head + body, "half": head + body[: len(body) // 2]}.get(how, b"")
+            if told:
+                wire.send(told)
+            self.kill()
+            return False
+
+        reply = faults.hang().reply if how == "ignored" else None
+        return Fault(how, path=pattern, send=send, reply=reply, only=_numbered(number))
+
+
+def _numbered(number: int) -> Callable[[Recorded], bool]:
+    seen = 0
+
+    def only(_: Recorded) -> bool:
+        nonlocal seen
+        seen += 1
+        return seen == number
+
+    return only
+
+
+@pytest.fixture
+def desk_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Kind], Desk]]:
+    opened: list[ProviderServer] = []
+
+    def make(kind: Kind) -> Desk:
+        few = PROVIDERS[kind]._replace(request_inputs=TEXTS_IN_ONE)
+        monkeypatch.setitem(PROVIDERS, kind, few)
+        opened.append(ProviderServer(kind, dimensions=8))
+        folder = tmp_path / str(len(opened))
+        folder.mkdir()
+        desk = Desk(Workspace(folder), opened[-1])
+        desk.write(*WORDS)
+        return desk
+
+    yield make
+    for server in opened:
+        with server:
+            pass
+
+
+def is_like_new(desk: Desk, desk_of: Callable[[Kind], Desk]) -> bool:
+    """Whether the index has what one has that was made by a process that nobody killed."""
+    fresh = desk_of(desk.server.kind)
+    fresh.configure(enabled=False)
+    fresh.sync()
+    here, there = (list(content_of(index).vectors.values()) for index in (desk.index, fresh.index))
+    return here == there and len(there[0]) == len(WORDS)
+
+
+DIRECT = [(number, how) for number, how in enumerate(("asked", "answered", "half", "ignored", "answered", "asked"), 1)]
+
+
+@pytest.mark.parametrize(("number", "how"), DIRECT)
+@pytest.mark.parametrize("force", [False, True], ids=["index", "rebuild"])
+def test_killed_between_requests_a_process_pays_for_one_again_at_most(
+    desk_of: Callable[[Kind], Desk], number: int, how: str, force: bool
+) -> None:
+    desk = desk_of("openai")
+    desk.configure(enabled=False)
+    victim = Victim(desk, force=force)
+    desk.server.faults.add(victim.at(EMBEDDINGS, number, how))
+    victim.run()
+    assert desk.sync(force=force).issues == ()
+    assert set(desk.direct) == set(WORDS)
+    assert len(desk.direct) - len(WORDS) <= TEXTS_IN_ONE
+    assert is_like_new(desk, desk_of)
+
+
+STORING = [("cache_embeddings", "before", 3), ("cache_embeddings", "after", 3), ("put_vectors", "before", 3),
+           ("put_vectors", "after", 5), ("mark_filled", "before", 1), ("mark_filled", "after", 1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("dies", STORING, ids=str)
+def test_killed_while_it_stores_an_answer_a_process_pays_for_one_request_again_at_most(
+    desk_of: Callable[[Kind], Desk], dies: tuple[str, str, int]
+) -> None:
+    desk = desk_of("openai")
+    desk.configure(enabled=False)
+    Victim(desk, dies=dies).run()
+    assert desk.sync().issues == ()
+    again = TEXTS_IN_ONE if dies[:2] == ("cache_embeddings", "before") else 0
+    assert (len(desk.direct), set(desk.direct)) == (len(WORDS) + again, set(WORDS))
+    assert is_like_new(desk, desk_of)
+
+
+JOB = [
+    ("upload", 1, "asked"),
+    ("upload", 1, "answered"),
+    ("create", 1, "ignored"),
+    ("create", 1, "asked"),
+    ("create", 1, "answered"),
+    ("poll", 1, "asked"),
+    ("poll", 2, "answered"),
+    ("poll", 3, "asked"),
+    ("output", 1, "asked"),
+    ("output", 1, "half"),
+    ("output", 1, "answered"),
+]
+
+
+@pytest.mark.parametrize(("what", "number", "how"), JOB)
+@pytest.mark.parametrize("kind", ["openai", "gemini"])
+def test_killed_at_any_request_of_a_job_a_process_pays_for_nothing_again(
+    desk_of: Callable[[Kind], Desk], kind: Kind, what: str, number: int, how: str
+) -> None:
+    desk = desk_of(kind)
+    desk.plan(polls_until_done=3)
+    victim = Victim(desk)
+    desk.server.faults.add(victim.at(desk.at(what), number, how))
+    victim.run()
+    assert desk.sync().issues == ()
+    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
+    assert is_like_new(desk, desk_of)
+
+
+WRITING = [
+    ("put_job", "before", 1),
+    ("put_job", "after", 1),
+    ("put_job", "before", 2),
+    ("put_job", "after", 2),
+    ("cache_embeddings", "before", 1),
+    ("cache_embeddings", "after", 1),
+    ("put_vectors", "after", 1),
+    ("drop_job", "before", 1),
+    ("drop_job", "after", 1),
+]
+
+
+@pytest.mark.parametrize("force", [False, True], ids=["index", "rebuild"])
+@pytest.mark.parametrize("dies", WRITING, ids=str)
+def test_killed_at_any_note_that_it_makes_of_a_job_a_process_pays_for_nothing_again(
+    desk_of: Callable[[Kind], Desk], dies: tuple[str, str, int], force: bool
+) -> None:
+    desk = desk_of("openai")
+    Victim(desk, force=force, dies=dies).run()
+    assert desk.sync(force=force).issues == ()
+    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
+    assert is_like_new(desk, desk_of)
+
+
+@pytest.mark.parametrize("times", [3])
+def test_killed_again_and_again_a_process_pays_for_no_job_twice(desk_of: Callable[[Kind], Desk], times: int) -> None:
+    desk = desk_of("voyage")
+    desk.plan(polls_until_done=times + 1)
+    for _ in range(times):
+        victim = Victim(desk)
+        desk.server.faults.add(victim.at(desk.at("poll"), 1, "answered"))
+        victim.run()
+        desk.unhindered()
+    assert desk.sync().issues == ()
+    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
