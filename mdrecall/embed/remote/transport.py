@@ -1,9 +1,11 @@
 """One HTTP request and its answer, with a deadline for the whole; where it may go, and what it carries there."""
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import httpcore2
@@ -166,10 +168,16 @@ class _Body(httpx2.SyncByteStream):
 
 def _pool(guard: Guard, proxy: str | None) -> httpcore2.ConnectionPool:
     ours: Any = guard
-    context = httpx2.create_ssl_context()
+    context = _trust()
     if proxy is None:
         return httpcore2.ConnectionPool(ssl_context=context, max_connections=_CONNECTIONS, network_backend=ours)
     return httpcore2.HTTPProxy(proxy_url=proxy, ssl_context=context, max_connections=_CONNECTIONS, network_backend=ours)
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Which certificates are trusted; reading them takes longer than a request."""
+    return httpx2.create_ssl_context()
 
 
 def _blocks(response: httpx2.Response, *, endless: bool) -> Iterator[bytes]:
