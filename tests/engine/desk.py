@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import apsw
@@ -132,7 +133,7 @@ class Desk:
         )
         return {str(path): bytes(vector) for path, vector in found}
 
-    @property
+    @cached_property
     def index(self) -> str:
         with Memory.open(self.workspace.path, env=self.workspace.env) as memory:
             return memory.settings.index_path

@@ -1,13 +1,22 @@
 """Jobs that go wrong: what was paid for is used, what was not is embedded directly, and nothing is paid for twice."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.engine.desk import WORDS, Desk, jobs_of
 from tests.providers import faults
 from tests.providers.batch import Job, Plan
 from tests.providers.faults import Fault
+from tests.providers.server import Kind
 
 SIX = WORDS[:6]
+
+
+@pytest.fixture(params=["openai", "gemini"])
+def desk(desk_of: Callable[[Kind], Desk], request: pytest.FixtureRequest) -> Desk:
+    """What goes wrong with Voyage goes wrong as with OpenAI: the requests are the same."""
+    return desk_of(request.param)
 
 
 def fault_name(fault: Fault) -> str:
