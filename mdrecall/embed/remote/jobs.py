@@ -250,7 +250,7 @@ def _openai_row(entry: dict[str, Any]) -> tuple[Any, str]:
     if problem := _text(entry.get("error"), "message") or _text(body.get("error"), "message"):
         return None, problem
     if _number(response, "status_code") >= 400:
-        return None, f"status {response['status_code']}"
+        return None, _text(body, "detail") or f"status {response['status_code']}"
     data = body.get("data")
     first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
     return first.get("embedding"), ""
