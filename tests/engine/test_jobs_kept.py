@@ -213,3 +213,16 @@ def test_a_job_of_which_there_is_no_telling_does_not_stand_in_the_way_for_ever(d
     assert (desk.direct, desk.kept()) == ([], [("", 6)])
     assert desk.sync().issues == ()
     assert (desk.batch, desk.direct, desk.kept()) == (sorted(SIX), [], [])
+
+
+def test_whoever_follows_the_notes_collects_a_job_though_no_note_changes(openai: Desk) -> None:
+    openai.configure(wait=False)
+    openai.plan(polls_until_done=None)
+    openai.write(*SIX)
+    openai.sync()
+    openai.server.batch.finish_job(openai.made[0])
+    memory = openai.workspace.memory()
+    memory.watch()
+    assert until(lambda: "jobs" not in memory.status().batch)
+    memory.close()
+    assert (paid_once(openai), len(openai.vectors())) == (True, 6)
