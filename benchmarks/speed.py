@@ -216,7 +216,7 @@ def make_words() -> list[str]:
     return ["".join(draw.choices(letters, k=draw.randint(2, 10))) for _ in range(12_000)]
 
 
-def make_workspace(folder: Path, count: int) -> list[str]:
+def make_workspace(folder: Path, count: int, chars: int = NOTE_CHARS) -> list[str]:
     """Notes with headings, paragraphs, lists and identifiers, in words as frequent as words are; gives the words."""
     vocabulary = make_words()
     draw = random.Random(20260210)
@@ -226,7 +226,7 @@ def make_workspace(folder: Path, count: int) -> list[str]:
         day = f"{2000 + number // 336:04d}-{number // 28 % 12 + 1:02d}-{number % 28 + 1:02d}"
         lines = [f"# {day}", ""]
         size = 0
-        while size < NOTE_CHARS:
+        while size < chars:
             kind = draw.random()
             words = " ".join(draw.choices(vocabulary, cum_weights=frequency, k=draw.randint(6, 22)))
             if kind < 0.1:

@@ -41,9 +41,8 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
         yield Finding("workspace", "wrong", str(error), error.hint)
         yield from _canary()
         return
-    origins = {found.origin.partition(": ")[0] for found in loaded.found.values()}
-    files = sorted(origin for origin in origins if os.path.isabs(origin))
-    yield Finding("configuration", "good", ", ".join(files) if files else "no file; every setting has its default")
+    files = ", ".join(loaded.files)
+    yield Finding("configuration", "good", files or "no file; every setting has its default")
     try:
         with Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory:
             yield from _memory(memory)
@@ -100,18 +99,20 @@ def _index(memory: Memory) -> Iterator[Finding]:
 
 def _embeddings(memory: Memory) -> Iterator[Finding]:
     status = memory.status()
-    if status.provider == "none":
+    if not status.vector["enabled"]:
         yield Finding("embeddings", "note", "switched off; notes are found by words only")
         return
-    if instead := status.custom.get("providerUnavailableReason"):
-        yield Finding("embeddings", "note", str(instead))
+    if note := status.custom.get("providerNote"):
+        yield Finding("embeddings", "note", str(note))
+    if status.fallback:
+        yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
     probe = memory.probe_embedding()
     if not probe.ok:
         yield Finding("embeddings", "wrong", probe.error)
     elif not memory.probe_vectors():
         yield Finding("embeddings", "wrong", str(status.vector.get("loadError", "vectors cannot be searched")))
     else:
-        yield Finding("embeddings", "good", f"{status.provider}, {status.model}, {status.vector['dims']} dimensions")
+        yield Finding("embeddings", "good", f"{status.provider}, {status.model}, {probe.dims} dimensions")
 
 
 def _watching(status: Status) -> Iterator[Finding]:

@@ -28,6 +28,10 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
     found: dict[str, Any] = {"results": [result_to_json(result) for result in answer], "mode": answer.mode}
     if answer.reason:
         found |= {"reason": answer.reason, "action": answer.action}
+    if answer.provider:
+        found |= {"provider": answer.provider, "model": answer.model}
+    if answer.fallback:
+        found["fallback"] = {"reason": answer.fallback}
     if answer.degraded:
         found["degraded"] = {"reason": answer.degraded}
     if answer.stale:

@@ -114,9 +114,18 @@ class BuiltinBackend:
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index in line with the files; ``force`` builds it anew beside the one that answers."""
         report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
-        chosen = self._meaning.chosen if self._meaning else None
-        told_of = [text for text in (chosen.instead, chosen.note) if text] if chosen else []
-        return report._replace(issues=(*report.issues, *(Issue("memorySearch.provider", text) for text in told_of)))
+        if self._meaning is None:
+            return report
+        instead = self._meaning.chosen.instead
+        said = (Issue("memorySearch.provider", instead),) if instead else ()
+        left = self._repairing(self._unembedded)
+        return report._replace(issues=(*report.issues, *said), unembedded=left)
+
+    def _unembedded(self) -> int:
+        filler = self._meaning.filler if self._meaning else None
+        if filler is None:
+            return self._store.count_chunks()
+        return filler.missing() if filler.last_error else 0
 
     def watch(self) -> None:
         """Follow the files in the background, as the settings have it, until the memory is closed."""

@@ -91,13 +91,7 @@ class Meaning(NamedTuple):
         """Whether the embedder that was asked for works: a word is embedded, and the time taken."""
         if not self.chosen.embedders:
             return Probe(False, self.chosen.instead)
-        embedder = self.chosen.embedders[0]
-        began = time.perf_counter()
-        try:
-            made = embedder.embed_chunks([Passage("", "ping")])
-        except EmbedderError as error:
-            return Probe(False, told(error))
-        return Probe(True, ms=(time.perf_counter() - began) * 1000, dims=len(made[0].vector) // 4)
+        return probe_of(self.chosen.embedders[0])
 
     def interrupt(self) -> None:
         """End what is under way."""
@@ -107,3 +101,13 @@ class Meaning(NamedTuple):
     def close(self) -> None:
         for embedder in self.chosen.embedders:
             embedder.close()
+
+
+def probe_of(embedder: Embedder) -> Probe:
+    """Whether an embedder works: a word is embedded, and the time taken."""
+    began = time.perf_counter()
+    try:
+        made = embedder.embed_chunks([Passage("", "ping")])
+    except EmbedderError as error:
+        return Probe(False, told(error))
+    return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(made[0].vector) // 4)

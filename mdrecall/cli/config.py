@@ -72,5 +72,8 @@ def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
 
 def _shown(name: str, value: Any) -> Any:
     from mdrecall.config.load import is_secret
+    from mdrecall.config.references import masked
 
-    return "***" if value and is_secret(name) else to_json(value)
+    if value and is_secret(name):
+        return "***"
+    return masked(value) if isinstance(value, str) and "://" in value else to_json(value)

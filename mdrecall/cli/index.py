@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     reports, failed = for_each_agent(options, lambda agent: _index(options, agent))
     if options.json:
         print_json(reports)
-    return 2 if failed or any(report.get("failed") for report in reports) else 0
+    return 2 if failed or any(report.get("failed") or report.get("unembedded") for report in reports) else 0
 
 
 def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ COMMANDS = {
     "watch": "keep the index up to date while notes are written",
     "status": "show what is indexed, where and how",
     "doctor": "check everything and say how to mend it",
+    "providers": "show who could make the embeddings, and who does",
     "reset": "delete the index; the notes stay",
     "eval": "measure how well your own questions are answered",
     "config": "show, check or describe the configuration",

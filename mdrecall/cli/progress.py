@@ -24,7 +24,7 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
         now = time.monotonic()
         if now - drawn >= _EVERY_S and progress.total:
             drawn = now
-            sys.stderr.write(f"\r\x1b[K{label} {_bar(progress)} {_left(progress, now - began)}")
+            sys.stderr.write(f"\r\x1b[K{_line(label, progress, now - began)}")
             sys.stderr.flush()
 
     try:
@@ -33,6 +33,13 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
         if drawn > began:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def _line(label: str, progress: Progress, elapsed_s: float) -> str:
+    """What is done, as far as it is; work that tells more than a word of itself has it told."""
+    if " " in progress.label:
+        return f"{progress.label} {_bar(progress)}"
+    return f"{label} {_bar(progress)} {_left(progress, elapsed_s)}"
 
 
 def _bar(progress: Progress) -> str:

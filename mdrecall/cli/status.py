@@ -56,9 +56,12 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Extra paths", ", ".join(status.extra_paths)
     yield "Search", _searched(status)
     if status.fallback:
-        yield "Fallback", f"builtin instead of {status.fallback['from']}: {status.fallback['reason']}"
-    if reason := status.custom.get("providerUnavailableReason"):
-        yield "Provider", reason
+        used = "builtin" if status.fallback["from"] == "qmd" else status.provider
+        yield "Fallback", f"{used} instead of {status.fallback['from']}: {status.fallback['reason']}"
+    if note := status.custom.get("providerNote"):
+        yield "Provider", note
+    if batch := _batch(status.batch):
+        yield "Batch jobs", batch
     if kept := status.custom.get("damagedIndexKeptAt"):
         yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
     if not_written := status.custom.get("indexNotWritten"):
@@ -66,22 +69,41 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Watched", _watched(status.custom["watcher"])
     if "embeddingProbe" in record:
         probe = record["embeddingProbe"]
-        yield "Embeddings", "work" if probe["ok"] else probe["error"]
+        worked = f"work ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["ok"] else probe["error"]
+        yield "Embeddings", worked
+        yield "Vectors", _paid(status)
     if "indexProblems" in record:
         problems = "; ".join(record["indexProblems"])
         yield "Index check", f"{problems}: run `mdrecall index --force`" if problems else "sound"
 
 
+def _paid(status: Status) -> str:
+    """What embedding has cost and would cost: texts, not money, which only the provider knows."""
+    have = status.vector.get("chunks", 0)
+    kept = counted(status.cache["entries"], "text")
+    return f"{have:,} of {counted(status.chunks, 'chunk')} have vectors; {kept} kept for when they come again"
+
+
+def _batch(batch: dict[str, Any]) -> str:
+    said = []
+    if batch.get("jobs"):
+        said.append(f"{counted(batch['jobs'], 'job')} under way with {counted(batch['texts'], 'text')}")
+    if batch.get("lastError"):
+        said.append(f"{counted(batch['failures'], 'failure')}, last: {batch['lastError']}")
+    return "; ".join(said)
+
+
 def _searched(status: Status) -> str:
-    if status.provider == "none":
-        return "by words only; vectors are switched off"
     vectors = status.vector
+    if not vectors["enabled"]:
+        return "by words only; vectors are switched off"
     if not vectors["available"]:
         return f"by words only: {vectors['loadError']}"
     how = "by meaning" if status.custom["searchMode"] == "vector" else "by words and meaning"
     missing = status.chunks - vectors.get("chunks", 0)
     waiting = f"; {counted(missing, 'chunk')} without a vector yet" if missing > 0 else ""
-    return f"{how} ({status.provider}, {status.model}, {vectors['dims']} dimensions){waiting}"
+    dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
+    return f"{how} ({status.provider}, {status.model}{dims}){waiting}"
 
 
 def _watched(watcher: dict[str, Any]) -> str:

@@ -125,3 +125,9 @@ def _pointed(content: str, pointer: str, shown: str) -> str:
     if not isinstance(value, str):
         raise NoValue(f"{shown}, which holds no text at {pointer}.")
     return value.strip()
+
+
+def masked(url: str) -> str:
+    """An address without what may be secret in it: user, password, and the values of its query."""
+    address, mark, _ = url.partition("?")
+    return re.sub(r"//[^/@]*@", "//***@", address) + (mark and "?***")

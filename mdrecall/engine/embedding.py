@@ -155,12 +155,24 @@ class Filler:
             )
         lock = self._cache.filling
         while not lock.acquire(_TURN_S, "embedding"):
+            if self._cache is not self._store:
+                return self._fill_from_cache(progress, stop)
             if stop():
                 return Filled(is_complete=False)
         try:
             return self._fill_slowly(progress, stop)
         finally:
             lock.release()
+
+    def _fill_from_cache(self, progress: ProgressCallback | None, stop: Stop) -> Filled:
+        """Only what is kept from before, because somebody else is embedding: nobody is asked for the same twice."""
+        own = self.space
+        known = next((stored for stored in self._cache.spaces() if own.is_of(stored.space)), None)
+        if known is None:
+            return Filled(is_complete=False)
+        self._embedder.prepare(known.space.dimensions)
+        filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)
+        return filling.from_cache()
 
     def _fill_slowly(self, progress: ProgressCallback | None, stop: Stop) -> Filled:
         """The same where it takes time or money: one process at a time, and nothing is asked for twice."""
@@ -240,6 +252,13 @@ class _Filling:
             if not jobs.run(self._cache, self._embedder, waiting, self._arrived, self._told, self._stop):
                 return False
         return has_run or jobs.run(self._cache, self._embedder, {}, self._arrived, self._told, self._stop)
+
+    def from_cache(self) -> Filled:
+        """Only what is kept from before."""
+        for _ in self._windows(_CHUNKS_AT_ONCE):
+            if self._stop():
+                break
+        return self.done._replace(is_complete=False)
 
     def _pages(self) -> Iterator[list[PendingChunk]]:
         after = 0

@@ -50,6 +50,8 @@ class SyncReport(NamedTuple):
     """What happened to which file, for the first hundred."""
     rebuilt: bool = False
     """Whether a whole new index has taken the place of the old one."""
+    unembedded: int = 0
+    """Chunks that have no vector because the embedder failed, or there is none; they are found by their words."""
 
 
 class Happened(NamedTuple):

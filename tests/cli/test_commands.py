@@ -112,7 +112,7 @@ def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     assert report == {
         "agentId": "main", "files": 1, "chunks": 1,
         "added": 0, "changed": 0, "removed": 0, "unchanged": 1, "left": 0, "failed": [], "kept": [], "issues": [],
-        "changes": [], "rebuilt": True,
+        "changes": [], "rebuilt": True, "unembedded": 0,
     }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ class Provider(NamedTuple):
     """What may stand before a model's name and is not part of it."""
     needs_key: bool
     request_inputs: int
+    """All would take more; but what is answered is stored as a whole, and a killed process pays for it again."""
     request_bytes: int
     input_bytes: Mapping[str, int] = {}
     """How long a text may be, by model; a byte is at most a token."""
@@ -67,18 +68,18 @@ PROVIDERS: Mapping[str, Provider] = {
     row.name: row
     for row in (
         Provider("openai", "https://api.openai.com/v1", "text-embedding-3-small", _PLAIN, ("openai/",), True,
-                 request_inputs=128, request_bytes=256_000, input_bytes={"text-embedding-ada-002": 8191},
+                 request_inputs=64, request_bytes=256_000, input_bytes={"text-embedding-ada-002": 8191},
                  has_jobs=True),
         Provider("gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini-embedding-001",
                  shapes.gemini(), ("models/", "gemini/", "google/"), True,
-                 request_inputs=100, request_bytes=200_000,
+                 request_inputs=64, request_bytes=200_000,
                  input_bytes={"gemini-embedding-2-preview": 8192, "": 2048}, tidy_url=_gemini_url,
                  sizes={"gemini-embedding-2-preview": (768, 1536, 3072)}, has_jobs=True),
         Provider("voyage", "https://api.voyageai.com/v1", "voyage-4-large", _VOYAGE, ("voyage/",), True,
-                 request_inputs=128, request_bytes=240_000,
+                 request_inputs=64, request_bytes=240_000,
                  input_bytes={"voyage-3": 32000, "voyage-code-3": 32000, "voyage-3-lite": 16000}, has_jobs=True),
         Provider("mistral", "https://api.mistral.ai/v1", "mistral-embed", _MISTRAL, ("mistral/",), True,
-                 request_inputs=128, request_bytes=48_000),
+                 request_inputs=64, request_bytes=48_000),
         Provider("ollama", "http://127.0.0.1:11434", "nomic-embed-text", shapes.ollama(), ("ollama/",), False,
                  request_inputs=64, request_bytes=128_000, tidy_url=_ollama_url, older=shapes.old_ollama(),
                  waits_for_model=True, prompts=True),
