@@ -226,3 +226,14 @@ def test_whoever_follows_the_notes_collects_a_job_though_no_note_changes(openai:
     assert until(lambda: "jobs" not in memory.status().batch)
     memory.close()
     assert (paid_once(openai), len(openai.vectors())) == (True, 6)
+
+
+def test_with_the_index_its_jobs_are_forgotten(openai: Desk) -> None:
+    openai.configure(wait=False)
+    openai.plan(polls_until_done=None)
+    openai.write(*SIX)
+    memory = openai.workspace.memory()
+    openai.sync(memory)
+    memory.reset()
+    openai.sync(memory)
+    assert (len(openai.made), openai.kept()) == (2, [(openai.made[1], 6)])

@@ -7,7 +7,8 @@ import pytest
 from mdrecall.embed.remote.providers import PROVIDERS
 from tests.engine.desk import WORDS, Desk
 from tests.providers import faults
-from tests.providers.wire import Recorded, Wire
+from tests.providers.shapes import Shape
+from tests.providers.wire import Recorded, Reply, Wire
 
 SIX = WORDS[:6]
 DIRECT = "POST /v1/embeddings"
@@ -38,8 +39,12 @@ def test_answers_that_come_after_another_request_has_failed_are_kept(three: Desk
         wire.send(head + body)
         return True
 
+    def refused(shape: Shape) -> Reply:
+        three.server.wait_for(4)
+        return shape.error(401, "No.")
+
     others = faults.Fault("late", send=late, path=DIRECT, left=None, only=lambda request: b"The " in request.raw)
-    three.server.faults.add(faults.error(401).on(DIRECT).when(has_apple), others)
+    three.server.faults.add(faults.Fault("no", path=DIRECT, only=has_apple, reply=refused), others)
     assert "401" in three.sync().issues[0].problem
     assert len(three.vectors()) == 4
     three.unhindered()
