@@ -191,7 +191,7 @@ class BuiltinBackend:
             return {"from": self._settings.memory.backend, "reason": "This version has the builtin backend only."}
         if self._meaning is None:
             return None
-        return self._meaning.fallback(self._settings.memory_search.provider or "auto")
+        return self._meaning.fallback()
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many files and chunks of each active source are indexed."""

@@ -12,7 +12,6 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.embedding import Caching, Filler, Fills
-from mdrecall.engine.fallback import FillerWithFallback
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.engine.searcher import Searcher
@@ -54,6 +53,8 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
     jobs = _jobs(settings, first)
     filler: Fills = Filler(store, first, caching, jobs=jobs)
     if len(chosen.embedders) > 1:
+        from mdrecall.engine.fallback import FillerWithFallback
+
         filler = FillerWithFallback(
             Filler(store, first, caching, jobs=jobs),
             Filler(store, chosen.embedders[1], caching, keep=first.fingerprint),
