@@ -154,7 +154,7 @@ class Chooser:
         from importlib.util import find_spec
 
         if find_spec("xllamacpp") is None:
-            skipped.append(f"{path} is not used: it needs the extra package, pip install 'mdrecall[gguf]'.")
+            skipped.append(f'{path} is not used without the package xllamacpp: pip install "mdrecall[gguf]".')
             return False
         return True
 
@@ -171,7 +171,8 @@ class Chooser:
     def _local(self) -> Embedder:
         from mdrecall.embed.gguf import GgufEmbedder
 
-        return GgufEmbedder(self._search.local.model_path, cache_dir=self._cache_dir(), hub=self._loaded.hub)
+        path = self._expanded(self._search.local.model_path or "")
+        return GgufEmbedder(path, cache_dir=self._cache_dir(), hub=self._loaded.hub)
 
     def _remote(self, name: str, uses_remote: bool, uses_model: bool) -> Embedder:
         from mdrecall.embed.remote.embedder import RemoteEmbedder
