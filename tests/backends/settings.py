@@ -45,13 +45,13 @@ def with_openclaw(workspace: Workspace) -> None:
     path.write_text("{}")
 
 
-def choose(workspace: Workspace, search: Mapping[str, Any] | None = None, **env: str) -> Chosen:
+def choose(workspace: Workspace, search: Mapping[str, Any] | None = None, env: Mapping[str, str] = {}) -> Chosen:
     if search is not None:
         configure(workspace, search)
     return choose_embedders(load(env={**workspace.env, **env}, workspace=str(workspace.path)))
 
 
-def opened(workspace: Workspace, *, one_shot: bool = False, **env: str) -> Memory:
+def opened(workspace: Workspace, env: Mapping[str, str] = {}, *, one_shot: bool = False) -> Memory:
     """A memory that is closed when the test ends."""
     memory = Memory.open(workspace.path, env={**workspace.env, **env}, one_shot=one_shot)
     workspace._open.append(memory)

@@ -65,24 +65,24 @@ def test_auto_takes_the_first_that_has_a_key(workspace: Workspace, explicitly: b
     left = dict(KEYS)
     for name, variable in [("openai", "OPENAI_API_KEY"), ("gemini", "GEMINI_API_KEY"),
                            ("voyage", "VOYAGE_API_KEY"), ("mistral", "MISTRAL_API_KEY")]:  # fmt: skip
-        chosen = choose(workspace, search, **left)
+        chosen = choose(workspace, search, left)
         assert (names(chosen), chosen.note) == ([name], "")
         assert keys_of(chosen) == [left.pop(variable)]
-    assert names(choose(workspace, search, **left)) == ["offline"]
+    assert names(choose(workspace, search, left)) == ["offline"]
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "GEMINI_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"])
 def test_standing_alone_a_key_in_the_environment_sends_no_note_anywhere(workspace: Workspace, variable: str) -> None:
-    chosen = choose(workspace, **{variable: "sk-1"})
+    chosen = choose(workspace, env={variable: "sk-1"})
     assert names(chosen) == ["offline"]
     assert chosen.note.startswith(f"{variable} is set, but no note is sent to {variable[:-8].lower()} unless")
-    memory = opened(workspace, **{variable: "sk-1"})
+    memory = opened(workspace, {variable: "sk-1"})
     assert memory.status().custom["providerNote"] == chosen.note
 
 
 def test_standing_alone_a_key_in_the_environment_counts_once_a_provider_is_set(workspace: Workspace) -> None:
-    assert names(choose(workspace, {"provider": "auto"}, OPENAI_API_KEY="sk-1")) == ["openai"]
-    assert names(choose(workspace, {"provider": "voyage"}, VOYAGE_API_KEY="pa-1")) == ["voyage"]
+    assert names(choose(workspace, {"provider": "auto"}, {"OPENAI_API_KEY": "sk-1"})) == ["openai"]
+    assert names(choose(workspace, {"provider": "voyage"}, {"VOYAGE_API_KEY": "pa-1"})) == ["voyage"]
 
 
 def test_standing_alone_a_key_in_the_configuration_counts(workspace: Workspace) -> None:
@@ -93,7 +93,7 @@ def test_standing_alone_a_key_in_the_configuration_counts(workspace: Workspace) 
 def test_ollama_is_never_chosen_without_being_named(workspace: Workspace) -> None:
     with_openclaw(workspace)
     configure(workspace, models={"ollama": {"apiKey": "ol", "baseUrl": "http://127.0.0.1:1"}})
-    assert names(choose(workspace, OLLAMA_API_KEY="ol")) == ["offline"]
+    assert names(choose(workspace, env={"OLLAMA_API_KEY": "ol"})) == ["offline"]
     assert names(choose(workspace, {"provider": "ollama"})) == ["ollama"]
 
 
@@ -106,7 +106,7 @@ def test_auto_takes_a_model_file_before_any_key(workspace: Workspace, prefix: st
     path = workspace.home / "tiny.gguf"
     path.write_bytes(b"GGUF")
     named_as = f"{prefix}tiny.gguf" if prefix else str(path)
-    chosen = choose(workspace, {"local": {"modelPath": named_as}}, **KEYS)
+    chosen = choose(workspace, {"local": {"modelPath": named_as}}, KEYS)
     assert named(chosen.embedders[0]) == ("local", str(path))
 
 
@@ -115,7 +115,7 @@ def test_auto_takes_no_model_that_is_not_a_file_already(workspace: Workspace, pa
     with_openclaw(workspace)
     (workspace.home / "folder.gguf").mkdir()
     for model_path in (path, str(workspace.home / "folder.gguf")):
-        chosen = choose(workspace, {"local": {"modelPath": model_path}}, **KEYS)
+        chosen = choose(workspace, {"local": {"modelPath": model_path}}, KEYS)
         assert names(chosen) == ["openai"]
 
 
@@ -168,20 +168,20 @@ def test_in_auto_the_remote_block_belongs_to_one_provider(
 def test_a_key_of_another_provider_never_goes_to_openai(workspace: Workspace) -> None:
     with_openclaw(workspace)
     search = {"model": "voyage-3", "remote": {"apiKey": "pa-x", "baseUrl": "http://127.0.0.1:9/v1"}}
-    chosen = choose(workspace, search, OPENAI_API_KEY="sk-1")
+    chosen = choose(workspace, search, {"OPENAI_API_KEY": "sk-1"})
     assert (named(first(chosen)), keys_of(chosen)) == (("openai", "text-embedding-3-small"), ["sk-1"])
     assert first(chosen).server.address.url == "https://api.openai.com/v1"
     assert "memorySearch.remote is not used: it looks like one for voyage" in chosen.note
-    assert names(choose(workspace, {"remote": {"apiKey": "pa-x"}}, GEMINI_API_KEY="AIza-1")) == ["gemini"]
+    assert names(choose(workspace, {"remote": {"apiKey": "pa-x"}}, {"GEMINI_API_KEY": "AIza-1"})) == ["gemini"]
 
 
 def test_in_auto_the_model_counts_for_its_provider_without_a_remote_block(workspace: Workspace) -> None:
     with_openclaw(workspace)
     search = {"model": "text-embedding-3-large", "outputDimensionality": 256}
-    chosen = choose(workspace, search, OPENAI_API_KEY="sk-1")
+    chosen = choose(workspace, search, {"OPENAI_API_KEY": "sk-1"})
     assert (first(chosen).model, first(chosen).wanted_dimensions) == ("text-embedding-3-large", 256)
-    assert named(first(choose(workspace, {"model": "my-own"}, VOYAGE_API_KEY="pa-1"))) == ("voyage", "my-own")
-    chosen = choose(workspace, {"model": "voyage-3"}, OPENAI_API_KEY="sk-1")
+    assert named(first(choose(workspace, {"model": "my-own"}, {"VOYAGE_API_KEY": "pa-1"}))) == ("voyage", "my-own")
+    chosen = choose(workspace, {"model": "voyage-3"}, {"OPENAI_API_KEY": "sk-1"})
     assert named(first(chosen)) == ("openai", "text-embedding-3-small")
     assert "memorySearch.model is not used: it looks like one for voyage" in chosen.note
 
@@ -197,7 +197,7 @@ def test_a_remote_block_without_a_key_is_told_of(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("name", ["offline", "minilm", "local", "ollama"])
 def test_what_needs_no_key_is_taken_as_named_whatever_keys_there_are(workspace: Workspace, name: str) -> None:
-    chosen = choose(workspace, {"provider": name}, **KEYS)
+    chosen = choose(workspace, {"provider": name}, KEYS)
     assert (names(chosen), chosen.instead, chosen.note) == ([name], "", "")
 
 
@@ -207,7 +207,7 @@ def test_a_named_provider_without_a_key_leaves_the_words_and_says_which_key_is_m
 ) -> None:
     others = {variable: key for variable, key in KEYS.items() if not variable.startswith(name.upper())}
     configure(written(workspace), {"provider": name})
-    memory = opened(workspace, **others)
+    memory = opened(workspace, others)
     reason = f"There is no API key for {name}"
     assert reason in told(memory)
     answer = memory.search("walrus")
@@ -268,7 +268,7 @@ def test_a_server_of_ones_own_needs_no_key(workspace: Workspace, key: str | None
     with ProviderServer("openai-compatible", key=key) as server:
         own = {"baseUrl": server.url} | ({"apiKey": key} if key else {})
         configure(written(workspace), {"provider": "openai-compatible", "model": "local-embed", "remote": own})
-        memory = opened(workspace, **KEYS)
+        memory = opened(workspace, KEYS)
         assert memory.sync().issues == ()
         answer = memory.search("walrus")
         assert (answer.provider, answer.model, answer.mode) == ("openai-compatible", "local-embed", "hybrid")
@@ -282,7 +282,7 @@ def test_a_named_provider_is_asked_for_notes_and_queries_and_named_in_the_answer
 ) -> None:
     with ProviderServer(name) as server:
         configure(written(workspace), provider(server))
-        memory = opened(workspace, **KEYS)
+        memory = opened(workspace, KEYS)
         assert memory.sync().issues == ()
         answer = memory.search("walrus")
         assert (answer.provider, answer.fallback, answer.degraded, answer.mode) == (name, "", "", "hybrid")
@@ -346,7 +346,7 @@ def test_the_real_model_minilm_serves_a_memory(workspace: Workspace) -> None:
 def test_the_remote_block_of_no_provider_is_read_for_the_offline_one(workspace: Workspace) -> None:
     with ProviderServer("openai") as server:
         configure(written(workspace), {"provider": "offline", "fallback": "openai", "remote": remote(server)})
-        memory = opened(workspace, **KEYS)
+        memory = opened(workspace, KEYS)
         assert memory.sync().issues == ()
         assert (memory.search("walrus").provider, server.requests) == ("offline", [])
         assert memory.status().dirty is False
