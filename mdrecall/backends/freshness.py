@@ -135,7 +135,7 @@ class Freshness:
             return report
         with self._fill_lock:
             filled = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
-        return report._replace(issues=(*report.issues, *filled))
+        return report._replace(issues=tuple(dict.fromkeys((*report.issues, *filled))))
 
     def _is_wanted(self, session_key: str) -> bool:
         """Whether a search is to look for changes: always, or when a conversation begins."""
@@ -199,6 +199,8 @@ class Freshness:
         if not self._one_shot:
             self._fill_in_background()
         missing = self._filler.missing()
+        if not missing:
+            return self._met
         problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector yet, found by words only"
         hint = "; run `mdrecall index`" if self._one_shot else ""
         return (*self._met, Issue(self._store.path, problem + hint))

@@ -51,16 +51,26 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
     caching = Caching(cache.enabled, cache.max_entries)
     first = chosen.embedders[0]
     jobs = _jobs(settings, first)
-    filler: Fills = Filler(store, first, caching, jobs=jobs)
+    keep = chosen.wanted if chosen.instead else ""
+    filler: Fills = Filler(store, first, caching, jobs=jobs, keep=keep)
+    seconds = settings.mdrecall.query_timeout_ms / 1000
+    leg = MeaningLeg(
+        store,
+        chosen.embedders,
+        older={"offline": OfflineEmbedder},
+        seconds=seconds,
+        instead=chosen.instead,
+        why_empty=lambda: filler.last_error,
+    )
     if len(chosen.embedders) > 1:
         from mdrecall.engine.fallback import FillerWithFallback
 
+        second = chosen.embedders[1]
         filler = FillerWithFallback(
-            Filler(store, first, caching, jobs=jobs),
-            Filler(store, chosen.embedders[1], caching, keep=first.fingerprint),
+            Filler(store, first, caching, jobs=jobs, keep=second.provider),
+            Filler(store, second, caching, keep=first.provider),
+            leg.failing,
         )
-    seconds = settings.mdrecall.query_timeout_ms / 1000
-    leg = MeaningLeg(store, chosen.embedders, older={"offline": OfflineEmbedder}, seconds=seconds)
     return Meaning(chosen, filler, leg, jobs)
 
 

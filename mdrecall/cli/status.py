@@ -56,7 +56,8 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Extra paths", ", ".join(status.extra_paths)
     yield "Search", _searched(status)
     if status.fallback:
-        yield "Fallback", f"builtin instead of {status.fallback['from']}: {status.fallback['reason']}"
+        used = "builtin" if status.fallback["from"] == "qmd" else status.provider
+        yield "Fallback", f"{used} instead of {status.fallback['from']}: {status.fallback['reason']}"
     if reason := status.custom.get("providerUnavailableReason"):
         yield "Provider", reason
     if kept := status.custom.get("damagedIndexKeptAt"):

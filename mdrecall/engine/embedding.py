@@ -97,7 +97,7 @@ class Filler:
     ) -> None:
         """``cache`` is the store whose kept embeddings and jobs are used and added to, if that is another one.
 
-        ``keep`` is the fingerprint of a space that is not dropped when this one is filled.
+        ``keep`` is the provider whose spaces are not dropped when this one is filled.
         """
         self._store = store
         self._embedder = embedder
@@ -129,8 +129,7 @@ class Filler:
 
     def stored(self) -> StoredSpace | None:
         """What the store has of the embedder's space."""
-        own = self.space
-        return next((stored for stored in self._store.spaces() if own.is_of(stored.space)), None)
+        return self.space.among(self._store.spaces())
 
     def is_complete(self) -> bool:
         """Whether every chunk has its vector already."""
