@@ -269,11 +269,11 @@ class Freshness:
 
     def _followed(self) -> SyncReport:
         looks = self.look()
-        if self._sync.is_up_to_date(looks):
-            return SyncReport()
-        request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._closing.is_set)
-        report = self._syncer.run(request) or SyncReport()
-        if self._filler and not self._filler.is_instant:
+        report = SyncReport()
+        if not self._sync.is_up_to_date(looks):
+            request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._closing.is_set)
+            report = self._syncer.run(request) or report
+        if self._filler and not self._filler.is_instant and not self._filler.is_complete():
             self._fill_in_background()
         return report
 
