@@ -145,8 +145,8 @@ class BuiltinBackend:
         }
         if meaning and used is None:
             custom["providerUnavailableReason"] = meaning.chosen.instead
-        if meaning and meaning.chosen.note:
-            custom["providerNote"] = meaning.chosen.note
+        if meaning and (note := f"{meaning.chosen.note} {meaning.chosen.hint}".strip()):
+            custom["providerNote"] = note
         if self._store.set_aside:
             custom["damagedIndexKeptAt"] = self._store.set_aside
         if self._store.hindrance:

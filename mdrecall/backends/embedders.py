@@ -39,7 +39,9 @@ class Chosen(NamedTuple):
     instead: str = ""
     """Why the first is somebody else, or why there is none."""
     note: str = ""
-    """What else there is to say about the choice."""
+    """What in the settings is not heeded, and why."""
+    hint: str = ""
+    """What else could be used, if somebody wanted it."""
 
 
 def choose_embedders(loaded: Loaded) -> Chosen:
@@ -59,6 +61,8 @@ class Chooser:
         self._settings: Settings = loaded.settings
         self._search: MemorySearch = loaded.settings.memory_search
         self._credentials: Credentials = loaded.credentials
+        self._notes: list[str] = []
+        self._hints: list[str] = []
 
     def explicit(self, name: str, *, uses_remote: bool = True, uses_model: bool = True, note: str = "") -> Chosen:
         """The provider that is named, and the one that is to stand in for it."""
@@ -70,28 +74,27 @@ class Chooser:
 
     def automatic(self) -> Chosen:
         """The first provider that could be used: a model file, a key; nothing leaves this machine for want of one."""
-        skipped: list[str] = []
-        if self._has_model_file(skipped):
+        if self._has_model_file():
             return self.explicit("local")
         try:
             owner = self.owner()
             for name in AUTOMATIC:
-                if self._can_be_used(name, name == owner, skipped):
+                if self._can_be_used(name, name == owner):
                     return self._automatically(name, owner)
         except ConfigError as problem:
             return self._without("auto", told(problem), "")
-        return Chosen((OfflineEmbedder(),), note=" ".join(skipped))
+        return Chosen((OfflineEmbedder(),), note=" ".join(self._notes), hint=" ".join(self._hints))
 
-    def _can_be_used(self, name: str, is_owner: bool, skipped: list[str]) -> bool:
+    def _can_be_used(self, name: str, is_owner: bool) -> bool:
         access = self._credentials.access(name, uses_remote=is_owner)
         if is_owner and access.problem:
-            skipped.append(access.problem)
+            self._notes.append(access.problem)
         if not access.keys:
             return False
         if is_owner or not self._settings.standalone or not self._is_by_chance(access):
             return True
-        skipped.append(f"{access.key_origin} is set, but no note is sent to {name} unless memorySearch.provider is"
-                       ' set to it, or to "auto".')  # fmt: skip
+        self._hints.append(f"{access.key_origin} is set, but no note is sent to {name} unless memorySearch.provider is"
+                           ' set to it, or to "auto".')  # fmt: skip
         return False
 
     def _automatically(self, name: str, owner: str | None) -> Chosen:
@@ -147,14 +150,14 @@ class Chooser:
         except (EmbedderError, ConfigError) as other:
             return Chosen((), name, f"{problem} The fallback {wanted} cannot be used either: {told(other)}", note)
 
-    def _has_model_file(self, skipped: list[str]) -> bool:
+    def _has_model_file(self) -> bool:
         path = self._search.local.model_path or ""
         if path.startswith(("hf:", "http:", "https:")) or not os.path.isfile(self._expanded(path)):
             return False
         from importlib.util import find_spec
 
         if find_spec("xllamacpp") is None:
-            skipped.append(f'{path} is not used without the package xllamacpp: pip install "mdrecall[gguf]".')
+            self._notes.append(f'{path} is not used without the package xllamacpp: pip install "mdrecall[gguf]".')
             return False
         return True
 

@@ -60,6 +60,8 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Fallback", f"{used} instead of {status.fallback['from']}: {status.fallback['reason']}"
     if reason := status.custom.get("providerUnavailableReason"):
         yield "Provider", reason
+    if note := status.custom.get("providerNote"):
+        yield "Note", note
     if kept := status.custom.get("damagedIndexKeptAt"):
         yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
     if not_written := status.custom.get("indexNotWritten"):

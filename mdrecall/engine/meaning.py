@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.fusion import Likeness, latin_share, likeness, measured
-from mdrecall.errors import EmbedderError, StoreUnavailable, told
+from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import Space, StoredSpace, Traits
 
@@ -82,7 +82,9 @@ class MeaningLeg:
 
     def serving(self) -> tuple[StoredSpace, Embedder] | None:
         """The space that a query would be looked up in, as far as can be told without asking, and its embedder."""
-        return next(((space, asker.embedder) for space, asker in self._serving()), None)
+        able = list(self._serving())
+        able.sort(key=lambda entry: entry[1].failures >= _OFTEN)
+        return (able[0][0], able[0][1].embedder) if able else None
 
     def _asked(
         self, space: StoredSpace, asker: "_Asker", query: str, weights: Mapping[str, float], instead: str
@@ -172,7 +174,7 @@ class _Asker:
         self.embedder = embedder
         self.seconds = seconds
         self.failures = 0
-        """How many queries in a row were not answered."""
+        """How many queries in a row were not answered, although nothing was wrong with them."""
         self.problem = ""
         self._at_once = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._hung_at: float | None = None
@@ -182,8 +184,9 @@ class _Asker:
         try:
             vector = self._asked(query, weights)
         except Unavailable as problem:
-            self.problem = str(problem)
-            self.failures += 1
+            if not isinstance(problem.__cause__, InputRefused):
+                self.problem = str(problem)
+                self.failures += 1
             raise
         self.failures = 0
         return vector

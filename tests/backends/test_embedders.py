@@ -75,9 +75,10 @@ def test_auto_takes_the_first_that_has_a_key(workspace: Workspace, explicitly: b
 def test_standing_alone_a_key_in_the_environment_sends_no_note_anywhere(workspace: Workspace, variable: str) -> None:
     chosen = choose(workspace, env={variable: "sk-1"})
     assert names(chosen) == ["offline"]
-    assert chosen.note.startswith(f"{variable} is set, but no note is sent to {variable[:-8].lower()} unless")
+    assert chosen.hint.startswith(f"{variable} is set, but no note is sent to {variable[:-8].lower()} unless")
     memory = opened(workspace, {variable: "sk-1"})
-    assert memory.status().custom["providerNote"] == chosen.note
+    assert memory.status().custom["providerNote"] == chosen.hint
+    assert memory.sync().issues == ()
 
 
 def test_standing_alone_a_key_in_the_environment_counts_once_a_provider_is_set(workspace: Workspace) -> None:

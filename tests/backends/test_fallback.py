@@ -277,9 +277,10 @@ def test_an_outage_with_nothing_new_to_embed_lets_the_fallback_serve_too(
     answer = memory.search(QUERY)
     assert (answer.provider, "answers 401" in answer.fallback) == ("voyage", True)
     assert spaces(pair) == {"openai": len(NOTES), "voyage": len(NOTES)}
-    assert memory.status().dirty is False
+    status = memory.status()
+    assert (status.provider, status.dirty, status.fallback and status.fallback["from"]) == ("voyage", False, "openai")
     openai.faults.clear()
-    assert memory.search(QUERY).provider == "openai"
+    assert (memory.search(QUERY).provider, memory.status().provider) == ("openai", "openai")
     assert is_paid_for_once(openai)
 
 

@@ -12,7 +12,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.embedding import Caching, Filler
 from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.engine.searcher import Searcher, Wanted
-from mdrecall.errors import EmbedderUnavailable
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import Mode, SearchAnswer, Traits
@@ -71,6 +71,24 @@ def test_an_embedder_that_fails_leaves_the_words(shelf: Shelf, mode: Mode, insta
     answer = shelf.searcher(Failing(traits=Traits(instant=instant))).search("walrus", wanted(mode))
     assert (answer.mode, answer.degraded) == ("keyword", "The key was not accepted.")
     assert answer.results == by_words(shelf).results != ()
+
+
+def test_only_queries_that_nothing_is_wrong_with_tell_that_an_embedder_fails(shelf: Shelf) -> None:
+    problems: list[EmbedderError] = [InputRefused("Too long.")] * 3 + [EmbedderUnavailable("Gone.")] * 3
+
+    class Failing(HashEmbedder):
+        def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+            if problems:
+                raise problems.pop(0)
+            return super().embed_query(text, weights)
+
+    leg = MeaningLeg(shelf.store, [Failing()], older={}, seconds=PATIENT)
+    searcher = Searcher(shelf.store, Analyser(), leg)
+    for _ in range(5):
+        assert searcher.search("walrus", wanted()).degraded
+        assert leg.failing() == ""
+    assert (searcher.search("walrus", wanted()).degraded, leg.failing()) == ("Gone.", "Gone.")
+    assert (searcher.search("walrus", wanted()).degraded, leg.failing()) == ("", "")
 
 
 def test_an_error_that_no_embedder_should_raise_leaves_the_words_too(shelf: Shelf) -> None:
