@@ -1,8 +1,7 @@
 """Two fillers: where the first fails, the second gives the chunks vectors of its own, in a space of its own."""
 
-from collections.abc import Callable
-
 from mdrecall.engine.embedding import Filled, Filler
+from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.interfaces import Store
 from mdrecall.types import ProgressCallback, Space, Stop, never
 
@@ -12,16 +11,16 @@ class FillerWithFallback:
 
     is_instant = False
 
-    def __init__(self, first: Filler, second: Filler, failing: Callable[[], str]) -> None:
-        """``failing`` says why the first does not answer queries; empty if it does."""
+    def __init__(self, first: Filler, second: Filler, leg: MeaningLeg) -> None:
+        """``leg`` knows whether the first answers queries."""
         self._first = first
         self._second = second
-        self._failing = failing
+        self._leg = leg
 
     def on(self, store: Store, *, cache: Store) -> "FillerWithFallback":
         """The same for another store."""
         first, second = (filler.on(store, cache=cache) for filler in (self._first, self._second))
-        return FillerWithFallback(first, second, self._failing)
+        return FillerWithFallback(first, second, self._leg)
 
     @property
     def is_resting(self) -> bool:
@@ -31,7 +30,7 @@ class FillerWithFallback:
     @property
     def last_error(self) -> str:
         """Why the first does not work; empty if it does."""
-        return self._first.last_error or self._failing()
+        return self._first.last_error or self._leg.failing()
 
     @property
     def space(self) -> Space:
@@ -41,7 +40,7 @@ class FillerWithFallback:
     def is_complete(self) -> bool:
         """Whether every chunk has its vector; while the first fails, that of the second."""
         if self._first.is_complete():
-            return not self._failing() or self._second.is_complete()
+            return not self._leg.failing() or self._second.is_complete()
         return self._first.is_resting and self._second.is_complete()
 
     def missing(self) -> int:
@@ -50,8 +49,11 @@ class FillerWithFallback:
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> Filled:
         """Embed with the first; if it fails, or leaves queries without an answer, with the second, and say so."""
+        problem = self._leg.failing() if self._first.is_complete() else ""
         filled = self._first.fill(progress=progress, stop=stop)
-        problem = filled.error or (self._failing() if filled.is_complete else "")
+        problem = filled.error or problem
+        if filled.embedded and not problem:
+            self._leg.forgive()
         if not problem or filled.is_waiting or stop():
             return filled
         other = self._second.fill(progress=progress, stop=stop)

@@ -86,6 +86,10 @@ class MeaningLeg:
         able.sort(key=lambda entry: entry[1].failures >= _OFTEN)
         return (able[0][0], able[0][1].embedder) if able else None
 
+    def forgive(self) -> None:
+        """The first embedder has proved to work again."""
+        self._askers[0].failures = 0
+
     def _asked(
         self, space: StoredSpace, asker: "_Asker", query: str, weights: Mapping[str, float], instead: str
     ) -> Asked:

@@ -208,6 +208,7 @@ def test_a_named_provider_that_is_down_leaves_the_words_and_says_why(
     assert (answer.mode, answer.provider, answer.fallback) == ("keyword", "", "")
     assert answer.degraded.startswith("no chunk has a vector yet; openai at 127.0.0.1")
     assert "Check the key from memorySearch.remote.apiKey" in answer.degraded
+    assert "answers 401" in answer.issues[0].problem
     assert (memory.status().provider, memory.status().fallback) == ("openai", None)
 
 
@@ -221,7 +222,8 @@ def test_a_filled_space_does_not_make_up_for_a_query_that_fails(workspace: Works
     assert "answers 401" in answer.degraded
 
 
-def test_a_host_that_refuses_connections_is_named(workspace: Workspace) -> None:
+def test_a_host_that_refuses_connections_is_named(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.embed.remote.server._FIRST_WAIT_S", 0.001)
     url = dead_url()
     search = {"provider": "openai", "fallback": "offline", "remote": {"apiKey": KEY, "baseUrl": url}}
     configure(written(workspace), search)
@@ -282,6 +284,21 @@ def test_an_outage_with_nothing_new_to_embed_lets_the_fallback_serve_too(
     openai.faults.clear()
     assert (memory.search(QUERY).provider, memory.status().provider) == ("openai", "openai")
     assert is_paid_for_once(openai)
+
+
+def test_a_first_that_embeds_again_needs_nobody_to_stand_in(
+    pair: Workspace, openai: ProviderServer, voyage: ProviderServer
+) -> None:
+    memory = opened(pair)
+    memory.sync()
+    openai.faults.add(down())
+    for _ in range(3):
+        assert memory.search(QUERY).mode == "keyword"
+    openai.faults.clear()
+    pair.write("memory/new.md", "A new note on peanuts.")
+    assert memory.sync().issues == ()
+    assert memory.search(QUERY).provider == "openai"
+    assert voyage.requests == []
 
 
 def test_an_index_built_anew_while_the_first_is_down_has_the_vectors_of_the_fallback(
