@@ -228,7 +228,7 @@ class _Asker:
             self._hung_at = time.monotonic()
             if done.is_set():
                 self._hung_at = None
-            raise Unavailable(f"{name} did not answer within {self.seconds:g} s")
+            raise Unavailable(f"{name} did not answer within {self.seconds:g} s (mdrecall.queryTimeoutMs)")
         answer = answered[0]
         if isinstance(answer, BaseException):
             raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{name} failed: {answer}")
