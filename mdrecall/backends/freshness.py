@@ -134,8 +134,8 @@ class Freshness:
         if stop() or self._closing.is_set():
             return report
         with self._fill_lock:
-            filled = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
-        return report._replace(issues=(*report.issues, *filled))
+            self._met = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
+        return report._replace(issues=tuple(dict.fromkeys((*report.issues, *self._met))))
 
     def _is_wanted(self, session_key: str) -> bool:
         """Whether a search is to look for changes: always, or when a conversation begins."""
@@ -199,7 +199,10 @@ class Freshness:
         if not self._one_shot:
             self._fill_in_background()
         missing = self._filler.missing()
-        problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector yet, found by words only"
+        if not missing:
+            return self._met
+        provider = self._filler.space.provider
+        problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector of {provider} yet"
         hint = "; run `mdrecall index`" if self._one_shot else ""
         return (*self._met, Issue(self._store.path, problem + hint))
 

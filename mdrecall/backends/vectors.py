@@ -30,13 +30,13 @@ class Meaning(NamedTuple):
             return serving[1]
         return self.chosen.embedders[0] if self.chosen.embedders else None
 
-    def fallback(self, requested: str) -> dict[str, str] | None:
+    def fallback(self) -> dict[str, str] | None:
         """From whom to whom, and why; nothing, if the one that was asked for is used."""
         used = self.used()
         if used is None:
             return None
         if self.chosen.instead:
-            return {"from": requested, "reason": self.chosen.instead}
+            return {"from": self.chosen.wanted, "reason": self.chosen.instead}
         first = self.chosen.embedders[0]
         if used.provider == first.provider:
             return None

@@ -99,7 +99,7 @@ class Filler:
     ) -> None:
         """``cache`` is the store whose kept embeddings and jobs are used and added to, if that is another one.
 
-        ``keep`` is the fingerprint of a space that is not dropped when this one is filled.
+        ``keep`` is the provider whose spaces are not dropped when this one is filled.
         """
         self._store = store
         self._embedder = embedder
@@ -131,8 +131,7 @@ class Filler:
 
     def stored(self) -> StoredSpace | None:
         """What the store has of the embedder's space."""
-        own = self.space
-        return next((stored for stored in self._store.spaces() if own.is_of(stored.space)), None)
+        return self.space.among(self._store.spaces())
 
     def is_complete(self) -> bool:
         """Whether every chunk has its vector already."""
@@ -150,9 +149,8 @@ class Filler:
         if self.is_complete():
             return Filled()
         if self.is_instant:
-            return _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop).instantly(
-                self._keep
-            )
+            filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)
+            return filling.instantly(self._keep)
         lock = self._cache.filling
         while not lock.acquire(_TURN_S, "embedding"):
             if self._cache is not self._store:
@@ -166,8 +164,7 @@ class Filler:
 
     def _fill_from_cache(self, progress: ProgressCallback | None, stop: Stop) -> Filled:
         """Only what is kept from before, because somebody else is embedding: nobody is asked for the same twice."""
-        own = self.space
-        known = next((stored for stored in self._cache.spaces() if own.is_of(stored.space)), None)
+        known = self.space.among(self._cache.spaces())
         if known is None:
             return Filled(is_complete=False)
         self._embedder.prepare(known.space.dimensions)

@@ -163,9 +163,9 @@ class RemoteEmbedder:
             if len(found) != len(group):
                 raise self.server.wrong(f"with {len(found)} vectors for {len(group)} texts")
             rows += found
-        return self._vectors(rows)
+        return self._vectors(rows, of_any_length=wish.is_query)
 
-    def _vectors(self, rows: Sequence[Any]) -> list[bytes]:
+    def _vectors(self, rows: Sequence[Any], *, of_any_length: bool = False) -> list[bytes]:
         """Rows of numbers as vectors of unit length; anything else is an error, and none is taken."""
         import numpy
 
@@ -174,7 +174,8 @@ class RemoteEmbedder:
             raise self.server.wrong("with something that is no vector of numbers")
         if len(lengths) > 1:
             raise self.server.wrong(f"with vectors of {min(lengths)} and of {max(lengths)} numbers")
-        self._learn(lengths.pop())
+        if not (of_any_length and self._dimensions):
+            self._learn(lengths.pop())
         with numpy.errstate(over="ignore", invalid="ignore"):
             found = numpy.array(rows, dtype=numpy.float64)
             sizes = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
