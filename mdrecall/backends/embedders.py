@@ -12,6 +12,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS, Provider
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, KeyRefused, told
 from mdrecall.interfaces import Embedder
+from mdrecall.types import Secret
 
 #: In which order providers are tried if none is named; ``local`` comes before them.
 AUTOMATIC = ("openai", "gemini", "voyage", "mistral")
@@ -167,7 +168,10 @@ class Chooser:
         name = provider.model_name(model)
         _check_model(provider, name, dimensions)
         own = self._settings.mdrecall
-        address = Address(provider.name, url, access.keys, access.key_origin, access.headers, self._loaded.proxy(url))
+        proxy = self._loaded.proxy(url)
+        address = Address(
+            provider.name, url, access.keys, access.key_origin, access.headers, Secret(proxy) if proxy else None
+        )
         return RemoteEmbedder(
             provider,
             name,

@@ -18,14 +18,15 @@ class PrivateAddress(Exception):
 
 
 class Deadline(threading.local):
-    """The moment at which whatever this thread does on the network ends."""
+    """The moment at which whatever this thread does on the network ends, or the event that ends it before."""
 
     until = 0.0
+    ended: threading.Event | None = None
 
     def left(self, timeout: float | None, late: type[Exception]) -> float:
         """Seconds that an operation may still take."""
         left = self.until - time.monotonic()
-        if left <= 0:
+        if left <= 0 or (self.ended is not None and self.ended.is_set()):
             raise late("the time is up")
         return min(left, _MOST_S if timeout is None else timeout)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mdrecall.embed.remote.limiter import limiter_of
-from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable
+from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable, bare
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, KeyRefused, RateLimited, WrongAnswer
 from mdrecall.types import Secret
 
@@ -23,6 +23,7 @@ _JITTER = 0.2
 _MOST_SAID = 300
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _HOPELESS = (b"insufficient_quota", b"billing_not_active")
+_FAILURES = (Lost, TimedOut, Forbidden, Unreadable)
 
 
 class Address(NamedTuple):
@@ -35,7 +36,7 @@ class Address(NamedTuple):
     """The first is used; the next one takes over where it has used up what it may."""
     key_origin: str = ""
     headers: Mapping[str, Secret] = {}
-    proxy: str | None = None
+    proxy: Secret | None = None
 
     @property
     def host(self) -> str:
@@ -63,7 +64,7 @@ class Server:
         self._transport = Transport(address.url, proxy=address.proxy)
         self._limiter = limiter_of(address.host)
         self._key = 0
-        self._interrupted = threading.Event()
+        self._ended = threading.Event()
 
     def ask(self, method: str, path: str, body: Any = None, *, patience: Patience, bulk: bool = False) -> Any:
         """The JSON that a request is answered with; ``bulk`` requests wait until few enough are under way."""
@@ -83,13 +84,13 @@ class Server:
         bulk: bool = False,
     ) -> Reply:
         """The answer to a request, if it is a good one; asked for again where that may help."""
-        self._interrupted.clear()
+        ended = self._ended
         until = time.monotonic() + patience.seconds
         rotated = 0
         for attempt in range(patience.retries + 1 + len(self.address.keys)):
             seconds = max(0.001, until - time.monotonic()) if patience.in_all else patience.seconds
-            self._await_pause(seconds)
-            problem, wait_s = self._attempt(self._call(method, path, content, headers, seconds), bulk)
+            self._await_pause(seconds, ended)
+            problem, wait_s = self._attempt(self._call(method, path, content, headers, seconds, ended), bulk, ended)
             if isinstance(problem, Reply):
                 return problem
             if isinstance(problem, RateLimited) and rotated + 1 < len(self.address.keys):
@@ -103,21 +104,27 @@ class Server:
                 raise problem
             if isinstance(problem, RateLimited):
                 self._limiter.pause(wait_s)
-            self._sleep(wait_s)
+            self._sleep(wait_s, ended)
         raise EmbedderUnavailable(f"{self.address.name} at {self.address.host} did not answer.")
 
     @contextmanager
     def lines(self, path: str, *, seconds: float) -> Iterator[Iterator[bytes]]:
         """The lines of a file as they arrive, which may be too long to hold as a whole."""
-        call = self._call("GET", path, None, None, seconds)
-        with self._told(), self._transport.answer(call) as (status, headers, blocks):
-            if status >= 300:
-                raise self._refused(Reply(status, headers, b"".join(blocks)))
-            yield _split(blocks)
+        ended = self._ended
+        call = self._call("GET", path, None, None, seconds, ended)
+        try:
+            with self._transport.answer(call) as (status, headers, blocks):
+                if status >= 300:
+                    raise self._refused(Reply(status, headers, b"".join(blocks)))
+                yield _split(blocks)
+        except _FAILURES as error:
+            raise self._problem(bare(error), ended) from None
 
     def interrupt(self) -> None:
         """End whatever is under way."""
-        self._interrupted.set()
+        ended, self._ended = self._ended, threading.Event()
+        ended.set()
+        self._limiter.wake()
         self._transport.interrupt()
 
     def close(self) -> None:
@@ -128,8 +135,8 @@ class Server:
         """The JSON of an answer."""
         try:
             return json.loads(reply.body)
-        except (ValueError, RecursionError) as error:
-            raise self.wrong(f"not with JSON but with {self._said(reply) or 'nothing'!r}") from error
+        except (ValueError, RecursionError):
+            raise self.wrong(f"not with JSON but with {self._said(reply) or 'nothing'!r}") from None
 
     def wrong(self, what: str) -> WrongAnswer:
         """The error for an answer that is not what was asked for."""
@@ -137,26 +144,31 @@ class Server:
         return WrongAnswer(self._scrubbed(f"{self.address.name} at {self.address.host} answers {what}."), hint=hint)
 
     def _call(
-        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None, seconds: float
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        headers: Mapping[str, str] | None,
+        seconds: float,
+        ended: threading.Event,
     ) -> Call:
         address = self.address
         key = address.keys[self._key % len(address.keys)].reveal() if address.keys else ""
-        carried = {**(self._auth(key) if key else {})}
+        carried = {name: Secret(value) for name, value in self._auth(key).items()} if key else {}
         for name, value in address.headers.items():
             carried = {known: old for known, old in carried.items() if known.lower() != name.lower()}
-            carried[name] = value.reveal()
+            carried[name] = value
         plain = {"User-Agent": "mdrecall", "Accept": "application/json", **(headers or {})}
-        return Call(method, join(address.url, path), plain, carried, content, seconds)
+        return Call(method, join(address.url, path), plain, carried, content, seconds, ended)
 
-    def _attempt(self, call: Call, bulk: bool) -> tuple[Reply | EmbedderError, float | None]:
+    def _attempt(self, call: Call, bulk: bool, ended: threading.Event) -> tuple[Reply | EmbedderError, float | None]:
         """A good answer; or what is wrong, and how long to wait before it is tried again: 0 is as usual, None never."""
         try:
-            with self._limiter.one_of(self._concurrency) if bulk else nullcontext(), self._told():
+            with self._limiter.one_of(self._concurrency, ended) if bulk else nullcontext():
                 reply = self._transport.send(call)
-        except _Again as again:
-            return again.problem, 0.0
-        except EmbedderError as problem:
-            return problem, None
+        except _FAILURES as error:
+            may_help = isinstance(error, Lost) and not ended.is_set()
+            return self._problem(error, ended), 0.0 if may_help else None
         return (reply, None) if reply.status < 300 else (self._refused(reply), self._wait_s(reply))
 
     def _wait_s(self, reply: Reply) -> float | None:
@@ -171,33 +183,32 @@ class Server:
             return None
         return asked
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _problem(self, error: Exception, ended: threading.Event) -> EmbedderError:
         """What the network does wrong, in words."""
         name, host = self.address.name, self.address.host
-        try:
-            yield
-        except Lost as error:
-            if self._interrupted.is_set():
-                raise EmbedderUnavailable(f"The request to {name} was given up, because the memory closes.") from None
-            message = self._scrubbed(f"{name} at {host} cannot be reached: {error}.")
-            raise _Again(EmbedderUnavailable(message, hint=f"Check the network, and that {host} is up.")) from None
-        except TimedOut:
+        if ended.is_set():
+            return self._given_up()
+        if isinstance(error, Lost):
+            message = self._scrubbed(f"{name} at {host} cannot be reached: {str(error).rstrip('.')}.")
+            return EmbedderUnavailable(message, hint=f"Check the network, and that {host} is up.")
+        if isinstance(error, TimedOut):
             hint = f"Check that {host} is up, or give it more time."
-            raise EmbedderUnavailable(f"{name} at {host} did not answer in time.", hint=hint) from None
-        except (Forbidden, Unreadable) as error:
-            raise self.wrong(f"as it must not: {error}") from None
+            return EmbedderUnavailable(f"{name} at {host} did not answer in time.", hint=hint)
+        return self.wrong(f"as it must not: {error}")
 
-    def _await_pause(self, seconds: float) -> None:
+    def _given_up(self) -> EmbedderError:
+        return EmbedderUnavailable(f"The request to {self.address.name} was given up, because the memory closes.")
+
+    def _await_pause(self, seconds: float, ended: threading.Event) -> None:
         left = self._limiter.pause_left_s()
         if left >= seconds:
             message = f"{self.address.name} at {self.address.host} asks to be left alone for {left:.0f} more seconds."
             raise RateLimited(message, hint="Wait, or use another key.")
-        self._sleep(left)
+        self._sleep(left, ended)
 
-    def _sleep(self, seconds: float) -> None:
-        if seconds > 0 and self._interrupted.wait(seconds):
-            raise EmbedderUnavailable(f"The request to {self.address.name} was given up, because the memory closes.")
+    def _sleep(self, seconds: float, ended: threading.Event) -> None:
+        if ended.wait(seconds) if seconds > 0 else ended.is_set():
+            raise self._given_up()
 
     def _refused(self, reply: Reply) -> EmbedderError:
         """The error that a bad status stands for."""
@@ -237,14 +248,6 @@ class Server:
                 if len(part) > 8:
                     text = re.sub(rf"{re.escape(part[:6])}\S*", "***", text)
         return text
-
-
-class _Again(Exception):
-    """It may help to ask again."""
-
-    def __init__(self, problem: EmbedderError) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
 
 
 def join(url: str, path: str) -> str:
