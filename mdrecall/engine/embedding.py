@@ -1,8 +1,9 @@
 """Give every chunk its vector: from the cache, or from the embedder in well-filled requests, stored as they arrive."""
 
 import hashlib
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mdrecall.core.headings import titles
@@ -165,16 +166,21 @@ class Filler:
         if self.is_complete():
             return Filled()
         self._failed_at, self.last_error = None, ""
-        stored = self.stored()
         filling = None
         try:
-            self._embedder.prepare(stored.space.dimensions if stored else 0, progress)
+            self._embedder.prepare(self._stored_length(), progress)
             filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)
             return filling.slowly(self._jobs, self._keep)
         except EmbedderError as error:
             self._failed_at, self.last_error = time.monotonic(), told(error)
             done = filling.done if filling else Filled()
             return done._replace(is_complete=False, error=told(error))
+
+    def _stored_length(self) -> int:
+        """How long the stored vectors are; 0 without any, because a single strange answer may have made the space."""
+        stored = self.stored()
+        has_any = stored is not None and self._store.count_vectors(stored.id) > 0
+        return stored.space.dimensions if stored and has_any else 0
 
 
 class _Filling:
@@ -272,16 +278,32 @@ class _Filling:
                 if self._stop():
                     return
             return
+        self._ask_at_once(list(groups), waiting, traits.at_once)
+
+    def _ask_at_once(
+        self, groups: Sequence[Mapping[bytes, Passage]], waiting: Mapping[bytes, Waiting], most: int
+    ) -> None:
+        """The same with several threads. Once a request has failed none is begun, and those under way are kept."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        with ThreadPoolExecutor(traits.at_once, "mdrecall-embed") as pool:
-            asked = [pool.submit(self._request, group) for group in groups]
+        failed = threading.Event()
+
+        def request(group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
             try:
-                for answered in as_completed(asked):
+                return {} if failed.is_set() else self._request(group)
+            except BaseException:
+                failed.set()
+                raise
+
+        problems: list[EmbedderError] = []
+        with ThreadPoolExecutor(most, "mdrecall-embed") as pool:
+            for answered in as_completed([pool.submit(request, group) for group in groups]):
+                try:
                     self._arrived(answered.result(), waiting)
-            finally:
-                for request in asked:
-                    request.cancel()
+                except EmbedderError as problem:
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
 
     def _request(self, group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
         return dict(zip(group, embedded(self._embedder, list(group.values())), strict=True))
