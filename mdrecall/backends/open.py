@@ -59,7 +59,13 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
             Filler(store, chosen.embedders[1], caching, keep=first.fingerprint),
         )
     seconds = settings.mdrecall.query_timeout_ms / 1000
-    leg = MeaningLeg(store, chosen.embedders, older={"offline": OfflineEmbedder}, seconds=seconds)
+    leg = MeaningLeg(
+        store,
+        chosen.embedders,
+        older={"offline": OfflineEmbedder},
+        seconds=seconds,
+        why_none=lambda: filler.last_error,
+    )
     return Meaning(chosen, filler, leg, jobs)
 
 

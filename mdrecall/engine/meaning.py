@@ -41,15 +41,18 @@ class MeaningLeg:
         *,
         older: Mapping[str, Callable[[], Embedder]],
         seconds: float,
+        why_none: Callable[[], str] = str,
     ) -> None:
         """Of the embedders the first that can be asked is asked.
 
-        ``older`` makes embedders by provider, for spaces that were filled before the settings changed.
+        ``older`` makes embedders by provider, for spaces that were filled before the settings changed. ``why_none``
+        tells why no vector could be made.
         """
         self._store = store
         self._askers = [_Asker(embedder, seconds) for embedder in embedders]
         self._older = older
         self._seconds = seconds
+        self._why_none = why_none
         self._made: dict[str, _Asker] = {}
 
     @property
@@ -65,7 +68,7 @@ class MeaningLeg:
                 return self._asked(space, asker, query, weights, "; ".join(problems))
             except Unavailable as problem:
                 problems.append(str(problem))
-        raise Unavailable("; ".join(dict.fromkeys(problems)) or "no chunk has a vector yet")
+        raise Unavailable("; ".join(dict.fromkeys(problems)) or self._why_none() or "no chunk has a vector yet")
 
     def serving(self) -> tuple[StoredSpace, Embedder] | None:
         """The space that a query would be looked up in, as far as can be told without asking, and its embedder."""
@@ -169,7 +172,8 @@ class _Asker:
 
     def _in_time(self, query: str, weights: Mapping[str, float]) -> bytes:
         """What the embedder answers within the deadline. One that hangs is left alone for a while."""
-        name = self.embedder.provider
+        name, host = self.embedder.provider, self.embedder.traits.host
+        name = f"{name} at {host}" if host else name
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{name} has not answered an earlier query yet")
         if not self._at_once.acquire(timeout=self.seconds):
@@ -192,7 +196,8 @@ class _Asker:
             self._hung_at = time.monotonic()
             if done.is_set():
                 self._hung_at = None
-            raise Unavailable(f"{name} did not answer within {self.seconds:g} s")
+            hint = "Check that it is up, or raise mdrecall.queryTimeoutMs."
+            raise Unavailable(f"{name} did not answer within {self.seconds:g} s. {hint}")
         answer = answered[0]
         if isinstance(answer, BaseException):
             raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{name} failed: {answer}")

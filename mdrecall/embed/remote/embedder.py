@@ -16,6 +16,8 @@ from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
 _QUERY_S = 60.0
 _BULK = Patience(seconds=120.0, retries=3)
 _QUERY_RETRIES = 2
+#: The search gives up after its whole time; what knows the reason has to tell it before.
+_QUERY_SHARE = 0.9
 _SECRET_NAMES = ("auth", "key", "token", "secret", "cookie", "password")
 _PING = "ping"
 
@@ -40,13 +42,14 @@ class RemoteEmbedder:
         """``dimensions`` is the length of vector to ask for; ``query_s``, how long a search waits for its query."""
         self.provider = provider.name
         self.model = provider.model_name(model)
-        self.server = Server(address, provider.shape.auth, concurrency=concurrency)
+        self.server = Server(address, provider.shape.auth, concurrency=concurrency, model=self.model)
         self._row = provider
         self._shape = provider.shape
         self._prompts = prompts_for(self.model) if provider.prompts else Prompts()
         self._wanted = dimensions
         self._concurrency = concurrency
-        self._query = Patience(_QUERY_S if provider.waits_for_model else query_s, _QUERY_RETRIES, in_all=True)
+        seconds = _QUERY_S if provider.waits_for_model else query_s * _QUERY_SHARE
+        self._query = Patience(seconds, _QUERY_RETRIES, in_all=True)
         self._dimensions = 0
         self._most_inputs = provider.request_inputs
         self._is_well = False
@@ -79,6 +82,7 @@ class RemoteEmbedder:
             request_bytes=self._row.request_bytes,
             request_inputs=self._most_inputs,
             at_once=self._concurrency,
+            host=self.server.address.host,
         )
 
     @property
@@ -126,16 +130,12 @@ class RemoteEmbedder:
         return self._vectors([row])[0]
 
     def _check_well(self, refusal: EmbedderError) -> None:
-        """Raise unless it is the texts that are at fault: then a plain word is taken."""
-        if self._is_well:
-            return
+        """Raise unless it is the texts that are at fault: then a plain word is taken, now as ever."""
         try:
             self._ask([_PING], is_query=False, patience=_BULK)
         except (InputRefused, _NoDirection):
-            if isinstance(refusal, _NoDirection):
-                raise refusal from None
-            hint = "Check memorySearch.model, memorySearch.outputDimensionality and memorySearch.remote."
-            raise EmbedderError(str(refusal), hint=hint) from refusal
+            error = WrongAnswer if isinstance(refusal, _NoDirection) else EmbedderError
+            raise error(str(refusal), hint=refusal.hint) from None
 
     def _ask(self, texts: Sequence[str], *, is_query: bool, patience: Patience) -> list[bytes]:
         wish = Wish(self.model, texts, is_query, self._wanted)
@@ -159,7 +159,7 @@ class RemoteEmbedder:
             try:
                 found = shape.rows(answer)
             except Misshapen as error:
-                raise self.server.wrong(f"with {error}") from error
+                raise self.server.misshapen(error, answer) from None
             if len(found) != len(group):
                 raise self.server.wrong(f"with {len(found)} vectors for {len(group)} texts")
             rows += found
@@ -175,8 +175,11 @@ class RemoteEmbedder:
         if len(lengths) > 1:
             raise self.server.wrong(f"with vectors of {min(lengths)} and of {max(lengths)} numbers")
         self._learn(lengths.pop())
-        with numpy.errstate(over="ignore", invalid="ignore"):
+        try:
             found = numpy.array(rows, dtype=numpy.float64)
+        except OverflowError:
+            raise self._none("with a vector that holds something else than finite numbers") from None
+        with numpy.errstate(over="ignore", invalid="ignore"):
             sizes = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
         if not numpy.isfinite(sizes).all():
             raise self._none("with a vector that holds something else than finite numbers")

@@ -23,6 +23,7 @@ _JITTER = 0.2
 _MOST_SAID = 300
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _HOPELESS = (b"insufficient_quota", b"billing_not_active")
+_TOLD_IN_BODY = re.compile(rb'"retryDelay":\s*"([\d.]+)s"')
 _FAILURES = (Lost, TimedOut, Forbidden, Unreadable)
 
 
@@ -56,11 +57,14 @@ class Patience(NamedTuple):
 class Server:
     """Asks one provider. It may be used from several threads."""
 
-    def __init__(self, address: Address, auth: Callable[[str], Mapping[str, str]], *, concurrency: int) -> None:
-        """``auth`` gives the headers that carry a key."""
+    def __init__(
+        self, address: Address, auth: Callable[[str], Mapping[str, str]], *, concurrency: int, model: str = ""
+    ) -> None:
+        """``auth`` gives the headers that carry a key; ``model`` is named in hints."""
         self.address = address
         self._auth = auth
         self._concurrency = concurrency
+        self._model = f"memorySearch.model ({model})" if model else "memorySearch.model"
         self._transport = Transport(address.url, proxy=address.proxy)
         self._limiter = limiter_of(address.host)
         self._key = 0
@@ -100,10 +104,10 @@ class Server:
             if wait_s is None or attempt - rotated >= patience.retries:
                 raise problem
             wait_s = wait_s or _backoff(attempt - rotated)
-            if patience.in_all and time.monotonic() + wait_s >= until:
-                raise problem
             if isinstance(problem, RateLimited):
-                self._limiter.pause(wait_s)
+                self._limiter.pause(min(wait_s, _LONGEST_PAUSE_S))
+            if wait_s > _LONGEST_PAUSE_S or (patience.in_all and time.monotonic() + wait_s >= until):
+                raise problem
             self._sleep(wait_s, ended)
         raise EmbedderUnavailable(f"{self.address.name} at {self.address.host} did not answer.")
 
@@ -140,8 +144,13 @@ class Server:
 
     def wrong(self, what: str) -> WrongAnswer:
         """The error for an answer that is not what was asked for."""
-        hint = "Check that memorySearch.remote.baseUrl is the address of an embeddings API, and the model's name."
+        hint = f"Check that memorySearch.remote.baseUrl is the address of an embeddings API, and {self._model}."
         return WrongAnswer(self._scrubbed(f"{self.address.name} at {self.address.host} answers {what}."), hint=hint)
+
+    def misshapen(self, problem: Exception, answer: Any) -> WrongAnswer:
+        """The error for JSON without vectors; some servers tell what is wrong as if all were well."""
+        told = _message(answer.get("error")) if isinstance(answer, dict) else ""
+        return self.wrong(f"with {problem}" + (f", but with {' '.join(told.split())[:_MOST_SAID]!r}" if told else ""))
 
     def _call(
         self,
@@ -172,16 +181,11 @@ class Server:
         return (reply, None) if reply.status < 300 else (self._refused(reply), self._wait_s(reply))
 
     def _wait_s(self, reply: Reply) -> float | None:
-        """How long to wait after a bad answer before asking again; None if that will not help."""
-        asked = _retry_after_s(reply.headers.get("retry-after") or "")
-        if reply.status >= 500:
-            return asked if asked <= _LONGEST_PAUSE_S else None
-        if reply.status != 429 or any(sign in reply.body for sign in _HOPELESS):
+        """How long to wait after a bad answer before asking again: 0 as usual; None if that will not help."""
+        if reply.status < 500 and (reply.status != 429 or any(sign in reply.body for sign in _HOPELESS)):
             return None
-        if asked > _LONGEST_PAUSE_S:
-            self._limiter.pause(_LONGEST_PAUSE_S)
-            return None
-        return asked
+        told = _TOLD_IN_BODY.search(reply.body[: 1 << 16])
+        return _retry_after_s(reply.headers.get("retry-after") or (told[1].decode() if told else ""))
 
     def _problem(self, error: Exception, ended: threading.Event) -> EmbedderError:
         """What the network does wrong, in words."""
@@ -224,10 +228,11 @@ class Server:
         if status >= 500:
             return EmbedderUnavailable(answers, hint="It is on the server's side; it is tried again later.")
         if status == 404:
-            return WrongAnswer(answers, hint="Check memorySearch.model and memorySearch.remote.baseUrl.")
+            return WrongAnswer(answers, hint=f"Check {self._model} and memorySearch.remote.baseUrl.")
         if status in (400, 413, 422):
-            return InputRefused(answers)
-        return WrongAnswer(answers, hint="Check memorySearch.remote.baseUrl and memorySearch.model.")
+            hint = f"Check {self._model}, memorySearch.outputDimensionality and memorySearch.remote."
+            return InputRefused(answers, hint=hint)
+        return WrongAnswer(answers, hint=f"Check memorySearch.remote.baseUrl and {self._model}.")
 
     def _said(self, reply: Reply) -> str:
         text = reply.body[: 1 << 16].decode("utf-8", "replace")
@@ -274,7 +279,7 @@ def _retry_after_s(value: str) -> float:
         pass
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return 0.0
 
 
