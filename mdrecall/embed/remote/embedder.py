@@ -8,7 +8,7 @@ from typing import Any
 
 from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.embed.remote.providers import Provider
-from mdrecall.embed.remote.server import Address, Patience, Server
+from mdrecall.embed.remote.server import Address, NotThere, Patience, Server
 from mdrecall.embed.remote.shapes import Misshapen, Shape, Wish
 from mdrecall.errors import EmbedderError, InputRefused, WrongAnswer
 from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
@@ -142,7 +142,7 @@ class RemoteEmbedder:
         shape = self._shape
         try:
             vectors = self._asked(shape, wish, patience)
-        except WrongAnswer:
+        except NotThere:
             if self._row.older is None or shape is self._row.older or self._is_well:
                 raise
             vectors = self._asked(self._row.older, wish, patience)

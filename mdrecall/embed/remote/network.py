@@ -17,6 +17,10 @@ class PrivateAddress(Exception):
     """A host that was not configured has an address of this machine or its network."""
 
 
+class Unresolved(httpcore2.ConnectError):
+    """A name has no address."""
+
+
 class Deadline(threading.local):
     """The moment at which whatever this thread does on the network ends, or the event that ends it before."""
 
@@ -90,7 +94,8 @@ class Guard:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise httpcore2.ConnectError(f"the name {host} cannot be resolved ({error})") from error
+            reason = getattr(error, "strerror", None) or "it is no name"
+            raise Unresolved(f"the name {host} cannot be resolved ({reason})") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         if host.lower() in self._trusted:
             return addresses

@@ -27,6 +27,10 @@ _TOLD_IN_BODY = re.compile(rb'"retryDelay":\s*"([\d.]+)s"')
 _FAILURES = (Lost, TimedOut, Forbidden, Unreadable)
 
 
+class NotThere(WrongAnswer):
+    """The server has no such path, or no such model."""
+
+
 class Address(NamedTuple):
     """Where a provider answers, and what it wants to see."""
 
@@ -94,12 +98,13 @@ class Server:
         for attempt in range(patience.retries + 1 + len(self.address.keys)):
             seconds = max(0.001, until - time.monotonic()) if patience.in_all else patience.seconds
             self._await_pause(seconds, ended)
+            used = self._key
             problem, wait_s = self._attempt(self._call(method, path, content, headers, seconds, ended), bulk, ended)
             if isinstance(problem, Reply):
                 return problem
             if isinstance(problem, RateLimited) and rotated + 1 < len(self.address.keys):
                 rotated += 1
-                self._key += 1
+                self._key = used + 1
                 continue
             if wait_s is None or attempt - rotated >= patience.retries:
                 raise problem
@@ -227,8 +232,8 @@ class Server:
             return RateLimited(answers, hint="Wait, or raise what the account may use.")
         if status >= 500:
             return EmbedderUnavailable(answers, hint="It is on the server's side; it is tried again later.")
-        if status == 404:
-            return WrongAnswer(answers, hint=f"Check {self._model} and memorySearch.remote.baseUrl.")
+        if status in (404, 405):
+            return NotThere(answers, hint=f"Check {self._model} and memorySearch.remote.baseUrl.")
         if status in (400, 413, 422):
             hint = f"Check {self._model}, memorySearch.outputDimensionality and memorySearch.remote."
             return InputRefused(answers, hint=hint)

@@ -1,15 +1,17 @@
 """One HTTP request and its answer, with a deadline for the whole; where it may go, and what it carries there."""
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import httpcore2
 import httpx2
 
-from mdrecall.embed.remote.network import Deadline, Guard, PrivateAddress
+from mdrecall.embed.remote.network import Deadline, Guard, PrivateAddress, Unresolved
 from mdrecall.types import Secret
 
 _CONNECT_S = 10.0
@@ -88,10 +90,11 @@ class Transport:
     @contextmanager
     def answer(self, call: Call) -> Iterator[tuple[int, Mapping[str, str], Iterator[bytes]]]:
         """The answer as it arrives: its status, its headers, and its body in blocks."""
-        self._deadline.until = time.monotonic() + call.seconds
-        self._deadline.ended = call.ended
         with _translated():
-            response = self._followed(call)
+            pool = self._opened()
+            self._deadline.until = time.monotonic() + call.seconds
+            self._deadline.ended = call.ended
+            response = self._followed(pool, call)
             try:
                 yield response.status_code, response.headers, _blocks(response)
             finally:
@@ -111,8 +114,7 @@ class Transport:
         if pool is not None:
             pool.close()
 
-    def _followed(self, call: Call) -> httpx2.Response:
-        pool = self._opened()
+    def _followed(self, pool: httpcore2.ConnectionPool, call: Call) -> httpx2.Response:
         url = httpx2.URL(call.url)
         for _ in range(_MOST_REDIRECTS + 1):
             response = _asked(pool, call, url, is_home=self._is_home(url))
@@ -137,7 +139,7 @@ class Transport:
                 proxy = httpx2.URL(self._proxy.reveal()) if self._proxy else None
                 trusted = {self._home.host.lower()} | ({proxy.host.lower()} if proxy else set())
                 self._guard = Guard(frozenset(trusted), self._deadline)
-                self._pool = _pool(self._guard, proxy)
+                self._pool = _pool(self._guard, self._home, proxy)
             return self._pool
 
 
@@ -167,9 +169,15 @@ class _Body(httpx2.SyncByteStream):
         self._stream.close()
 
 
-def _pool(guard: Guard, proxy: httpx2.URL | None) -> httpcore2.ConnectionPool:
+@cache
+def _tls() -> ssl.SSLContext:
+    """Reading the certificates takes longer than many a request."""
+    return httpx2.create_ssl_context()
+
+
+def _pool(guard: Guard, home: httpx2.URL, proxy: httpx2.URL | None) -> httpcore2.ConnectionPool:
     ours: Any = guard
-    context = httpx2.create_ssl_context()
+    context = _tls() if home.scheme == "https" else None
     if proxy is None:
         return httpcore2.ConnectionPool(ssl_context=context, max_connections=_CONNECTIONS, network_backend=ours)
     if proxy.scheme not in ("http", "https"):
@@ -215,7 +223,7 @@ def _translated() -> Iterator[None]:
 
 
 def _in_words(error: Exception) -> str:
-    cause: BaseException | None = error
+    cause: BaseException | None = None if isinstance(error, Unresolved) else error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
