@@ -80,9 +80,8 @@ class MeaningLeg:
         embedder = asker.embedder
         vector = asker.ask(query, weights)
         if len(vector) != 4 * space.space.dimensions:
-            raise Unavailable(
-                f"{embedder.provider} gave a vector of {len(vector) // 4} numbers, not {space.space.dimensions}"
-            )
+            lengths = f"{len(vector) // 4} numbers, not {space.space.dimensions}"
+            raise Unavailable(f"{_named(embedder)} gave a vector of {lengths}")
         trust = latin_share(query) if embedder.traits.latin_only else 1.0
         if not any(vector):
             trust = 0.0
@@ -172,8 +171,7 @@ class _Asker:
 
     def _in_time(self, query: str, weights: Mapping[str, float]) -> bytes:
         """What the embedder answers within the deadline. One that hangs is left alone for a while."""
-        name, host = self.embedder.provider, self.embedder.traits.host
-        name = f"{name} at {host}" if host else name
+        name = _named(self.embedder)
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{name} has not answered an earlier query yet")
         if not self._at_once.acquire(timeout=self.seconds):
@@ -202,6 +200,11 @@ class _Asker:
         if isinstance(answer, BaseException):
             raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{name} failed: {answer}")
         return answer
+
+
+def _named(embedder: Embedder) -> str:
+    host = embedder.traits.host
+    return f"{embedder.provider} at {host}" if host else embedder.provider
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

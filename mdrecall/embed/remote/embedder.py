@@ -94,7 +94,7 @@ class RemoteEmbedder:
         """Take vectors of no other length than the stored ones; without any, learn which length they have."""
         self._dimensions = stored
         if not stored:
-            self._ask([_PING], is_query=True, patience=_BULK)
+            self._ask([_PING], is_query=False, patience=_BULK)
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """The vector of a query. Words cannot be weighed here."""
@@ -127,7 +127,7 @@ class RemoteEmbedder:
 
     def vector(self, row: Any) -> bytes:
         """A vector of unit length from the numbers that a server has given."""
-        return self._vectors([row])[0]
+        return self._vectors([row], is_query=False)[0]
 
     def _check_well(self, refusal: EmbedderError) -> None:
         """Raise unless it is the texts that are at fault: then a plain word is taken, now as ever."""
@@ -154,18 +154,24 @@ class RemoteEmbedder:
         groups = [[text] for text in wish.texts] if shape.one_at_a_time else [wish.texts]
         rows: list[Any] = []
         for group in groups:
-            path, body = shape.ask(wish._replace(texts=group))
-            answer = self.server.ask("POST", path, body, patience=patience, bulk=not wish.is_query)
-            try:
-                found = shape.rows(answer)
-            except Misshapen as error:
-                raise self.server.misshapen(error, answer) from None
+            found = self._rows(shape, wish._replace(texts=group), patience)
+            if isinstance(found, WrongAnswer):
+                raise found
             if len(found) != len(group):
                 raise self.server.wrong(f"with {len(found)} vectors for {len(group)} texts")
             rows += found
-        return self._vectors(rows)
+        return self._vectors(rows, is_query=wish.is_query)
 
-    def _vectors(self, rows: Sequence[Any]) -> list[bytes]:
+    def _rows(self, shape: Shape, wish: Wish, patience: Patience) -> list[Any] | WrongAnswer:
+        """The vectors of one answer, or what is wrong with it; raised from here, a traceback would hold the answer."""
+        path, body = shape.ask(wish)
+        answer = self.server.ask("POST", path, body, patience=patience, bulk=not wish.is_query)
+        try:
+            return shape.rows(answer)
+        except Misshapen as error:
+            return self.server.misshapen(error, answer)
+
+    def _vectors(self, rows: Sequence[Any], *, is_query: bool) -> list[bytes]:
         """Rows of numbers as vectors of unit length; anything else is an error, and none is taken."""
         import numpy
 
@@ -174,7 +180,7 @@ class RemoteEmbedder:
             raise self.server.wrong("with something that is no vector of numbers")
         if len(lengths) > 1:
             raise self.server.wrong(f"with vectors of {min(lengths)} and of {max(lengths)} numbers")
-        self._learn(lengths.pop())
+        self._learn(lengths.pop(), is_query)
         try:
             found = numpy.array(rows, dtype=numpy.float64)
         except OverflowError:
@@ -191,10 +197,11 @@ class RemoteEmbedder:
         wrong = self.server.wrong(what)
         return _NoDirection(str(wrong), hint=wrong.hint)
 
-    def _learn(self, length: int) -> None:
+    def _learn(self, length: int, is_query: bool) -> None:
+        """All vectors are as long as the first; a query's may be compared with stored ones that it must not outlaw."""
         with self._lock:
             if not self._dimensions:
-                self._dimensions = length
+                self._dimensions = 0 if is_query else length
             elif length != self._dimensions:
                 error = self.server.wrong(f"with vectors of {length} numbers, not {self._dimensions} as before")
                 error.hint = "If the model behind the address has changed, `mdrecall index --force` embeds all anew."
