@@ -23,7 +23,7 @@ from tests.providers.matrix import KINDS, ROWS, Row, table
 from tests.providers.server import KEY, Kind, ProviderServer
 
 LONG_S = 60.0
-SHORT_S = 0.03
+SHORT_S = 0.02
 OWN = "own-secret-0123456789"
 CASES = [(kind, row) for row in ROWS for kind in row.kinds]
 ASKED = [(kind, row) for kind, row in CASES if kind not in row.not_for_one]
@@ -116,7 +116,7 @@ def scene(
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Scene]:
     monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(server, "_LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(server, "_LONGEST_PAUSE_S", 0.01)
     monkeypatch.setattr(transport, "_MOST_BYTES", 1 << 20)
     caplog.set_level(logging.DEBUG)
     space = Workspace(tmp_path)
@@ -152,7 +152,7 @@ def test_a_fault_that_happens_once(scene: Scene, row: Row) -> None:
     if row.once == "next sync":
         report = memory.sync()
         assert scene.host_for(row) in problems(report)
-        said += [report, told(search(memory, "keyword"))]
+        said += [report]
         assert row.hangs or scene.stand_in.faults.unplayed == []
         scene.all_is_well()
     report = memory.sync()
