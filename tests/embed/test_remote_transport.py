@@ -9,7 +9,7 @@ import pytest
 from httpx2 import URL
 
 from mdrecall.embed.remote import transport as module
-from mdrecall.embed.remote.network import is_public
+from mdrecall.embed.remote.network import is_here, is_public
 from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable
 from mdrecall.types import Secret
 from tests.embed.asking import LONG_S, everything_said
@@ -75,6 +75,20 @@ def test_an_interrupt_from_another_thread_ends_it_at_once(fault: Fault) -> None:
         transport.interrupt()
         assert isinstance(found(), Lost | TimedOut)
         assert transport.send(call_to(server)).status == 200
+
+
+def test_shaking_hands_has_the_same_deadline_and_is_ended_too() -> None:
+    with serving(faults.hang_on_accept().times(2)) as server:
+        url = server.url.replace("http:", "https:")
+        with transport_to(server, url) as transport:
+            with pytest.raises(TimedOut):
+                transport.send(call_to(server, SHORT_S, url))
+            ended = threading.Event()
+            found = in_thread(lambda: transport.send(call_to(server, LONG_S, url, ended)))
+            wait_until(lambda: server.connections == 2)
+            ended.set()
+            transport.interrupt()
+            assert isinstance(found(), Lost | TimedOut)
 
 
 def test_a_request_that_was_ended_before_it_began_is_not_sent() -> None:
@@ -245,7 +259,8 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 class Proxy:
     """A forward proxy that answers every request itself, and remembers what it was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") -> None:
+        self._answer = answer
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         self.heads: list[str] = []
@@ -256,7 +271,7 @@ class Proxy:
         taken, _ = self._listening.accept()
         with taken, taken.makefile("rb") as lines:
             self.heads.append("".join(line.decode() for line in iter(lines.readline, b"\r\n")))
-            taken.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            taken.sendall(self._answer)
             lines.read(1)
 
     def stop(self) -> None:
@@ -273,6 +288,24 @@ def test_a_proxy_is_asked_for_the_whole_address_with_its_own_password() -> None:
     proxy.stop()
     assert proxy.heads[0].startswith("POST http://embeddings.example/v1/embeddings HTTP/1.1")
     assert "Proxy-Authorization: Basic bWU6cGFzcyB3b3Jk" in proxy.heads[0]
+
+
+def test_a_proxy_is_not_led_to_a_private_address() -> None:
+    proxy = Proxy(b"HTTP/1.1 307 Go\r\nContent-Length: 0\r\nLocation: http://169.254.169.254/latest\r\n\r\n")
+    target = "http://embeddings.example/v1"
+    transport = Transport(target, proxy=Secret(f"http://127.0.0.1:{proxy.port}"))
+    with serving() as server, pytest.raises(Forbidden, match="private"):
+        transport.send(call_to(server, url=target))
+    transport.close()
+    proxy.stop()
+    assert len(proxy.heads) == 1
+
+
+@pytest.mark.parametrize("host", ["localhost", "a.localhost", "LOCALHOST.", "10.0.0.1", "[::1]", "fe80::1%eth0"])
+def test_some_names_tell_by_themselves_that_they_are_near(host: str) -> None:
+    assert is_here(host)
+    assert not is_here("api.example.com")
+    assert not is_here("8.8.8.8")
 
 
 def test_a_proxy_that_does_not_speak_http_is_named() -> None:

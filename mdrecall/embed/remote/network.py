@@ -112,6 +112,7 @@ class _Stream:
         self._guard = guard
         self._stream = stream
         self._deadline = deadline
+        self._same: socket.socket | None = None
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._stream.read(max_bytes, self._deadline.left(timeout, httpcore2.ReadTimeout))
@@ -123,7 +124,9 @@ class _Stream:
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> "_Stream":
         left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
-        self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        # While hands are shaken the socket itself is out of reach.
+        with self._stream.get_extra_info("socket").dup() as self._same:
+            self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
         return self
 
     def get_extra_info(self, info: str) -> Any:
@@ -135,8 +138,18 @@ class _Stream:
 
     def cut_off(self) -> None:
         """Let a thread that waits on this connection find it closed."""
-        with suppress(OSError):
-            self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        for found in (self._same, self._stream.get_extra_info("socket")):
+            with suppress(OSError):
+                if found is not None:
+                    found.shutdown(socket.SHUT_RDWR)
+
+
+def is_here(host: str) -> bool:
+    """Whether a name tells by itself that it is not on the internet at large."""
+    with suppress(ValueError):
+        ipaddress.ip_address(host.strip("[]").partition("%")[0])
+        return not is_public(host.strip("[]"))
+    return host.lower().rstrip(".").rpartition(".")[2] == "localhost"
 
 
 def is_public(address: str) -> bool:

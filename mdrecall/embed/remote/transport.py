@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpcore2
 import httpx2
 
-from mdrecall.embed.remote.network import Deadline, Guard, PrivateAddress, Unresolved
+from mdrecall.embed.remote.network import Deadline, Guard, PrivateAddress, Unresolved, is_here
 from mdrecall.types import Secret
 
 _CONNECT_S = 10.0
@@ -125,6 +125,9 @@ class Transport:
             url = url.join(target)
             if url.scheme not in ("http", "https"):
                 raise Forbidden(f"it redirects to an address that is not http: {_shown(url)}")
+            if self._proxy and url.host.lower() != self._home.host.lower() and is_here(url.host):
+                # A proxy looks names up itself, so that the guard does not see where they lead.
+                raise PrivateAddress(url.host)
         raise Forbidden("it redirects again and again")
 
     def _is_home(self, url: httpx2.URL) -> bool:
