@@ -289,6 +289,30 @@ def test_paths_are_joined_to_the_base_and_its_query_stays_last(url: str, path: s
     assert join(url, path) == joined
 
 
+def test_a_file_is_given_line_by_line() -> None:
+    with serving(faults.status(200, b"one\n\ntwo\nthree"), faults.error(404), faults.truncated_body()) as (_, server):
+        with server.lines("/files/a/content", seconds=LONG_S) as lines:
+            assert list(lines) == [b"one", b"", b"two", b"three"]
+        with pytest.raises(WrongAnswer, match="answers 404"), server.lines("/files/a/content", seconds=LONG_S):
+            pass
+        with pytest.raises(EmbedderUnavailable) as caught, server.lines("/embeddings", seconds=LONG_S) as lines:
+            list(lines)
+        assert KEY not in everything_said(caught.value)
+
+
+def test_an_interrupt_ends_a_download() -> None:
+    with serving(faults.slow_body(0.02)) as (stand_in, server):
+
+        def download() -> list[bytes]:
+            with server.lines("/files/a/content", seconds=LONG_S) as lines:
+                return list(lines)
+
+        found = in_thread(download)
+        stand_in.wait_for(1)
+        server.interrupt()
+        assert "given up" in str(found())
+
+
 SECRETS = ("sk-proj-0123456789abcdef", "own-secret-0123456789")
 
 

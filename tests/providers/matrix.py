@@ -51,6 +51,10 @@ def _wrong_key() -> Fault:
     return Fault("wrong key", reply=lambda shape: shape.wrong_key(KEY))
 
 
+def _page() -> Fault:
+    return faults.status(200, f"<html><body>{KEY} is not known here</body></html>".encode())
+
+
 def _error_in_200() -> Fault:
     return faults.wrong_shape({"error": {"message": f"no credit for {KEY}"}})
 
@@ -96,7 +100,7 @@ ROWS = (
     Row("a redirect within the server", lambda: faults.redirect("?moved=1"), "used", "words", WrongAnswer),
     Row("a redirect to a private address", _private, "next sync", "words", WrongAnswer),
     Row("a redirect to a file", lambda: faults.redirect("file:///etc/passwd"), "next sync", "words", WrongAnswer),
-    Row("a page instead of JSON", faults.html_200, "next sync", "words", WrongAnswer),
+    Row("a page instead of JSON", _page, "next sync", "words", WrongAnswer),
     Row("half of the JSON", faults.truncated_json, "next sync", "words", WrongAnswer),
     Row("an error with status 200", _error_in_200, "next sync", "words", WrongAnswer),
     Row("JSON of another shape", faults.wrong_shape, "next sync", "words", WrongAnswer),

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -109,12 +109,16 @@ class Server:
             if wait_s is None or attempt - rotated >= patience.retries:
                 raise problem
             wait_s = wait_s or _backoff(attempt - rotated)
-            if isinstance(problem, RateLimited):
-                self._limiter.pause(min(wait_s, _LONGEST_PAUSE_S))
-            if wait_s > _LONGEST_PAUSE_S or (patience.in_all and time.monotonic() + wait_s >= until):
-                raise problem
+            self._heed(problem, wait_s, until if patience.in_all else None)
             self._sleep(wait_s, ended)
         raise EmbedderUnavailable(f"{self.address.name} at {self.address.host} did not answer.")
+
+    def _heed(self, problem: EmbedderError, wait_s: float, until: float | None) -> None:
+        """Have others wait too where the host asks for it; raise if it is too long for this request."""
+        if isinstance(problem, RateLimited):
+            self._limiter.pause(min(wait_s, _LONGEST_PAUSE_S))
+        if wait_s > _LONGEST_PAUSE_S or (until is not None and time.monotonic() + wait_s >= until):
+            raise problem
 
     @contextmanager
     def lines(self, path: str, *, seconds: float) -> Iterator[Iterator[bytes]]:
@@ -142,10 +146,9 @@ class Server:
 
     def parsed(self, reply: Reply) -> Any:
         """The JSON of an answer."""
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(reply.body)
-        except (ValueError, RecursionError):
-            raise self.wrong(f"not with JSON but with {self._said(reply) or 'nothing'!r}") from None
+        raise self.wrong(f"not with JSON but with {self._said(reply) or 'nothing'!r}")
 
     def wrong(self, what: str) -> WrongAnswer:
         """The error for an answer that is not what was asked for."""
