@@ -10,6 +10,7 @@ from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, told
 from mdrecall.interfaces import Embedder
+from mdrecall.types import Secret
 
 if TYPE_CHECKING:
     from mdrecall.embed.remote.providers import Provider
@@ -192,7 +193,10 @@ class Chooser:
         dimensions = self._search.output_dimensionality if uses_model else None
         _check_model(provider, model, dimensions)
         own = self._settings.mdrecall
-        address = Address(provider.name, url, access.keys, access.key_origin, access.headers, self._loaded.proxy(url))
+        proxy = self._loaded.proxy(url)
+        address = Address(
+            provider.name, url, access.keys, access.key_origin, access.headers, Secret(proxy) if proxy else None
+        )
         return RemoteEmbedder(
             provider,
             model,

@@ -1,6 +1,7 @@
 """Give every chunk its vector: from the cache, or from the embedder in well-filled requests, stored as they arrive."""
 
 import hashlib
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -176,16 +177,21 @@ class Filler:
         if self.is_complete():
             return Filled()
         self._failed_at, self.last_error = None, ""
-        stored = self.stored()
         filling = None
         try:
-            self._embedder.prepare(stored.space.dimensions if stored else 0, progress)
+            self._embedder.prepare(self._stored_length(), progress)
             filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)
             return filling.slowly(self._jobs, self._keep)
         except EmbedderError as error:
             self._failed_at, self.last_error = time.monotonic(), told(error)
             done = filling.done if filling else Filled()
             return done._replace(is_complete=False, error=told(error))
+
+    def _stored_length(self) -> int:
+        """How long the stored vectors are; 0 without any, because a single strange answer may have made the space."""
+        stored = self.stored()
+        has_any = stored is not None and self._store.count_vectors(stored.id) > 0
+        return stored.space.dimensions if stored and has_any else 0
 
 
 class _Filling:
@@ -301,26 +307,30 @@ class _Filling:
         self._ask_at_once(list(groups), waiting, traits.at_once)
 
     def _ask_at_once(self, groups: list[dict[bytes, Passage]], waiting: Mapping[bytes, Waiting], most: int) -> None:
-        """Where one request fails no more are sent; those under way are paid for, so their answers are kept."""
+        """The same with several threads. Once a request has failed none is begun, and those under way are kept."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        problem: EmbedderError | None = None
-        with ThreadPoolExecutor(most, "mdrecall-embed") as pool:
-            asked = [pool.submit(self._request, group) for group in groups]
+        ended = threading.Event()
+
+        def request(group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
             try:
-                for answered in as_completed(asked):
-                    if answered.cancelled():
-                        continue
+                return {} if ended.is_set() or self._stop() else self._request(group)
+            except BaseException:
+                ended.set()
+                raise
+
+        problems: list[EmbedderError] = []
+        with ThreadPoolExecutor(most, "mdrecall-embed") as pool:
+            try:
+                for answered in as_completed([pool.submit(request, group) for group in groups]):
                     try:
                         self._arrived(answered.result(), waiting)
-                    except EmbedderError as error:
-                        problem = problem or error
-                    if problem or self._stop():
-                        _cancel(asked)
+                    except EmbedderError as problem:
+                        problems.append(problem)
             finally:
-                _cancel(asked)
-        if problem:
-            raise problem
+                ended.set()
+        if problems:
+            raise problems[0]
 
     def _request(self, group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
         return dict(zip(group, embedded(self._embedder, list(group.values())), strict=True))

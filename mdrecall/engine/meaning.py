@@ -96,10 +96,9 @@ class MeaningLeg:
         embedder = asker.embedder
         vector = asker.ask(query, weights)
         if len(vector) != 4 * space.space.dimensions:
-            raise Unavailable(
-                f"{embedder.provider} gives vectors of {len(vector) // 4} numbers now, not {space.space.dimensions} as"
-                " before: if the model has changed, `mdrecall index --force` embeds all anew"
-            )
+            lengths = f"{len(vector) // 4} numbers now, not {space.space.dimensions} as before"
+            remedy = "if the model has changed, `mdrecall index --force` embeds all anew"
+            raise Unavailable(f"{_named(embedder)} gives vectors of {lengths}: {remedy}")
         trust = latin_share(query) if embedder.traits.latin_only else 1.0
         if not any(vector):
             trust = 0.0
@@ -205,7 +204,7 @@ class _Asker:
 
     def _in_time(self, query: str, weights: Mapping[str, float]) -> bytes:
         """What the embedder answers within the deadline. One that hangs is left alone for a while."""
-        name = self.embedder.provider
+        name = _named(self.embedder)
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{name} has not answered an earlier query yet")
         if not self._at_once.acquire(timeout=self.seconds):
@@ -228,11 +227,17 @@ class _Asker:
             self._hung_at = time.monotonic()
             if done.is_set():
                 self._hung_at = None
-            raise Unavailable(f"{name} did not answer within {self.seconds:g} s (mdrecall.queryTimeoutMs)")
+            hint = "Check that it is up, or raise mdrecall.queryTimeoutMs."
+            raise Unavailable(f"{name} did not answer within {self.seconds:g} s. {hint}")
         answer = answered[0]
         if isinstance(answer, BaseException):
             raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{name} failed: {answer}")
         return answer
+
+
+def _named(embedder: Embedder) -> str:
+    host = embedder.traits.host
+    return f"{embedder.provider} at {host}" if host else embedder.provider
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

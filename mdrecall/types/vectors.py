@@ -142,3 +142,5 @@ class Traits(NamedTuple):
     """How many texts go into one request."""
     at_once: int = 1
     """How many requests may be under way at the same time."""
+    host: str = ""
+    """The server that is asked; empty if it is this machine itself."""

@@ -200,7 +200,7 @@ def test_a_model_that_has_changed_behind_its_address_is_told_of_and_nothing_is_p
     for _ in range(2):
         answer = memory.search("walrus")
         assert (answer.mode, answer[0].path) == ("keyword", "memory/walrus.md")
-        assert "openai gives vectors of 64 numbers now, not 384 as before" in answer.degraded
+        assert "gives vectors of 64 numbers now, not 384 as before" in answer.degraded
         assert "`mdrecall index --force`" in answer.degraded
         assert memory.sync().issues == ()
     assert memory.status().vector["dims"] == 384
