@@ -21,6 +21,7 @@ RecallError
 │   ├── RateLimited            the provider has been asked too often
 │   ├── InputRefused           a text is too long or otherwise not taken
 │   ├── WrongAnswer            a server's answer is not what was asked for
+│   │   └── NotThere               it does not know the address, model, job or file
 │   ├── JobFailed              a batch job has failed, expired, or taken too long
 │   └── ModelFileError         a model's file is missing, damaged, or another one
 └── StoreError             the index cannot be used
@@ -133,6 +134,10 @@ class RateLimited(EmbedderError):
 
 class WrongAnswer(EmbedderError):
     """A server's answer is not what was asked for; none of it is used."""
+
+
+class NotThere(WrongAnswer):
+    """A server does not know the address, model, job or file that it was asked for."""
 
 
 class JobFailed(EmbedderError):

@@ -186,8 +186,8 @@ class BuiltinBackend:
         }
         if meaning and used is None:
             custom["providerUnavailableReason"] = meaning.chosen.instead
-        if meaning and meaning.chosen.note:
-            custom["providerNote"] = meaning.chosen.note
+        if meaning and (note := f"{meaning.chosen.note} {meaning.chosen.hint}".strip()):
+            custom["providerNote"] = note
         if self._store.set_aside:
             custom["damagedIndexKeptAt"] = self._store.set_aside
         if self._store.hindrance:
@@ -232,7 +232,7 @@ class BuiltinBackend:
             return {"from": self._settings.memory.backend, "reason": "This version has the builtin backend only."}
         if self._meaning is None:
             return None
-        return self._meaning.fallback(self._settings.memory_search.provider or "auto")
+        return self._meaning.fallback()
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many files and chunks of each active source are indexed."""

@@ -134,8 +134,8 @@ class Freshness:
         if stop() or self._closing.is_set():
             return report
         with self._fill_lock:
-            filled = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
-        return report._replace(issues=(*report.issues, *filled))
+            self._met = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
+        return report._replace(issues=tuple(dict.fromkeys((*report.issues, *self._met))))
 
     def sync_file(self, path: str, *, within_s: float | None) -> SyncReport:
         """Index one file whatever the thresholds say; with ``within_s``, in the background after so long."""
@@ -206,7 +206,10 @@ class Freshness:
         if not self._one_shot:
             self._fill_in_background()
         missing = self._filler.missing()
-        problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector yet, found by words only"
+        if not missing:
+            return self._met
+        provider = self._filler.space.provider
+        problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector of {provider} yet"
         hint = "; run `mdrecall index`" if self._one_shot else ""
         return (*self._met, Issue(self._store.path, problem + hint))
 
@@ -273,12 +276,13 @@ class Freshness:
         return Follower(watch, self._followed, timing, beat=self._beat, tell=tell)
 
     def _followed(self) -> SyncReport:
+        """One sync of what changed; vectors that are still missing are asked for in any case."""
         looks = self.look()
-        if self._sync.is_up_to_date(looks):
-            return SyncReport()
-        request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._closing.is_set)
-        report = self._syncer.run(request) or SyncReport()
-        if self._filler and not self._filler.is_instant:
+        report = SyncReport()
+        if not self._sync.is_up_to_date(looks):
+            request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._closing.is_set)
+            report = self._syncer.run(request) or report
+        if self._filler and not self._filler.is_instant and not self._filler.is_complete():
             self._fill_in_background()
         return report
 

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdrecall.backends.builtin import BuiltinBackend
-from mdrecall.backends.embedders import choose_embedders
+from mdrecall.backends.embedders import Chosen, choose_embedders
 from mdrecall.backends.freshness import Freshness
 from mdrecall.backends.vectors import Meaning
 from mdrecall.config.load import Loaded
@@ -12,12 +12,11 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.embedding import Caching, Filler, Fills
-from mdrecall.engine.fallback import FillerWithFallback
 from mdrecall.engine.indexer import ChunkSize, Indexer, recipe_for
 from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync import Indexes, Sync
-from mdrecall.interfaces import Backend, Embedder
+from mdrecall.interfaces import Backend, Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 
@@ -74,19 +73,34 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
     if not chosen.embedders:
         return Meaning(chosen)
     settings = loaded.settings
+    jobs = _jobs(settings, chosen.embedders[0])
+    leg = MeaningLeg(
+        store,
+        chosen.embedders,
+        older={"offline": OfflineEmbedder},
+        seconds=settings.mdrecall.query_timeout_ms / 1000,
+        instead=chosen.instead,
+        why_empty=lambda: filler.last_error,
+    )
+    filler = _filler(settings, store, chosen, jobs, leg)
+    return Meaning(chosen, filler, leg, jobs)
+
+
+def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", leg: MeaningLeg) -> Fills:
+    """What fills the space of the first embedder, and where there is a second one, that of the second."""
     cache = settings.memory_search.cache
     caching = Caching(cache.enabled, cache.max_entries)
-    first = chosen.embedders[0]
-    jobs = _jobs(settings, first)
-    filler: Fills = Filler(store, first, caching, jobs=jobs)
-    if len(chosen.embedders) > 1:
-        filler = FillerWithFallback(
-            Filler(store, first, caching, jobs=jobs),
-            Filler(store, chosen.embedders[1], caching, keep=first.fingerprint),
-        )
-    seconds = settings.mdrecall.query_timeout_ms / 1000
-    leg = MeaningLeg(store, chosen.embedders, older={"offline": OfflineEmbedder}, seconds=seconds)
-    return Meaning(chosen, filler, leg, jobs)
+    first, *others = chosen.embedders
+    if not others:
+        return Filler(store, first, caching, jobs=jobs, keep=chosen.wanted if chosen.instead else "")
+    from mdrecall.engine.fallback import FillerWithFallback
+
+    second = others[0]
+    return FillerWithFallback(
+        Filler(store, first, caching, jobs=jobs, keep=second.provider),
+        Filler(store, second, caching, keep=first.provider),
+        leg,
+    )
 
 
 def _jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":

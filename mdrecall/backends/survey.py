@@ -53,7 +53,7 @@ def _row(loaded: Loaded, chooser: Chooser, name: str, role: str, uses_remote: bo
     if package and find_spec(package) is None:
         return ProviderRow(name, role, False, f'Install it: pip install "mdrecall[{extra}]"')
     try:
-        embedder = chooser.made(name, uses_remote=uses_remote)
+        embedder = chooser.made(name, uses_remote=uses_remote, uses_model=uses_remote)
         access = loaded.credentials.access(name, uses_remote=uses_remote) if name in REMOTE else None
     except (EmbedderError, ConfigError) as error:
         return ProviderRow(name, role, False, told(error))

@@ -30,13 +30,13 @@ class Meaning(NamedTuple):
             return serving[1]
         return self.chosen.embedders[0] if self.chosen.embedders else None
 
-    def fallback(self, requested: str) -> dict[str, str] | None:
+    def fallback(self) -> dict[str, str] | None:
         """From whom to whom, and why; nothing, if the one that was asked for is used."""
         used = self.used()
         if used is None:
             return None
         if self.chosen.instead:
-            return {"from": requested, "reason": self.chosen.instead}
+            return {"from": self.chosen.wanted, "reason": self.chosen.instead}
         first = self.chosen.embedders[0]
         if used.provider == first.provider:
             return None
@@ -72,7 +72,7 @@ class Meaning(NamedTuple):
         """The batch jobs, as OpenClaw tells of them."""
         rules = search.remote.batch
         found: dict[str, Any] = {
-            "enabled": rules.enabled and (self.jobs is None or self.jobs.is_on),
+            "enabled": self.jobs is not None and self.jobs.is_on,
             "failures": self.jobs.failures if self.jobs else 0,
             "limit": 2,
             "wait": rules.wait,

@@ -54,10 +54,10 @@ def print_answer(answer: SearchAnswer) -> None:
     print_issues(answer.issues)
     if answer.stale:
         print(f"May be behind the notes: {printable(answer.stale.rstrip('.'))}.", file=sys.stderr)
-    if answer.fallback:
-        print(f"Searched with {answer.provider} instead: {printable(answer.fallback.rstrip('.'))}.", file=sys.stderr)
     if answer.degraded:
         print(f"Searched by words only: {printable(answer.degraded.rstrip('.'))}.", file=sys.stderr)
+    if answer.fallback:
+        print(f"Searched with {answer.provider} instead: {printable(answer.fallback.rstrip('.'))}.", file=sys.stderr)
     if not answer.results:
         print(f"Nothing found ({answer.reason}). {answer.action}", file=sys.stderr)
 

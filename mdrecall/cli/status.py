@@ -59,7 +59,7 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         used = "builtin" if status.fallback["from"] == "qmd" else status.provider
         yield "Fallback", f"{used} instead of {status.fallback['from']}: {status.fallback['reason']}"
     if note := status.custom.get("providerNote"):
-        yield "Provider", note
+        yield "Note", note
     if batch := _batch(status.batch):
         yield "Batch jobs", batch
     if kept := status.custom.get("damagedIndexKeptAt"):

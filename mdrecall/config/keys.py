@@ -94,7 +94,7 @@ MEMORY_SEARCH = Section(
             shapes.Experimental,
             {"sessionMemory": Key(flag(), False, "Allows `sessions` among the sources.")},
         ),
-        "provider": Key(choice("auto", *PROVIDERS), None, "Who makes the embeddings; without it, the offline table."),
+        "provider": Key(choice("auto", *PROVIDERS), None, "Who embeds; without it, who has a key, or the offline one."),
         "model": Key(text(), "", "The embedding model; without it, the provider's own default."),
         "fallback": Key(choice(*PROVIDERS, "none"), "none", "Who makes the embeddings when the provider fails."),
         "remote": Section(
@@ -204,7 +204,7 @@ MEMORY_SEARCH = Section(
                 "maxEntries": Key(whole(1), None, "How many are kept; without it, all."),
             },
         ),
-        "outputDimensionality": Key(whole(1), None, "How long Gemini's vectors are."),
+        "outputDimensionality": Key(whole(1), None, "How long the vectors are to be, where the model gives a choice."),
         "multimodal": Section(
             shapes.Multimodal,
             {

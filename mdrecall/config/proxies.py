@@ -1,11 +1,12 @@
 """Which proxy an address is reached through, by the variables that other programs heed too."""
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     """The proxy for an address; none for this machine, or for what ``NO_PROXY`` names."""
+    from urllib.parse import urlsplit
+
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     if host in ("localhost", "::1") or host.startswith("127.") or _is_excepted(host, _value(env, "NO_PROXY")):

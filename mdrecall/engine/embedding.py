@@ -1,8 +1,9 @@
 """Give every chunk its vector: from the cache, or from the embedder in well-filled requests, stored as they arrive."""
 
 import hashlib
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mdrecall.core.headings import titles
@@ -23,6 +24,8 @@ from mdrecall.types import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from mdrecall.engine.jobs import Jobs
 
 _CHUNKS_AT_ONCE = 500
@@ -97,7 +100,7 @@ class Filler:
     ) -> None:
         """``cache`` is the store whose kept embeddings and jobs are used and added to, if that is another one.
 
-        ``keep`` is the fingerprint of a space that is not dropped when this one is filled.
+        ``keep`` is the provider whose spaces are not dropped when this one is filled.
         """
         self._store = store
         self._embedder = embedder
@@ -129,8 +132,7 @@ class Filler:
 
     def stored(self) -> StoredSpace | None:
         """What the store has of the embedder's space."""
-        own = self.space
-        return next((stored for stored in self._store.spaces() if own.is_of(stored.space)), None)
+        return self.space.among(self._store.spaces())
 
     def is_complete(self) -> bool:
         """Whether every chunk has its vector already."""
@@ -148,9 +150,8 @@ class Filler:
         if self.is_complete():
             return Filled()
         if self.is_instant:
-            return _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop).instantly(
-                self._keep
-            )
+            filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)
+            return filling.instantly(self._keep)
         lock = self._cache.filling
         while not lock.acquire(_TURN_S, "embedding"):
             if self._cache is not self._store:
@@ -164,8 +165,7 @@ class Filler:
 
     def _fill_from_cache(self, progress: ProgressCallback | None, stop: Stop) -> Filled:
         """Only what is kept from before, because somebody else is embedding: nobody is asked for the same twice."""
-        own = self.space
-        known = next((stored for stored in self._cache.spaces() if own.is_of(stored.space)), None)
+        known = self.space.among(self._cache.spaces())
         if known is None:
             return Filled(is_complete=False)
         self._embedder.prepare(known.space.dimensions)
@@ -177,16 +177,21 @@ class Filler:
         if self.is_complete():
             return Filled()
         self._failed_at, self.last_error = None, ""
-        stored = self.stored()
         filling = None
         try:
-            self._embedder.prepare(stored.space.dimensions if stored else 0, progress)
+            self._embedder.prepare(self._stored_length(), progress)
             filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)
             return filling.slowly(self._jobs, self._keep)
         except EmbedderError as error:
             self._failed_at, self.last_error = time.monotonic(), told(error)
             done = filling.done if filling else Filled()
             return done._replace(is_complete=False, error=told(error))
+
+    def _stored_length(self) -> int:
+        """How long the stored vectors are; 0 without any, because a single strange answer may have made the space."""
+        stored = self.stored()
+        has_any = stored is not None and self._store.count_vectors(stored.id) > 0
+        return stored.space.dimensions if stored and has_any else 0
 
 
 class _Filling:
@@ -231,17 +236,25 @@ class _Filling:
 
     def slowly(self, jobs: "Jobs | None", keep: str) -> Filled:
         """With one that takes time: what is kept from before comes first, and the rest in well-filled requests."""
-        if jobs is not None:
-            for waiting in self._windows(jobs.most_texts):
-                if not jobs.run(self._cache, self._embedder, waiting, self._arrived, self._told, self._stop):
-                    return self.done._replace(is_complete=False, error=jobs.said, is_waiting=True)
+        if jobs is not None and not self._by_jobs(jobs):
+            return self.done._replace(is_complete=False, error=jobs.said, is_waiting=True)
         traits = self._embedder.traits
         for waiting in self._windows(traits.request_inputs * traits.at_once):
-            self._ask(waiting)
+            if not self._stop():
+                self._ask(waiting)
             if self._stop():
                 return self.done._replace(is_complete=False)
         self._store.mark_filled(self._space, self._texts, keep=keep)
         return self.done
+
+    def _by_jobs(self, jobs: "Jobs") -> bool:
+        """Through batch jobs; whether what is left is to be embedded directly. Old jobs are collected in any case."""
+        has_run = False
+        for waiting in self._windows(jobs.most_texts):
+            has_run = True
+            if not jobs.run(self._cache, self._embedder, waiting, self._arrived, self._told, self._stop):
+                return False
+        return has_run or jobs.run(self._cache, self._embedder, {}, self._arrived, self._told, self._stop)
 
     def from_cache(self) -> Filled:
         """Only what is kept from before."""
@@ -291,16 +304,33 @@ class _Filling:
                 if self._stop():
                     return
             return
+        self._ask_at_once(list(groups), waiting, traits.at_once)
+
+    def _ask_at_once(self, groups: list[dict[bytes, Passage]], waiting: Mapping[bytes, Waiting], most: int) -> None:
+        """The same with several threads. Once a request has failed none is begun, and those under way are kept."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        with ThreadPoolExecutor(traits.at_once, "mdrecall-embed") as pool:
-            asked = [pool.submit(self._request, group) for group in groups]
+        ended = threading.Event()
+
+        def request(group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
             try:
-                for answered in as_completed(asked):
-                    self._arrived(answered.result(), waiting)
+                return {} if ended.is_set() or self._stop() else self._request(group)
+            except BaseException:
+                ended.set()
+                raise
+
+        problems: list[EmbedderError] = []
+        with ThreadPoolExecutor(most, "mdrecall-embed") as pool:
+            try:
+                for answered in as_completed([pool.submit(request, group) for group in groups]):
+                    try:
+                        self._arrived(answered.result(), waiting)
+                    except EmbedderError as problem:
+                        problems.append(problem)
             finally:
-                for request in asked:
-                    request.cancel()
+                ended.set()
+        if problems:
+            raise problems[0]
 
     def _request(self, group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
         return dict(zip(group, embedded(self._embedder, list(group.values())), strict=True))
@@ -331,6 +361,11 @@ class _Filling:
     def _told(self, label: str) -> None:
         if self._progress:
             self._progress(Progress(self._count, max(self._count, self._total), label))
+
+
+def _cancel(requests: "Sequence[Future[dict[bytes, Embedding | None]]]") -> None:
+    for request in requests:
+        request.cancel()
 
 
 def _passage(chunk: PendingChunk) -> Passage:

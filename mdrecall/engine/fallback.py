@@ -1,6 +1,7 @@
 """Two fillers: where the first fails, the second gives the chunks vectors of its own, in a space of its own."""
 
 from mdrecall.engine.embedding import Filled, Filler
+from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.interfaces import Store
 from mdrecall.types import ProgressCallback, Space, Stop, never
 
@@ -10,23 +11,26 @@ class FillerWithFallback:
 
     is_instant = False
 
-    def __init__(self, first: Filler, second: Filler) -> None:
+    def __init__(self, first: Filler, second: Filler, leg: MeaningLeg) -> None:
+        """``leg`` knows whether the first answers queries."""
         self._first = first
         self._second = second
+        self._leg = leg
 
     def on(self, store: Store, *, cache: Store) -> "FillerWithFallback":
         """The same for another store."""
-        return FillerWithFallback(self._first.on(store, cache=cache), self._second.on(store, cache=cache))
+        first, second = (filler.on(store, cache=cache) for filler in (self._first, self._second))
+        return FillerWithFallback(first, second, self._leg)
 
     @property
     def is_resting(self) -> bool:
-        """Whether both have failed lately."""
-        return self._first.is_resting and self._second.is_resting
+        """Whether all that is left to do has failed lately."""
+        return self._second.is_resting and (self._first.is_resting or self._first.is_complete())
 
     @property
     def last_error(self) -> str:
         """Why the first does not work; empty if it does."""
-        return self._first.last_error
+        return self._first.last_error or self._leg.failing()
 
     @property
     def space(self) -> Space:
@@ -34,18 +38,24 @@ class FillerWithFallback:
         return self._first.space
 
     def is_complete(self) -> bool:
-        """Whether every chunk has its vector; for a while after a failure, that of the second."""
-        return self._first.is_complete() or (self._first.is_resting and self._second.is_complete())
+        """Whether every chunk has its vector; while the first fails, that of the second."""
+        if self._first.is_complete():
+            return not self._leg.failing() or self._second.is_complete()
+        return self._first.is_resting and self._second.is_complete()
 
     def missing(self) -> int:
         """How many chunks have no vector yet of the one that is nearer to the end."""
         return min(self._first.missing(), self._second.missing())
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> Filled:
-        """Embed with the first; if it fails, with the second, and say so."""
+        """Embed with the first; if it fails, or leaves queries without an answer, with the second, and say so."""
+        problem = self._leg.failing() if self._first.is_complete() else ""
         filled = self._first.fill(progress=progress, stop=stop)
-        if not filled.error or filled.is_waiting or stop():
+        problem = filled.error or problem
+        if filled.embedded and not problem:
+            self._leg.forgive()
+        if not problem or filled.is_waiting or stop():
             return filled
         other = self._second.fill(progress=progress, stop=stop)
-        said = f"{filled.error} {self._second.space.provider} stands in for {self._first.space.provider}."
+        said = f"{problem.rstrip('.')}. {self._second.space.provider} stands in for {self._first.space.provider}."
         return other._replace(error=f"{said} {other.error}".strip())

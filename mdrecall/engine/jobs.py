@@ -7,7 +7,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.engine.requests import fits
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, JobFailed, RateLimited, WrongAnswer, told
+from mdrecall.errors import (
+    EmbedderError,
+    EmbedderUnavailable,
+    InputRefused,
+    JobFailed,
+    KeyRefused,
+    NotThere,
+    RateLimited,
+    WrongAnswer,
+    told,
+)
 from mdrecall.interfaces import BatchApi, Embedder, Store
 from mdrecall.types import Embedding, Job, JobState, Stop
 
@@ -119,6 +129,8 @@ class _Run:
         self._jobs.said = ""
         self._take_up()
         groups = self._groups()
+        self._look_after()
+        self._open = [entry for entry in self._open if any(digest in self._waiting for digest in entry.job.digests)]
         while True:
             while groups and self._jobs.is_on and len(self._open) < self._jobs.rules.at_once:
                 self._submit(groups.pop(0))
@@ -131,9 +143,15 @@ class _Run:
                 return False
 
     def _take_up(self) -> None:
-        """Go on with jobs that were handed over before; one whose creation was never confirmed is looked for."""
+        """Go on with jobs that were handed over before; one whose creation was never confirmed is looked for.
+
+        Where the provider has no list of its jobs there is no telling, and the texts are handed over again.
+        """
         for job in self._store.jobs(self._embedder.fingerprint):
-            state = JobState(job.id, "running") if job.id else self._api.find(job.tag, job.file)
+            state = JobState(job.id, "running") if job.id else None
+            if state is None:
+                with suppress(NotThere):
+                    state = self._api.find(job.tag, job.file)
             if state is None:
                 self._store.drop_job(job.tag)
             else:
@@ -161,7 +179,7 @@ class _Run:
         try:
             file = self._api.upload(tag, {digest.hex(): self._waiting[digest].passage for digest in digests})
         except EmbedderError as error:
-            self._jobs.failed(error, for_good=isinstance(error, WrongAnswer))
+            self._jobs.failed(error, for_good=isinstance(error, NotThere))
             return
         job = Job(tag, self._embedder.fingerprint, file, "", time.time(), tuple(digests))
         self._store.put_job(job)
@@ -170,7 +188,7 @@ class _Run:
             self._hold(job, made)
         else:
             self._store.drop_job(tag)
-            self._jobs.failed(made, for_good=isinstance(made, WrongAnswer))
+            self._jobs.failed(made, for_good=isinstance(made, NotThere))
 
     def _created(self, job: Job) -> JobState | EmbedderError:
         """Make a job, once; or why there is none. Where the answer was lost, the provider is asked whether it has it.
@@ -181,13 +199,15 @@ class _Run:
         for attempt in range(_CREATE_ATTEMPTS):
             try:
                 return self._api.create(job.tag, job.file)
-            except (EmbedderUnavailable, RateLimited) as error:
-                problem = error
-                if found := self._api.find(job.tag, job.file):
-                    return found
-                time.sleep(_CREATE_WAIT_S * 2**attempt)
-            except EmbedderError as error:
+            except (KeyRefused, InputRefused, NotThere) as error:
                 return error
+            except EmbedderError as error:
+                problem = error
+            if found := self._api.find(job.tag, job.file):
+                return found
+            if self._stop():
+                raise problem
+            time.sleep(_CREATE_WAIT_S * 2**attempt)
         return problem
 
     def _look_after(self) -> None:
@@ -208,15 +228,15 @@ class _Run:
     def _state(self, entry: _Open) -> JobState | None:
         try:
             state = entry.state if entry.state.status != "running" else self._api.state(entry.job.id)
-        except (EmbedderUnavailable, RateLimited):
+        except (NotThere, InputRefused) as error:
+            self._store.drop_job(entry.job.tag)
+            self._jobs.failed(error)
+            return None
+        except (EmbedderUnavailable, RateLimited, WrongAnswer):
             self._missed += 1
             if self._missed >= _POLLS_MISSED:
                 raise
             return entry.state
-        except WrongAnswer as error:
-            self._store.drop_job(entry.job.tag)
-            self._jobs.failed(error)
-            return None
         self._missed = 0
         return state
 
@@ -225,11 +245,18 @@ class _Run:
         return rules.wait and time.monotonic() - self._began > rules.timeout_s
 
     def _given_up(self, state: JobState) -> JobState:
-        """A job that has taken too long is cancelled, so that it is not paid for beside what takes its place."""
-        with suppress(EmbedderError):
+        """A job that has taken too long is cancelled, so that it is not paid for beside what takes its place.
+
+        It may have been done meanwhile, or in part. If it cannot be known, the error is raised and the job stays.
+        """
+        with suppress(WrongAnswer, InputRefused):
             self._api.cancel(state.id)
+        with suppress(WrongAnswer, InputRefused):
+            state = self._api.state(state.id)
+        if state.status == "done":
+            return state
         minutes = self._jobs.rules.timeout_s / 60
-        return state._replace(status="failed", error=f"it was not done after {minutes:g} minutes", outputs=())
+        return state._replace(status="failed", error=f"it was not done after {minutes:g} minutes")
 
     def _collect(self, job: Job, state: JobState) -> None:
         """Take what has come of a job, even of one that failed half way, and forget it."""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.fusion import Likeness, latin_share, likeness, measured
-from mdrecall.errors import EmbedderError, StoreUnavailable, told
+from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, told
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import Space, StoredSpace, Traits
 
 _MOST_AT_ONCE = 8
 _RETRY_AFTER_S = 30.0
 _MOST_TIES = 4
+_OFTEN = 3
 
 
 class Unavailable(Exception):
@@ -41,15 +42,20 @@ class MeaningLeg:
         *,
         older: Mapping[str, Callable[[], Embedder]],
         seconds: float,
+        instead: str = "",
+        why_empty: Callable[[], str] = lambda: "",
     ) -> None:
-        """Of the embedders the first that can be asked is asked.
+        """Of the embedders the first that can be asked is asked; ``instead`` says why it is not the one wanted.
 
-        ``older`` makes embedders by provider, for spaces that were filled before the settings changed.
+        ``older`` makes embedders by provider, for spaces that were filled before the settings changed. ``why_empty``
+        says why there are no vectors.
         """
         self._store = store
         self._askers = [_Asker(embedder, seconds) for embedder in embedders]
         self._older = older
         self._seconds = seconds
+        self._instead = instead
+        self._why_empty = why_empty
         self._made: dict[str, _Asker] = {}
 
     @property
@@ -65,11 +71,24 @@ class MeaningLeg:
                 return self._asked(space, asker, query, weights, "; ".join(problems))
             except Unavailable as problem:
                 problems.append(str(problem))
-        raise Unavailable("; ".join(dict.fromkeys(problems)) or "no chunk has a vector yet")
+        if not problems:
+            problems = list(filter(None, ["no chunk has a vector yet", self._why_empty()]))
+        raise Unavailable("; ".join(dict.fromkeys(problems)))
+
+    def failing(self) -> str:
+        """Why the first embedder has not answered the last queries; empty if it does, or fails only now and then."""
+        first = self._askers[0]
+        return first.problem if first.failures >= _OFTEN else ""
 
     def serving(self) -> tuple[StoredSpace, Embedder] | None:
         """The space that a query would be looked up in, as far as can be told without asking, and its embedder."""
-        return next(((space, asker.embedder) for space, asker in self._serving()), None)
+        able = list(self._serving())
+        able.sort(key=lambda entry: entry[1].failures >= _OFTEN)
+        return (able[0][0], able[0][1].embedder) if able else None
+
+    def forgive(self) -> None:
+        """The first embedder has proved to work again."""
+        self._askers[0].failures = 0
 
     def _asked(
         self, space: StoredSpace, asker: "_Asker", query: str, weights: Mapping[str, float], instead: str
@@ -77,13 +96,15 @@ class MeaningLeg:
         embedder = asker.embedder
         vector = asker.ask(query, weights)
         if len(vector) != 4 * space.space.dimensions:
-            raise Unavailable(
-                f"{embedder.provider} gave a vector of {len(vector) // 4} numbers, not {space.space.dimensions}"
-            )
+            lengths = f"{len(vector) // 4} numbers now, not {space.space.dimensions} as before"
+            remedy = "if the model has changed, `mdrecall index --force` embeds all anew"
+            raise Unavailable(f"{_named(embedder)} gives vectors of {lengths}: {remedy}")
         trust = latin_share(query) if embedder.traits.latin_only else 1.0
         if not any(vector):
             trust = 0.0
-        if asker is not self._askers[0] and not instead:
+        if asker is self._askers[0]:
+            instead = self._instead
+        elif not instead:
             instead = f"the vectors of {self._askers[0].embedder.provider} are not there yet"
         return Asked(space, vector, self._traits(space, embedder, vector), trust, instead)
 
@@ -155,11 +176,25 @@ class _Asker:
     def __init__(self, embedder: Embedder, seconds: float) -> None:
         self.embedder = embedder
         self.seconds = seconds
+        self.failures = 0
+        """How many queries in a row were not answered, although nothing was wrong with them."""
+        self.problem = ""
         self._at_once = threading.BoundedSemaphore(_MOST_AT_ONCE)
         self._hung_at: float | None = None
 
     def ask(self, query: str, weights: Mapping[str, float]) -> bytes:
         """The vector of a query; raises ``Unavailable`` with the reason if there is none."""
+        try:
+            vector = self._asked(query, weights)
+        except Unavailable as problem:
+            if not isinstance(problem.__cause__, InputRefused):
+                self.problem = str(problem)
+                self.failures += 1
+            raise
+        self.failures = 0
+        return vector
+
+    def _asked(self, query: str, weights: Mapping[str, float]) -> bytes:
         try:
             if self.embedder.traits.instant:
                 return self.embedder.embed_query(query, weights)
@@ -169,7 +204,7 @@ class _Asker:
 
     def _in_time(self, query: str, weights: Mapping[str, float]) -> bytes:
         """What the embedder answers within the deadline. One that hangs is left alone for a while."""
-        name = self.embedder.provider
+        name = _named(self.embedder)
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{name} has not answered an earlier query yet")
         if not self._at_once.acquire(timeout=self.seconds):
@@ -192,13 +227,19 @@ class _Asker:
             self._hung_at = time.monotonic()
             if done.is_set():
                 self._hung_at = None
-            raise Unavailable(f"{name} did not answer within {self.seconds:g} s")
+            hint = "Check that it is up, or raise mdrecall.queryTimeoutMs."
+            raise Unavailable(f"{name} did not answer within {self.seconds:g} s. {hint}")
         answer = answered[0]
         if isinstance(answer, BaseException):
             raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{name} failed: {answer}")
         return answer
 
 
+def _named(embedder: Embedder) -> str:
+    host = embedder.traits.host
+    return f"{embedder.provider} at {host}" if host else embedder.provider
+
+
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:
     own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-    return next((space for space in stored if own.is_of(space.space)), None)
+    return own.among(stored)

@@ -160,7 +160,8 @@ class Sync:
 
     def _said(self, filled: Filled) -> tuple[Issue, ...]:
         if filled.error:
-            return (Issue(self._store.path, f"is without some vectors: {filled.error}"),)
+            problem = "has the vectors of the fallback" if filled.is_complete else "is without some vectors"
+            return (Issue(self._store.path, f"{problem}: {filled.error}"),)
         if filled.refused and self._filler:
             problem = f"has {filled.refused} chunks that {self._filler.space.provider} does not embed"
             return (Issue(self._store.path, problem),)

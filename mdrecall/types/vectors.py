@@ -1,5 +1,6 @@
 """What has to do with vectors: texts to embed, the spaces they lie in, jobs that make them, keys that pay for it."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 
@@ -54,11 +55,15 @@ class Space(NamedTuple):
         """What tells one space from another; names may change."""
         return self.fingerprint, self.dimensions
 
-    def is_of(self, other: "Space") -> bool:
-        """Whether two are the same space, as far as is known: an embedder may not know yet how long its vectors are."""
-        return self.fingerprint == other.fingerprint and (
-            self.dimensions == other.dimensions or 0 in (self.dimensions, other.dimensions)
-        )
+    def among(self, stored: Sequence["StoredSpace"]) -> "StoredSpace | None":
+        """The stored space that is the same as far as is known, a filled one if possible.
+
+        An embedder may not know yet how long its vectors are, and a server may give longer ones one day: what is
+        stored stays what it is to be compared with.
+        """
+        own = [entry for entry in stored if entry.space.fingerprint == self.fingerprint]
+        own.sort(key=lambda entry: (entry.space.dimensions != self.dimensions, not entry.was_filled))
+        return own[0] if own else None
 
 
 class StoredSpace(NamedTuple):
@@ -137,3 +142,5 @@ class Traits(NamedTuple):
     """How many texts go into one request."""
     at_once: int = 1
     """How many requests may be under way at the same time."""
+    host: str = ""
+    """The server that is asked; empty if it is this machine itself."""

@@ -12,7 +12,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.embedding import Caching, Filler
 from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.engine.searcher import Searcher, Wanted
-from mdrecall.errors import EmbedderUnavailable
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import Mode, SearchAnswer, Traits
@@ -22,6 +22,7 @@ from tests.store.test_sqlite import indexed
 
 NOTES = {"a.md": "the walrus sleeps", "b.md": "a plain pool", "c.md": "深色模式已经打开"}
 PATIENT = 60.0
+HINT = "Check that it is up, or raise mdrecall.queryTimeoutMs."
 
 
 class Shelf(NamedTuple):
@@ -73,6 +74,24 @@ def test_an_embedder_that_fails_leaves_the_words(shelf: Shelf, mode: Mode, insta
     assert answer.results == by_words(shelf).results != ()
 
 
+def test_only_queries_that_nothing_is_wrong_with_tell_that_an_embedder_fails(shelf: Shelf) -> None:
+    problems: list[EmbedderError] = [InputRefused("Too long.")] * 3 + [EmbedderUnavailable("Gone.")] * 3
+
+    class Failing(HashEmbedder):
+        def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+            if problems:
+                raise problems.pop(0)
+            return super().embed_query(text, weights)
+
+    leg = MeaningLeg(shelf.store, [Failing()], older={}, seconds=PATIENT)
+    searcher = Searcher(shelf.store, Analyser(), leg)
+    for _ in range(5):
+        assert searcher.search("walrus", wanted()).degraded
+        assert leg.failing() == ""
+    assert (searcher.search("walrus", wanted()).degraded, leg.failing()) == ("Gone.", "Gone.")
+    assert (searcher.search("walrus", wanted()).degraded, leg.failing()) == ("", "")
+
+
 def test_an_error_that_no_embedder_should_raise_leaves_the_words_too(shelf: Shelf) -> None:
     class Broken(HashEmbedder):
         def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
@@ -111,7 +130,7 @@ def hanging() -> Iterator[Hanging]:
 def test_an_embedder_that_hangs_leaves_the_words_and_is_left_alone(shelf: Shelf, hanging: Hanging) -> None:
     searcher = shelf.searcher(hanging, seconds=0.05)
     first = searcher.search("walrus", wanted())
-    assert (first.mode, first.degraded) == ("keyword", "test did not answer within 0.05 s")
+    assert (first.mode, first.degraded) == ("keyword", f"test did not answer within 0.05 s. {HINT}")
     assert first.results == by_words(shelf).results
     assert hanging.began.wait(PATIENT)
     second = searcher.search("pool", wanted())
@@ -139,7 +158,9 @@ def test_a_vector_of_another_length_leaves_the_words(shelf: Shelf) -> None:
             return self.vector(text)[:-8]
 
     answer = shelf.searcher(Shrunken()).search("walrus", wanted())
-    assert (answer.mode, answer.degraded) == ("keyword", "test gave a vector of 14 numbers, not 16")
+    assert answer.mode == "keyword"
+    assert answer.degraded.startswith("test gives vectors of 14 numbers now, not 16 as before: ")
+    assert "`mdrecall index --force`" in answer.degraded
     assert answer.results == by_words(shelf).results
 
 

@@ -10,12 +10,14 @@ from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.embed.remote.providers import Provider
 from mdrecall.embed.remote.server import Address, Patience, Server
 from mdrecall.embed.remote.shapes import Misshapen, Shape, Wish
-from mdrecall.errors import EmbedderError, InputRefused, WrongAnswer
+from mdrecall.errors import EmbedderError, InputRefused, NotThere, WrongAnswer
 from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
 
 _QUERY_S = 60.0
 _BULK = Patience(seconds=120.0, retries=3)
 _QUERY_RETRIES = 2
+#: The search gives up after its whole time; what knows the reason has to tell it before.
+_QUERY_SHARE = 0.9
 _SECRET_NAMES = ("auth", "key", "token", "secret", "cookie", "password")
 _PING = "ping"
 
@@ -40,13 +42,14 @@ class RemoteEmbedder:
         """``dimensions`` is the length of vector to ask for; ``query_s``, how long a search waits for its query."""
         self.provider = provider.name
         self.model = provider.model_name(model)
-        self.server = Server(address, provider.shape.auth, concurrency=concurrency)
+        self.server = Server(address, provider.shape.auth, concurrency=concurrency, model=self.model)
         self._row = provider
         self._shape = provider.shape
         self._prompts = prompts_for(self.model) if provider.prompts else Prompts()
         self._wanted = dimensions
         self._concurrency = concurrency
-        self._query = Patience(_QUERY_S if provider.waits_for_model else query_s, _QUERY_RETRIES, in_all=True)
+        seconds = _QUERY_S if provider.waits_for_model else query_s * _QUERY_SHARE
+        self._query = Patience(seconds, _QUERY_RETRIES, in_all=True)
         self._dimensions = 0
         self._most_inputs = provider.request_inputs
         self._is_well = False
@@ -79,6 +82,7 @@ class RemoteEmbedder:
             request_bytes=self._row.request_bytes,
             request_inputs=self._most_inputs,
             at_once=self._concurrency,
+            host=self.server.address.host,
         )
 
     @property
@@ -90,7 +94,7 @@ class RemoteEmbedder:
         """Take vectors of no other length than the stored ones; without any, learn which length they have."""
         self._dimensions = stored
         if not stored:
-            self._ask([_PING], is_query=True, patience=_BULK)
+            self._ask([_PING], is_query=False, patience=_BULK)
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """The vector of a query. Words cannot be weighed here."""
@@ -123,26 +127,22 @@ class RemoteEmbedder:
 
     def vector(self, row: Any) -> bytes:
         """A vector of unit length from the numbers that a server has given."""
-        return self._vectors([row])[0]
+        return self._vectors([row], is_query=False)[0]
 
     def _check_well(self, refusal: EmbedderError) -> None:
-        """Raise unless it is the texts that are at fault: then a plain word is taken."""
-        if self._is_well:
-            return
+        """Raise unless it is the texts that are at fault: then a plain word is taken, now as ever."""
         try:
             self._ask([_PING], is_query=False, patience=_BULK)
         except (InputRefused, _NoDirection):
-            if isinstance(refusal, _NoDirection):
-                raise refusal from None
-            hint = "Check memorySearch.model, memorySearch.outputDimensionality and memorySearch.remote."
-            raise EmbedderError(str(refusal), hint=hint) from refusal
+            error = WrongAnswer if isinstance(refusal, _NoDirection) else EmbedderError
+            raise error(str(refusal), hint=refusal.hint) from None
 
     def _ask(self, texts: Sequence[str], *, is_query: bool, patience: Patience) -> list[bytes]:
         wish = Wish(self.model, texts, is_query, self._wanted)
         shape = self._shape
         try:
             vectors = self._asked(shape, wish, patience)
-        except WrongAnswer:
+        except NotThere:
             if self._row.older is None or shape is self._row.older or self._is_well:
                 raise
             vectors = self._asked(self._row.older, wish, patience)
@@ -154,18 +154,24 @@ class RemoteEmbedder:
         groups = [[text] for text in wish.texts] if shape.one_at_a_time else [wish.texts]
         rows: list[Any] = []
         for group in groups:
-            path, body = shape.ask(wish._replace(texts=group))
-            answer = self.server.ask("POST", path, body, patience=patience, bulk=not wish.is_query)
-            try:
-                found = shape.rows(answer)
-            except Misshapen as error:
-                raise self.server.wrong(f"with {error}") from error
+            found = self._rows(shape, wish._replace(texts=group), patience)
+            if isinstance(found, WrongAnswer):
+                raise found
             if len(found) != len(group):
                 raise self.server.wrong(f"with {len(found)} vectors for {len(group)} texts")
             rows += found
-        return self._vectors(rows)
+        return self._vectors(rows, is_query=wish.is_query)
 
-    def _vectors(self, rows: Sequence[Any]) -> list[bytes]:
+    def _rows(self, shape: Shape, wish: Wish, patience: Patience) -> list[Any] | WrongAnswer:
+        """The vectors of one answer, or what is wrong with it; raised from here, a traceback would hold the answer."""
+        path, body = shape.ask(wish)
+        answer = self.server.ask("POST", path, body, patience=patience, bulk=not wish.is_query)
+        try:
+            return shape.rows(answer)
+        except Misshapen as error:
+            return self.server.misshapen(error, answer)
+
+    def _vectors(self, rows: Sequence[Any], *, is_query: bool) -> list[bytes]:
         """Rows of numbers as vectors of unit length; anything else is an error, and none is taken."""
         import numpy
 
@@ -174,9 +180,13 @@ class RemoteEmbedder:
             raise self.server.wrong("with something that is no vector of numbers")
         if len(lengths) > 1:
             raise self.server.wrong(f"with vectors of {min(lengths)} and of {max(lengths)} numbers")
-        self._learn(lengths.pop())
-        with numpy.errstate(over="ignore", invalid="ignore"):
+        if not is_query:
+            self._learn(lengths.pop())
+        try:
             found = numpy.array(rows, dtype=numpy.float64)
+        except OverflowError:
+            raise self._none("with a vector that holds something else than finite numbers") from None
+        with numpy.errstate(over="ignore", invalid="ignore"):
             sizes = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
         if not numpy.isfinite(sizes).all():
             raise self._none("with a vector that holds something else than finite numbers")
@@ -189,6 +199,7 @@ class RemoteEmbedder:
         return _NoDirection(str(wrong), hint=wrong.hint)
 
     def _learn(self, length: int) -> None:
+        """All vectors of chunks are as long as the first; whether a query's fits is for those who compare to say."""
         with self._lock:
             if not self._dimensions:
                 self._dimensions = length

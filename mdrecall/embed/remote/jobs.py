@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.server import Patience
 from mdrecall.embed.remote.shapes import Wish, gemini_content
-from mdrecall.errors import EmbedderError, WrongAnswer
+from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
 from mdrecall.interfaces import BatchApi
 from mdrecall.types import Embedding, JobState, Passage
 
@@ -17,7 +17,8 @@ _ASK = Patience(seconds=60.0, retries=3)
 #: What may cost money is not asked for again before it is known that nothing has come of it.
 _ONCE = Patience(seconds=60.0, retries=0)
 _UPLOAD = Patience(seconds=600.0, retries=3)
-_DOWNLOAD_S = 1800.0
+_DOWNLOAD = Patience(seconds=1800.0, retries=3)
+_MOST_PAGES = 50
 _MOST_TEXTS = 50_000
 
 
@@ -70,23 +71,33 @@ class FileJobs:
         return self._parsed(self._server.ask("POST", "/batches", body, patience=_ONCE))
 
     def find(self, tag: str, file: str) -> JobState | None:
-        listed = self._server.ask("GET", "/batches?limit=100", patience=_ASK)
-        for entry in listed.get("data") or () if isinstance(listed, dict) else ():
+        for entry in self._listed():
             if isinstance(entry, dict) and (entry.get("input_file_id") == file or _tag(entry) == tag):
                 return self._parsed(entry)
         return None
+
+    def _listed(self) -> Iterator[Any]:
+        """The account's jobs, the newest first."""
+        after = ""
+        for _ in range(_MOST_PAGES):
+            page = self._server.ask("GET", f"/batches?limit=100{after}", patience=_ASK)
+            entries = _list(self._embedder, page, "data")
+            yield from entries
+            last = _text(entries[-1], "id") if entries else ""
+            if not last or page.get("has_more") is not True:
+                return
+            after = f"&after={quote(last, safe='')}"
 
     def state(self, job: str) -> JobState:
         return self._parsed(self._server.ask("GET", f"/batches/{quote(job, safe='')}", patience=_ASK))
 
     def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
         for file in state.outputs:
-            with self._server.lines(f"/files/{quote(file, safe='')}/content", seconds=_DOWNLOAD_S) as lines:
-                for line in lines:
-                    yield from _result(self._embedder, line, ("custom_id",), _openai_row)
+            for line in self._server.lines(f"/files/{quote(file, safe='')}/content", patience=_DOWNLOAD):
+                yield from _result(self._embedder, line, ("custom_id",), _openai_row)
 
     def cancel(self, job: str) -> None:
-        self._server.ask("POST", f"/batches/{quote(job, safe='')}/cancel", {}, patience=_ONCE)
+        self._server.ask("POST", f"/batches/{quote(job, safe='')}/cancel", {}, patience=_ASK)
 
     def _request(self, name: str, text: str) -> dict[str, Any]:
         if self._is_voyage:
@@ -141,35 +152,46 @@ class GeminiJobs:
         return self._parsed(self._server.ask("POST", path, body, patience=_ONCE))
 
     def find(self, tag: str, file: str) -> JobState | None:
-        listed = self._server.ask("GET", "/batches?pageSize=100", patience=_ASK)
-        listed = listed if isinstance(listed, dict) else {}
-        for entry in listed.get("operations") or listed.get("batches") or ():
+        for entry in self._listed():
             about = _about(entry)
             if about.get("displayName") == tag or about.get("display_name") == tag:
                 return self._parsed(entry)
         return None
+
+    def _listed(self) -> Iterator[Any]:
+        """The account's jobs, the newest first."""
+        token = ""
+        for _ in range(_MOST_PAGES):
+            page = self._server.ask("GET", f"/batches?pageSize=100{token}", patience=_ASK)
+            yield from _list(self._embedder, page, "operations", "batches", default=[])
+            if not (found := _text(page, "nextPageToken")):
+                return
+            token = f"&pageToken={quote(found, safe='')}"
 
     def state(self, job: str) -> JobState:
         return self._parsed(self._server.ask("GET", f"/{_below('batches', job)}", patience=_ASK))
 
     def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
         for file in state.outputs:
-            below = f"/{_below('files', file)}:download?alt=media"
-            yield from self._downloaded(below)
+            try:
+                yield from self._downloaded(f"/{_below('files', file)}:download?alt=media")
+            except KeyRefused as error:
+                # A file that is gone is said to be forbidden. If it is the key, this fails too.
+                self.state(state.id)
+                raise WrongAnswer(str(error)) from error
 
     def cancel(self, job: str) -> None:
-        self._server.ask("POST", f"/{_below('batches', job)}:cancel", {}, patience=_ONCE)
+        self._server.ask("POST", f"/{_below('batches', job)}:cancel", {}, patience=_ASK)
 
     def _downloaded(self, path: str) -> Iterator[tuple[str, Embedding | str]]:
         """A file's lines; some servers have files to download at an address of their own."""
         names = ("key", "custom_id", "request_id")
         for place in (path, self._elsewhere("download", path)):
             try:
-                with self._server.lines(place, seconds=_DOWNLOAD_S) as lines:
-                    for line in lines:
-                        yield from _result(self._embedder, line, names, _gemini_row)
+                for line in self._server.lines(place, patience=_DOWNLOAD):
+                    yield from _result(self._embedder, line, names, _gemini_row)
                 return
-            except WrongAnswer:
+            except (WrongAnswer, KeyRefused):
                 if place != path:
                     raise
 
@@ -228,7 +250,7 @@ def _openai_row(entry: dict[str, Any]) -> tuple[Any, str]:
     if problem := _text(entry.get("error"), "message") or _text(body.get("error"), "message"):
         return None, problem
     if _number(response, "status_code") >= 400:
-        return None, f"status {response['status_code']}"
+        return None, _text(body, "detail") or f"status {response['status_code']}"
     data = body.get("data")
     first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
     return first.get("embedding"), ""
@@ -284,6 +306,14 @@ def _why(answer: dict[str, Any], said: str) -> str:
 def _text(entry: Any, name: str) -> str:
     found = entry.get(name) if isinstance(entry, dict) else None
     return found if isinstance(found, str) else ""
+
+
+def _list(embedder: RemoteEmbedder, answer: Any, *names: str, default: list[Any] | None = None) -> list[Any]:
+    """The list in an answer; ``default``, if it may be left out."""
+    found = next((answer[name] for name in names if name in answer), default) if isinstance(answer, dict) else None
+    if not isinstance(found, list):
+        raise embedder.server.wrong("without a list of jobs")
+    return found
 
 
 def _number(entry: dict[str, Any], name: str) -> int:

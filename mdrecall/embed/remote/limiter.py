@@ -25,10 +25,10 @@ class Limiter:
         return max(0.0, self._until - time.monotonic())
 
     @contextmanager
-    def one_of(self, most: int) -> Iterator[None]:
-        """Be one of at most so many that ask at once."""
+    def one_of(self, most: int, ended: threading.Event) -> Iterator[None]:
+        """Be one of at most so many that ask at once; whose event is set before its turn comes does not wait for it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._under_way < most)
+            self._changed.wait_for(lambda: self._under_way < most or ended.is_set())
             self._under_way += 1
         try:
             yield
@@ -36,6 +36,11 @@ class Limiter:
             with self._changed:
                 self._under_way -= 1
                 self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let those who wait see that their event is set."""
+        with self._changed:
+            self._changed.notify_all()
 
 
 # The host does not care which memory asks, so all memories of a process share what they know of it.

@@ -17,15 +17,20 @@ class PrivateAddress(Exception):
     """A host that was not configured has an address of this machine or its network."""
 
 
+class Unresolved(httpcore2.ConnectError):
+    """A name has no address."""
+
+
 class Deadline(threading.local):
-    """The moment at which whatever this thread does on the network ends."""
+    """The moment at which whatever this thread does on the network ends, or the event that ends it before."""
 
     until = 0.0
+    ended: threading.Event | None = None
 
     def left(self, timeout: float | None, late: type[Exception]) -> float:
         """Seconds that an operation may still take."""
         left = self.until - time.monotonic()
-        if left <= 0:
+        if left <= 0 or (self.ended is not None and self.ended.is_set()):
             raise late("the time is up")
         return min(left, _MOST_S if timeout is None else timeout)
 
@@ -89,7 +94,8 @@ class Guard:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise httpcore2.ConnectError(f"the name {host} cannot be resolved ({error})") from error
+            reason = getattr(error, "strerror", None) or "it is no name"
+            raise Unresolved(f"the name {host} cannot be resolved ({reason})") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         if host.lower() in self._trusted:
             return addresses
@@ -106,6 +112,7 @@ class _Stream:
         self._guard = guard
         self._stream = stream
         self._deadline = deadline
+        self._same: socket.socket | None = None
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._stream.read(max_bytes, self._deadline.left(timeout, httpcore2.ReadTimeout))
@@ -117,7 +124,9 @@ class _Stream:
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> "_Stream":
         left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
-        self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        # While hands are shaken the socket itself is out of reach.
+        with self._stream.get_extra_info("socket").dup() as self._same:
+            self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
         return self
 
     def get_extra_info(self, info: str) -> Any:
@@ -129,8 +138,18 @@ class _Stream:
 
     def cut_off(self) -> None:
         """Let a thread that waits on this connection find it closed."""
-        with suppress(OSError):
-            self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        for found in (self._same, self._stream.get_extra_info("socket")):
+            with suppress(OSError):
+                if found is not None:
+                    found.shutdown(socket.SHUT_RDWR)
+
+
+def is_here(host: str) -> bool:
+    """Whether a name tells by itself that it is not on the internet at large."""
+    with suppress(ValueError):
+        ipaddress.ip_address(host.strip("[]").partition("%")[0])
+        return not is_public(host.strip("[]"))
+    return host.lower().rstrip(".").rpartition(".")[2] == "localhost"
 
 
 def is_public(address: str) -> bool:

@@ -6,14 +6,23 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext, suppress
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mdrecall.embed.remote.limiter import limiter_of
-from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, KeyRefused, RateLimited, WrongAnswer
+from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable, bare
+from mdrecall.errors import (
+    EmbedderError,
+    EmbedderUnavailable,
+    InputRefused,
+    KeyRefused,
+    NotThere,
+    RateLimited,
+    WrongAnswer,
+)
 from mdrecall.types import Secret
 
 _FIRST_WAIT_S = 0.5
@@ -21,8 +30,12 @@ _LONGEST_WAIT_S = 8.0
 _LONGEST_PAUSE_S = 60.0
 _JITTER = 0.2
 _MOST_SAID = 300
+_MOST_BLOCKS = 64
+_LONGEST_LINE = 16 * 1024 * 1024
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _HOPELESS = (b"insufficient_quota", b"billing_not_active")
+_TOLD_IN_BODY = re.compile(rb'"retryDelay":\s*"([\d.]+)s"')
+_FAILURES = (Lost, TimedOut, Forbidden, Unreadable)
 
 
 class Address(NamedTuple):
@@ -35,7 +48,7 @@ class Address(NamedTuple):
     """The first is used; the next one takes over where it has used up what it may."""
     key_origin: str = ""
     headers: Mapping[str, Secret] = {}
-    proxy: str | None = None
+    proxy: Secret | None = None
 
     @property
     def host(self) -> str:
@@ -55,15 +68,18 @@ class Patience(NamedTuple):
 class Server:
     """Asks one provider. It may be used from several threads."""
 
-    def __init__(self, address: Address, auth: Callable[[str], Mapping[str, str]], *, concurrency: int) -> None:
-        """``auth`` gives the headers that carry a key."""
+    def __init__(
+        self, address: Address, auth: Callable[[str], Mapping[str, str]], *, concurrency: int, model: str = ""
+    ) -> None:
+        """``auth`` gives the headers that carry a key; ``model`` is named in hints."""
         self.address = address
         self._auth = auth
         self._concurrency = concurrency
+        self._model = f"memorySearch.model ({model})" if model else "memorySearch.model"
         self._transport = Transport(address.url, proxy=address.proxy)
         self._limiter = limiter_of(address.host)
         self._key = 0
-        self._interrupted = threading.Event()
+        self._ended = threading.Event()
 
     def ask(self, method: str, path: str, body: Any = None, *, patience: Patience, bulk: bool = False) -> Any:
         """The JSON that a request is answered with; ``bulk`` requests wait until few enough are under way."""
@@ -83,41 +99,63 @@ class Server:
         bulk: bool = False,
     ) -> Reply:
         """The answer to a request, if it is a good one; asked for again where that may help."""
-        self._interrupted.clear()
+        ended = self._ended
         until = time.monotonic() + patience.seconds
         rotated = 0
         for attempt in range(patience.retries + 1 + len(self.address.keys)):
             seconds = max(0.001, until - time.monotonic()) if patience.in_all else patience.seconds
-            self._await_pause(seconds)
-            problem, wait_s = self._attempt(self._call(method, path, content, headers, seconds), bulk)
+            self._await_pause(seconds, ended)
+            used = self._key
+            problem, wait_s = self._attempt(self._call(method, path, content, headers, seconds, ended), bulk, ended)
             if isinstance(problem, Reply):
                 return problem
             if isinstance(problem, RateLimited) and rotated + 1 < len(self.address.keys):
                 rotated += 1
-                self._key += 1
+                self._key = used + 1
                 continue
             if wait_s is None or attempt - rotated >= patience.retries:
                 raise problem
             wait_s = wait_s or _backoff(attempt - rotated)
-            if patience.in_all and time.monotonic() + wait_s >= until:
-                raise problem
-            if isinstance(problem, RateLimited):
-                self._limiter.pause(wait_s)
-            self._sleep(wait_s)
+            self._heed(problem, wait_s, until if patience.in_all else None)
+            self._sleep(wait_s, ended)
         raise EmbedderUnavailable(f"{self.address.name} at {self.address.host} did not answer.")
 
-    @contextmanager
-    def lines(self, path: str, *, seconds: float) -> Iterator[Iterator[bytes]]:
-        """The lines of a file as they arrive, which may be too long to hold as a whole."""
-        call = self._call("GET", path, None, None, seconds)
-        with self._told(), self._transport.answer(call) as (status, headers, blocks):
-            if status >= 300:
-                raise self._refused(Reply(status, headers, b"".join(blocks)))
-            yield _split(blocks)
+    def _heed(self, problem: EmbedderError, wait_s: float, until: float | None) -> None:
+        """Have others wait too where the host asks for it; raise if it is too long for this request."""
+        if isinstance(problem, RateLimited):
+            self._limiter.pause(min(wait_s, _LONGEST_PAUSE_S))
+        if wait_s > _LONGEST_PAUSE_S or (until is not None and time.monotonic() + wait_s >= until):
+            raise problem
+
+    def lines(self, path: str, *, patience: Patience) -> Iterator[bytes]:
+        """The lines of a file as they arrive, which may be too long to hold as a whole.
+
+        Where the connection breaks they come again from the first, so that some come twice.
+        """
+        ended = self._ended
+        for attempt in range(patience.retries + 1):
+            problem: EmbedderError
+            wait_s: float | None
+            call = self._call("GET", path, None, None, patience.seconds, ended)._replace(is_stream=True)
+            try:
+                with self._transport.answer(call) as (status, headers, blocks):
+                    if status < 300:
+                        yield from _split(blocks)
+                        return
+                    reply = Reply(status, headers, b"".join(islice(blocks, _MOST_BLOCKS)))
+                    problem, wait_s = self._refused(reply), self._wait_s(reply)
+            except _FAILURES as error:
+                problem = self._problem(bare(error), ended)
+                wait_s = 0.0 if isinstance(error, Lost) and not ended.is_set() else None
+            if wait_s is None or attempt == patience.retries:
+                raise problem
+            self._sleep(wait_s or _backoff(attempt), ended)
 
     def interrupt(self) -> None:
         """End whatever is under way."""
-        self._interrupted.set()
+        ended, self._ended = self._ended, threading.Event()
+        ended.set()
+        self._limiter.wake()
         self._transport.interrupt()
 
     def close(self) -> None:
@@ -126,78 +164,81 @@ class Server:
 
     def parsed(self, reply: Reply) -> Any:
         """The JSON of an answer."""
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(reply.body)
-        except (ValueError, RecursionError) as error:
-            raise self.wrong(f"not with JSON but with {self._said(reply) or 'nothing'!r}") from error
+        raise self.wrong(f"not with JSON but with {self._said(reply) or 'nothing'!r}")
 
     def wrong(self, what: str) -> WrongAnswer:
         """The error for an answer that is not what was asked for."""
-        hint = "Check that memorySearch.remote.baseUrl is the address of an embeddings API, and the model's name."
+        hint = f"Check that memorySearch.remote.baseUrl is the address of an embeddings API, and {self._model}."
         return WrongAnswer(self._scrubbed(f"{self.address.name} at {self.address.host} answers {what}."), hint=hint)
 
+    def misshapen(self, problem: Exception, answer: Any) -> WrongAnswer:
+        """The error for JSON without vectors; some servers tell what is wrong as if all were well."""
+        told = _message(answer.get("error")) if isinstance(answer, dict) else ""
+        return self.wrong(f"with {problem}" + (f", but with {' '.join(told.split())[:_MOST_SAID]!r}" if told else ""))
+
     def _call(
-        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None, seconds: float
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        headers: Mapping[str, str] | None,
+        seconds: float,
+        ended: threading.Event,
     ) -> Call:
         address = self.address
         key = address.keys[self._key % len(address.keys)].reveal() if address.keys else ""
-        carried = {**(self._auth(key) if key else {})}
+        carried = {name: Secret(value) for name, value in self._auth(key).items()} if key else {}
         for name, value in address.headers.items():
             carried = {known: old for known, old in carried.items() if known.lower() != name.lower()}
-            carried[name] = value.reveal()
+            carried[name] = value
         plain = {"User-Agent": "mdrecall", "Accept": "application/json", **(headers or {})}
-        return Call(method, join(address.url, path), plain, carried, content, seconds)
+        return Call(method, join(address.url, path), plain, carried, content, seconds, ended)
 
-    def _attempt(self, call: Call, bulk: bool) -> tuple[Reply | EmbedderError, float | None]:
+    def _attempt(self, call: Call, bulk: bool, ended: threading.Event) -> tuple[Reply | EmbedderError, float | None]:
         """A good answer; or what is wrong, and how long to wait before it is tried again: 0 is as usual, None never."""
         try:
-            with self._limiter.one_of(self._concurrency) if bulk else nullcontext(), self._told():
+            with self._limiter.one_of(self._concurrency, ended) if bulk else nullcontext():
                 reply = self._transport.send(call)
-        except _Again as again:
-            return again.problem, 0.0
-        except EmbedderError as problem:
-            return problem, None
+        except _FAILURES as error:
+            may_help = isinstance(error, Lost) and not ended.is_set()
+            return self._problem(error, ended), 0.0 if may_help else None
         return (reply, None) if reply.status < 300 else (self._refused(reply), self._wait_s(reply))
 
     def _wait_s(self, reply: Reply) -> float | None:
-        """How long to wait after a bad answer before asking again; None if that will not help."""
-        asked = _retry_after_s(reply.headers.get("retry-after") or "")
-        if reply.status >= 500:
-            return asked if asked <= _LONGEST_PAUSE_S else None
-        if reply.status != 429 or any(sign in reply.body for sign in _HOPELESS):
+        """How long to wait after a bad answer before asking again: 0 as usual; None if that will not help."""
+        if reply.status < 500 and (reply.status != 429 or any(sign in reply.body for sign in _HOPELESS)):
             return None
-        if asked > _LONGEST_PAUSE_S:
-            self._limiter.pause(_LONGEST_PAUSE_S)
-            return None
-        return asked
+        told = _TOLD_IN_BODY.search(reply.body[: 1 << 16])
+        return _retry_after_s(reply.headers.get("retry-after") or (told[1].decode() if told else ""))
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _problem(self, error: Exception, ended: threading.Event) -> EmbedderError:
         """What the network does wrong, in words."""
         name, host = self.address.name, self.address.host
-        try:
-            yield
-        except Lost as error:
-            if self._interrupted.is_set():
-                raise EmbedderUnavailable(f"The request to {name} was given up, because the memory closes.") from None
-            message = self._scrubbed(f"{name} at {host} cannot be reached: {error}.")
-            raise _Again(EmbedderUnavailable(message, hint=f"Check the network, and that {host} is up.")) from None
-        except TimedOut:
+        if ended.is_set():
+            return self._given_up()
+        if isinstance(error, Lost):
+            message = self._scrubbed(f"{name} at {host} cannot be reached: {str(error).rstrip('.')}.")
+            return EmbedderUnavailable(message, hint=f"Check the network, and that {host} is up.")
+        if isinstance(error, TimedOut):
             hint = f"Check that {host} is up, or give it more time."
-            raise EmbedderUnavailable(f"{name} at {host} did not answer in time.", hint=hint) from None
-        except (Forbidden, Unreadable) as error:
-            raise self.wrong(f"as it must not: {error}") from None
+            return EmbedderUnavailable(f"{name} at {host} did not answer in time.", hint=hint)
+        return self.wrong(f"as it must not: {error}")
 
-    def _await_pause(self, seconds: float) -> None:
+    def _given_up(self) -> EmbedderError:
+        return EmbedderUnavailable(f"The request to {self.address.name} was given up, because the memory closes.")
+
+    def _await_pause(self, seconds: float, ended: threading.Event) -> None:
         left = self._limiter.pause_left_s()
         if left >= seconds:
             message = f"{self.address.name} at {self.address.host} asks to be left alone for {left:.0f} more seconds."
             raise RateLimited(message, hint="Wait, or use another key.")
-        self._sleep(left)
+        self._sleep(left, ended)
 
-    def _sleep(self, seconds: float) -> None:
-        if seconds > 0 and self._interrupted.wait(seconds):
-            raise EmbedderUnavailable(f"The request to {self.address.name} was given up, because the memory closes.")
+    def _sleep(self, seconds: float, ended: threading.Event) -> None:
+        if ended.wait(seconds) if seconds > 0 else ended.is_set():
+            raise self._given_up()
 
     def _refused(self, reply: Reply) -> EmbedderError:
         """The error that a bad status stands for."""
@@ -212,11 +253,12 @@ class Server:
             return RateLimited(answers, hint="Wait, or raise what the account may use.")
         if status >= 500:
             return EmbedderUnavailable(answers, hint="It is on the server's side; it is tried again later.")
-        if status == 404:
-            return WrongAnswer(answers, hint="Check memorySearch.model and memorySearch.remote.baseUrl.")
+        if status in (404, 405, 410):
+            return NotThere(answers, hint=f"Check {self._model} and memorySearch.remote.baseUrl.")
         if status in (400, 413, 422):
-            return InputRefused(answers)
-        return WrongAnswer(answers, hint="Check memorySearch.remote.baseUrl and memorySearch.model.")
+            hint = f"Check {self._model}, memorySearch.outputDimensionality and memorySearch.remote."
+            return InputRefused(answers, hint=hint)
+        return WrongAnswer(answers, hint=f"Check memorySearch.remote.baseUrl and {self._model}.")
 
     def _said(self, reply: Reply) -> str:
         text = reply.body[: 1 << 16].decode("utf-8", "replace")
@@ -237,14 +279,6 @@ class Server:
                 if len(part) > 8:
                     text = re.sub(rf"{re.escape(part[:6])}\S*", "***", text)
         return text
-
-
-class _Again(Exception):
-    """It may help to ask again."""
-
-    def __init__(self, problem: EmbedderError) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
 
 
 def join(url: str, path: str) -> str:
@@ -271,7 +305,7 @@ def _retry_after_s(value: str) -> float:
         pass
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return 0.0
 
 
@@ -293,5 +327,7 @@ def _split(blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")
         yield from whole
+        if len(rest) > _LONGEST_LINE:
+            raise Unreadable(f"a line is longer than {_LONGEST_LINE // 1024**2} MB")
     if rest:
         yield rest

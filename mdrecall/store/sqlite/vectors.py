@@ -110,7 +110,7 @@ def put(db: apsw.Connection, space: int, items: Sequence[tuple[int, Embedding]])
 def mark_filled(db: apsw.Connection, space: int, texts: int, keep: str) -> None:
     """Note that every chunk up to the text counter ``texts`` has its vector, and drop the spaces that came before.
 
-    Those with the fingerprint ``keep`` stay.
+    Those of the provider ``keep`` stay.
     """
     with transaction(db):
         _check_stored(db, space)
@@ -118,9 +118,7 @@ def mark_filled(db: apsw.Connection, space: int, texts: int, keep: str) -> None:
         if texts == text_counter(db):
             last = single(db, "SELECT value FROM counters WHERE name='chunks'")
             db.execute("UPDATE spaces SET filled_to=? WHERE id=?", (last, space))
-        for (other,) in list(
-            rows(db, "SELECT id FROM spaces WHERE stored AND id<>? AND fingerprint<>?", (space, keep))
-        ):
+        for (other,) in list(rows(db, "SELECT id FROM spaces WHERE stored AND id<>? AND provider<>?", (space, keep))):
             db.execute(f"DROP TABLE IF EXISTS vectors_{other}; DROP TABLE IF EXISTS windows_{other}")
             db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0 WHERE id=?", (other,))
 

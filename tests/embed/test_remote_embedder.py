@@ -1,0 +1,346 @@
+"""Texts to vectors by a provider: how each is asked, what is taken for an answer, and what tells vectors apart."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdrecall.embed.remote import embedder as module
+from mdrecall.embed.remote.embedder import RemoteEmbedder
+from mdrecall.embed.remote.providers import PROVIDERS
+from mdrecall.embed.remote.server import Address, Patience
+from mdrecall.engine.requests import embedded, packed
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, told
+from mdrecall.types import Passage, Secret
+from tests.embed.asking import Clock, address_of, asking, embed
+from tests.embed.test_remote_transport import in_thread, named
+from tests.providers import faults
+from tests.providers.faults import Fault, Script
+from tests.providers.limits import Limits
+from tests.providers.server import KEY, Kind, ProviderServer
+from tests.providers.vectors import vector
+
+KINDS: tuple[Kind, ...] = ("openai", "openai-compatible", "voyage", "mistral", "gemini", "ollama")
+OPENAI_LIKE: tuple[Kind, ...] = ("openai", "openai-compatible", "voyage", "mistral")
+
+
+def numbers(found: bytes) -> list[float]:
+    return [float(number) for number in np.frombuffer(found, "<f4")]
+
+
+def plain(text: str, size: int = 8) -> Any:
+    return pytest.approx(vector(text, size), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_become_vectors_in_their_order(kind: Kind) -> None:
+    with ProviderServer(kind, dimensions=8) as server, asking(server, model="") as embedder:
+        if kind == "openai-compatible":
+            embedder.model = "local-embed"
+        found = embed(embedder, "one", "two words")
+        sent = ["search_document: one", "search_document: two words"] if kind == "ollama" else ["one", "two words"]
+        assert server.embedded_texts() == sent
+        assert [numbers(each) for each in found] == [plain(text) for text in sent]
+        assert embedder.dimensions == 8
+
+
+def test_a_query_and_a_passage_are_asked_for_as_the_provider_has_it() -> None:
+    asked: dict[str, list[Any]] = {}
+    for kind in KINDS:
+        with ProviderServer(kind, dimensions=8) as server, asking(server) as embedder:
+            embed(embedder, "one")
+            embedder.embed_query("two", {})
+            asked[kind] = [(request.path, request.body) for request in server.requests]
+    one = {"content": {"parts": [{"text": "one"}]}, "taskType": "RETRIEVAL_DOCUMENT"}
+    model = "gemini-embedding-001"
+    assert asked["gemini"] == [
+        (f"/v1beta/models/{model}:batchEmbedContents", {"requests": [{"model": f"models/{model}", **one}]}),
+        (
+            f"/v1beta/models/{model}:embedContent",
+            {"content": {"parts": [{"text": "two"}]}, "taskType": "RETRIEVAL_QUERY"},
+        ),
+    ]
+    voyage = {"model": "voyage-4-large"}
+    assert asked["voyage"] == [
+        ("/v1/embeddings", {**voyage, "input": ["one"], "input_type": "document"}),
+        ("/v1/embeddings", {**voyage, "input": ["two"], "input_type": "query"}),
+    ]
+    assert asked["openai"][0] == ("/v1/embeddings", {"model": "text-embedding-3-small", "input": ["one"]})
+    assert asked["ollama"][1][1] == {"model": "nomic-embed-text", "input": ["search_query: two"], "truncate": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("openai", "dimensions"),
+        ("openai-compatible", "dimensions"),
+        ("voyage", "output_dimension"),
+        ("mistral", "output_dimension"),
+        ("gemini", "outputDimensionality"),
+        ("ollama", "dimensions"),
+    ],
+)
+def test_the_length_of_vectors_is_asked_for_by_the_providers_name(kind: Kind, name: str) -> None:
+    with ProviderServer(kind) as server, asking(server, dimensions=5) as embedder:
+        assert len(embed(embedder, "one")[0]) == 20
+        body = server.requests[0].body
+    assert (body["requests"][0] if kind == "gemini" else body)[name] == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "model"),
+    [
+        ("openai", "openai/text-embedding-3-large", "text-embedding-3-large"),
+        ("openai", "  ", "text-embedding-3-small"),
+        ("gemini", "models/gemini-embedding-001", "gemini-embedding-001"),
+        ("gemini", "google/gemini-embedding-001", "gemini-embedding-001"),
+        ("gemini", "gemini/gemini-embedding-001", "gemini-embedding-001"),
+        ("voyage", "voyage/voyage-3", "voyage-3"),
+        ("mistral", "mistral/mistral-embed", "mistral-embed"),
+        ("ollama", "ollama/all-minilm:l6", "all-minilm:l6"),
+        ("openai-compatible", "BAAI/bge-m3", "BAAI/bge-m3"),
+    ],
+)
+def test_what_stands_before_a_models_name_is_left_out(kind: Kind, named: str, model: str) -> None:
+    assert PROVIDERS[kind].model_name(named) == model
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "tidy"),
+    [
+        ("openai", "https://a/v1//", "https://a/v1"),
+        ("openai", "https://a/v1?x=1", "https://a/v1?x=1"),
+        ("gemini", "https://a/v1beta/openai", "https://a/v1beta"),
+        ("gemini", "https://a/v1beta/openai/embeddings/", "https://a/v1beta"),
+        ("gemini", "https://a/v1beta/", "https://a/v1beta"),
+        ("ollama", "http://a:11434/v1/", "http://a:11434"),
+        ("ollama", "http://a:11434/", "http://a:11434"),
+    ],
+)
+def test_an_address_is_tidied_as_the_provider_needs_it(kind: Kind, url: str, tidy: str) -> None:
+    assert PROVIDERS[kind].tidy_url(url) == tidy
+
+
+def test_geminis_key_may_be_a_token_in_json() -> None:
+    with ProviderServer("gemini", dimensions=4) as server:
+        for key, header in ((f'{{"token": "{KEY}"}}', "authorization"), (KEY, "x-goog-api-key")):
+            with asking(server, address_of(server, keys=(key,))) as embedder:
+                embedder.embed_query("one", {})
+            assert server.requests[-1].headers[header].removeprefix("Bearer ") == KEY
+        assert "x-goog-api-key" not in server.requests[0].headers
+
+
+def test_an_ollama_that_knows_only_the_old_way_is_asked_so_and_it_is_remembered() -> None:
+    old = faults.status(404, b"404 page not found").on("*/api/embed").times(None)
+    with ProviderServer("ollama", dimensions=8, faults=Script([old])) as server, asking(server) as embedder:
+        first, second = embed(embedder, "one", "two")
+        embedder.embed_query("three", {})
+        assert (numbers(first), numbers(second)) == (plain("search_document: one"), plain("search_document: two"))
+        ways = [request.path.rpartition("/")[2] for request in server.requests]
+    assert ways == ["embed", "embeddings", "embeddings", "embeddings"]
+
+
+def test_an_ollama_without_the_model_says_so() -> None:
+    with ProviderServer("ollama") as server, asking(server, model="absent") as embedder:
+        with pytest.raises(WrongAnswer, match="not found, try pulling it first") as caught:
+            embedder.embed_query("one", {})
+        assert "memorySearch.model (absent)" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", OPENAI_LIKE)
+def test_answers_out_of_order_are_put_in_order(kind: Kind) -> None:
+    with ProviderServer(kind, dimensions=8, faults=Script([faults.shuffled()])) as server, asking(server) as embedder:
+        assert [numbers(each) for each in embed(embedder, "one", "two", "six")] == [
+            plain(text) for text in ("one", "two", "six")
+        ]
+
+
+WRONG = [
+    faults.too_few(),
+    faults.too_many(),
+    faults.wrong_dimension(),
+    *map(faults.bad_number, (float("nan"), float("inf"), None, "x", True, 10**400, "")),
+    faults.zero_vectors(),
+    faults.empty_vectors(),
+    faults.html_200(),
+    faults.wrong_shape(),
+    faults.wrong_shape({"data": [3], "embeddings": {}}),
+    faults.wrong_shape({"data": [], "embeddings": []}),
+    faults.list_instead(),
+    faults.data_missing(),
+    faults.truncated_json(),
+]
+
+
+@pytest.mark.parametrize("kind", ["openai", "gemini", "ollama"])
+@pytest.mark.parametrize("fault", WRONG, ids=named)
+def test_an_answer_that_is_not_what_was_asked_for_is_an_error_and_nothing_of_it_is_taken(
+    kind: Kind, fault: Fault
+) -> None:
+    script = Script([fault.times(None)])
+    with ProviderServer(kind, dimensions=8, faults=script) as server, asking(server) as embedder:
+        with pytest.raises(WrongAnswer) as caught:
+            embed(embedder, "one", "two")
+        assert embedder.server.address.host in str(caught.value)
+
+
+def test_what_is_said_in_an_error_with_status_200_is_passed_on() -> None:
+    fault = faults.wrong_shape({"error": {"message": "The model is\nloading.", "code": 503}})
+    with ProviderServer("openai", faults=Script([fault])) as server, asking(server) as embedder:
+        with pytest.raises(WrongAnswer) as caught:
+            embedder.embed_query("one", {})
+        assert "'The model is loading.'" in str(caught.value)
+
+
+def test_vectors_of_another_length_than_the_stored_ones_are_refused() -> None:
+    with ProviderServer("openai", dimensions=8) as server, asking(server) as embedder:
+        embedder.prepare(16)
+        assert server.requests == []
+        with pytest.raises(WrongAnswer, match="of 8 numbers, not 16 as before") as caught:
+            embed(embedder, "one")
+        assert "--force" in caught.value.hint
+
+
+def test_without_stored_vectors_their_length_is_learnt_from_a_word() -> None:
+    with ProviderServer("gemini", dimensions=8) as server, asking(server) as embedder:
+        embedder.prepare(0)
+        assert (embedder.dimensions, server.embedded_texts()) == (8, ["ping"])
+
+
+def refusing(part: str) -> Fault:
+    refused = faults.error(400, "The text is not taken.")
+    return refused.when(lambda request: part in request.raw.decode()).times(None)
+
+
+def test_a_text_that_is_refused_is_told_from_a_provider_that_refuses_everything() -> None:
+    with ProviderServer("openai", dimensions=8, faults=Script([refusing("bad")])) as server:
+        with asking(server) as embedder, pytest.raises(InputRefused):
+            embed(embedder, "bad")
+        assert server.embedded_texts() == ["ping"]
+        server.faults.add(refusing(""))
+        with asking(server) as embedder, pytest.raises(EmbedderError) as caught:
+            embed(embedder, "bad")
+    assert type(caught.value) is EmbedderError
+    assert "memorySearch.model (text-embedding-3-small)" in caught.value.hint
+
+
+@pytest.mark.parametrize("fault", [refusing(""), faults.zero_vectors(), faults.bad_number()], ids=named)
+def test_a_provider_that_was_well_and_now_refuses_everything_is_not_asked_text_by_text(fault: Fault) -> None:
+    with ProviderServer("openai", dimensions=8) as server, asking(server) as embedder:
+        embed(embedder, "one")
+        server.faults.add(fault.times(None))
+        with pytest.raises(EmbedderError):
+            embedded(embedder, [Passage("", f"{word} {'x' * 500}") for word in ("one", "two", "six")])
+        assert len(server.requests) == 3
+
+
+def test_what_is_too_long_is_split_until_it_is_taken() -> None:
+    limits = Limits(inputs=2, tokens_each=30)
+    texts = ["a" * 100, "b" * 100, "word " * 60, "c" * 10]
+    with ProviderServer("openai", dimensions=8, limits=limits) as server, asking(server) as embedder:
+        found = embedded(embedder, [Passage("", text) for text in texts])
+        assert [made is not None and len(made.vector) for made in found] == [32] * 4
+        assert embedder.traits.request_inputs <= 2
+        sent = "".join(server.embedded_texts()).replace("ping", "")
+    assert sorted(sent) == sorted("".join(texts))
+
+
+def test_one_text_that_is_never_taken_leaves_the_others_theirs() -> None:
+    with ProviderServer("openai", dimensions=8, faults=Script([refusing("bad")])) as server, asking(server) as embedder:
+        found = embedded(embedder, [Passage("", text) for text in ("one", "bad", "two", "six")])
+        assert [made is not None for made in found] == [True, False, True, True]
+
+
+def test_requests_are_filled_up_to_what_the_provider_takes() -> None:
+    with ProviderServer("openai") as server, asking(server) as embedder:
+        wanted = {bytes([number]): Passage("", "x" * 4000) for number in range(130)}
+        sizes = [len(group) for group in packed(wanted, embedder.traits)]
+    assert sizes == [64, 64, 2]
+    assert embedder.traits.host == embedder.server.address.host
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "\ud800 half a pair", "\0"])
+def test_any_text_is_sent_as_something_that_servers_take(text: str) -> None:
+    with ProviderServer("openai", dimensions=8) as server, asking(server) as embedder:
+        assert len(embed(embedder, text)[0]) == 32
+
+
+def test_no_texts_are_not_asked_for() -> None:
+    with ProviderServer("openai") as server, asking(server) as embedder:
+        assert embedder.embed_chunks([]) == []
+        assert server.requests == []
+
+
+def made(**changes: Any) -> RemoteEmbedder:
+    told_by = {"url": "https://a.example/v1", "keys": (Secret("k1"),), "headers": {"X-Team": Secret("zoo")}}
+    address = Address("openai", **{**told_by, **changes.pop("address", {})})
+    provider = PROVIDERS[changes.pop("provider", "openai")]
+    return RemoteEmbedder(provider, changes.pop("model", "m"), address, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"provider": "voyage"},
+        {"model": "other"},
+        {"dimensions": 256},
+        {"address": {"url": "https://b.example/v1"}},
+        {"address": {"headers": {"X-Team": Secret("lab")}}},
+        {"address": {"headers": {}}},
+    ],
+    ids=str,
+)
+def test_what_may_change_the_vectors_changes_the_fingerprint(changes: dict[str, Any]) -> None:
+    assert made(**changes).fingerprint != made().fingerprint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"address": {"keys": (Secret("k2"), Secret("k3"))}},
+        {"address": {"keys": ()}},
+        {"address": {"key_origin": "elsewhere", "proxy": Secret("http://proxy.example")}},
+        {"address": {"url": "https://a.example/v1?code=hush"}},
+        {"address": {"headers": {"x-team": Secret("zoo"), "X-Api-Key": Secret("s"), "Authorization": Secret("t")}}},
+        {"concurrency": 4},
+        {"query_s": 1.0},
+    ],
+    ids=str,
+)
+def test_keys_and_secret_headers_do_not(changes: dict[str, Any]) -> None:
+    assert made(**changes).fingerprint == made().fingerprint
+
+
+def test_nothing_that_an_embedder_shows_of_itself_is_secret() -> None:
+    address = {
+        "keys": (Secret("hush-1"),),
+        "headers": {"X-Key": Secret("hush-2")},
+        "proxy": Secret("http://a:hush-3@b"),
+    }
+    embedder = made(address=address)
+    assert "hush" not in f"{embedder.traits} {embedder.fingerprint} {vars(embedder)} {vars(embedder.server)}"
+
+
+def test_a_query_is_given_up_a_little_before_the_search_gives_up() -> None:
+    assert made(query_s=3.0)._query == Patience(2.7, 2, in_all=True)
+    assert made(provider="ollama", query_s=3.0)._query.seconds == module._QUERY_S
+
+
+def test_a_query_is_asked_twice_again_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with ProviderServer("openai", faults=Script([faults.error(500).times(None)])) as server, asking(server) as embedder:
+        with pytest.raises(EmbedderUnavailable):
+            embedder.embed_query("one", {})
+        assert (len(server.requests), clock.slept) == (3, [0.5, 1.0])
+
+
+def test_an_interrupt_ends_an_embedder_that_hangs_and_it_can_be_used_again() -> None:
+    with ProviderServer("openai", dimensions=8, faults=Script([faults.hang()])) as server, asking(server) as embedder:
+        hanging = in_thread(lambda: embed(embedder, "one"))
+        server.wait_for(1)
+        embedder.interrupt()
+        found = hanging()
+        assert isinstance(found, EmbedderUnavailable)
+        assert "memory closes" in told(found)
+        embedder.close()
+        assert len(embed(embedder, "one")) == 1

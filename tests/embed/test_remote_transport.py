@@ -1,0 +1,315 @@
+"""One request: when it ends, where it goes, and what it carries there."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from httpx2 import URL
+
+from mdrecall.embed.remote import transport as module
+from mdrecall.embed.remote.network import is_here, is_public
+from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable
+from mdrecall.types import Secret
+from tests.embed.asking import LONG_S, everything_said
+from tests.providers import faults
+from tests.providers.faults import Fault, Script
+from tests.providers.server import KEY, ProviderServer
+
+SHORT_S = 0.1
+BODY = b'{"model": "text-embedding-3-small", "input": ["one"]}'
+HANGING = [
+    faults.hang(),
+    faults.answer_hangs(),
+    faults.hang_on_accept(),
+    faults.slow_head(0.02),
+    faults.slow_body(0.02),
+]
+
+
+def named(fault: Fault) -> str:
+    return fault.name
+
+
+@contextmanager
+def serving(*script: Fault) -> Iterator[ProviderServer]:
+    with ProviderServer("openai", dimensions=64, faults=Script(script)) as server:
+        yield server
+
+
+@contextmanager
+def transport_to(server: ProviderServer, url: str = "", proxy: str = "") -> Iterator[Transport]:
+    made = Transport(url or server.url, proxy=Secret(proxy) if proxy else None)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def call_to(
+    server: ProviderServer, seconds: float = LONG_S, url: str = "", ended: threading.Event | None = None
+) -> Call:
+    secrets = {"Authorization": Secret(f"Bearer {KEY}"), "X-Own": Secret("own-secret")}
+    return Call("POST", url or f"{server.url}/embeddings", {"X-Plain": "yes"}, secrets, BODY, seconds, ended)
+
+
+@pytest.mark.parametrize("fault", HANGING, ids=named)
+def test_the_deadline_is_for_the_whole_however_slowly_it_comes(fault: Fault) -> None:
+    with serving(fault) as server, transport_to(server) as transport:
+        with pytest.raises(TimedOut):
+            transport.send(call_to(server, SHORT_S))
+        assert transport.send(call_to(server)).status == 200
+
+
+@pytest.mark.parametrize("fault", HANGING, ids=named)
+def test_an_interrupt_from_another_thread_ends_it_at_once(fault: Fault) -> None:
+    ended = threading.Event()
+    with serving(fault) as server, transport_to(server) as transport:
+        found = in_thread(lambda: transport.send(call_to(server, ended=ended)))
+        if fault.accept is None:
+            server.wait_for(1)
+        else:
+            wait_until(lambda: server.connections == 1)
+        ended.set()
+        transport.interrupt()
+        assert isinstance(found(), Lost | TimedOut)
+        assert transport.send(call_to(server)).status == 200
+
+
+def test_shaking_hands_has_the_same_deadline_and_is_ended_too() -> None:
+    with serving(faults.hang_on_accept().times(2)) as server:
+        url = server.url.replace("http:", "https:")
+        with transport_to(server, url) as transport:
+            with pytest.raises(TimedOut):
+                transport.send(call_to(server, SHORT_S, url))
+            ended = threading.Event()
+            found = in_thread(lambda: transport.send(call_to(server, LONG_S, url, ended)))
+            wait_until(lambda: server.connections == 2)
+            ended.set()
+            transport.interrupt()
+            assert isinstance(found(), Lost | TimedOut)
+
+
+def test_a_request_that_was_ended_before_it_began_is_not_sent() -> None:
+    ended = threading.Event()
+    ended.set()
+    with serving() as server, transport_to(server) as transport:
+        with pytest.raises(TimedOut):
+            transport.send(call_to(server, ended=ended))
+        assert server.requests == []
+
+
+def test_closing_ends_what_is_under_way_and_a_later_request_connects_anew() -> None:
+    with serving(faults.hang()) as server, transport_to(server) as transport:
+        found = in_thread(lambda: transport.send(call_to(server)))
+        server.wait_for(1)
+        transport.interrupt()
+        transport.close()
+        transport.close()
+        assert isinstance(found(), Lost)
+        assert transport.send(call_to(server)).status == 200
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [faults.answer_lost(), faults.reset_mid_body(), faults.truncated_body(), faults.close_on_accept()],
+    ids=named,
+)
+def test_a_connection_that_breaks_is_lost(fault: Fault) -> None:
+    with serving(fault) as server, transport_to(server) as transport, pytest.raises(Lost):
+        transport.send(call_to(server))
+
+
+def test_nobody_there_is_lost_and_says_why() -> None:
+    with serving() as server, transport_to(server, faults.dead_url()) as transport:
+        with pytest.raises(Lost, match="refused"):
+            transport.send(call_to(server, url=faults.dead_url("/v1/embeddings")))
+        with pytest.raises(Lost, match=r"nowhere\.invalid"):
+            Transport("http://nowhere.invalid").send(call_to(server, url="http://nowhere.invalid"))
+
+
+def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
+    with serving(faults.endless_body()) as server, transport_to(server) as transport:
+        with pytest.raises(Unreadable, match="longer than 1 MB"):
+            transport.send(call_to(server))
+        assert transport.send(call_to(server)).status == 200
+
+
+def test_answers_may_be_compressed_and_must_be_what_they_say() -> None:
+    lie = Fault("no gzip", headers={"Content-Encoding": "gzip"})
+    with serving(faults.gzipped(), lie) as server, transport_to(server) as transport:
+        assert transport.send(call_to(server)).body.startswith(b'{"object": "list"')
+        with pytest.raises(Unreadable):
+            transport.send(call_to(server))
+
+
+@pytest.mark.parametrize("code", [301, 302, 307, 308])
+def test_a_redirect_on_the_same_server_is_followed_with_the_key_and_the_body(code: int) -> None:
+    with serving() as server, transport_to(server) as transport:
+        server.faults.add(faults.redirect("/v1/embeddings?again=1", code))
+        assert transport.send(call_to(server)).status == 200
+        assert [(seen.method, seen.raw) for seen in server.requests] == [("POST", BODY)] * 2
+        assert server.requests[1].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_redirect_to_another_port_carries_nothing_secret() -> None:
+    with serving() as server, serving() as other, transport_to(server) as transport:
+        server.faults.add(faults.redirect(f"{other.url}/embeddings"))
+        assert transport.send(call_to(server)).status == 401
+        carried = other.requests[0].headers
+        assert ("authorization" in carried, "x-own" in carried, carried["x-plain"]) == (False, False, "yes")
+        assert server.requests[0].headers["x-own"] == "own-secret"
+
+
+def test_a_redirect_to_a_private_address_that_was_not_configured_is_refused() -> None:
+    with serving() as server, serving() as other:
+        url = server.url.replace("127.0.0.1", "localhost")
+        server.faults.add(faults.redirect(f"{other.url}/embeddings"))
+        with transport_to(server, url) as transport, pytest.raises(Forbidden, match=r"127\.0\.0\.1"):
+            transport.send(call_to(server, url=f"{url}/embeddings"))
+        assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("file:///etc/passwd", "not http"),
+        ("/v1/embeddings", "again and again"),
+        ("http://10.1.2.3/v1", "private"),
+        ("http://169.254.169.254/latest", "private"),
+        ("http://[::1]:1/v1", "private"),
+    ],
+)
+def test_a_redirect_to_where_nothing_may_be_sent_is_refused(target: str, words: str) -> None:
+    with serving(faults.redirect(target).times(None)) as server, transport_to(server) as transport:
+        with pytest.raises(Forbidden, match=words):
+            transport.send(call_to(server))
+        assert len(server.requests) <= 4
+
+
+@pytest.mark.parametrize(
+    ("home", "url", "is_home"),
+    [
+        ("http://a.example/v1", "http://a.example/v2", True),
+        ("http://a.example/v1", "http://A.example:80/v1", True),
+        ("http://a.example/v1", "https://a.example/v1", True),
+        ("http://a.example:8080/v1", "https://a.example:8443/v1", False),
+        ("https://a.example/v1", "http://a.example/v1", False),
+        ("https://a.example/v1", "https://a.example:8443/v1", False),
+        ("https://a.example/v1", "https://b.example/v1", False),
+        ("https://a.example/v1", "https://a.example.b.example/v1", False),
+    ],
+)
+def test_what_is_secret_goes_to_the_configured_server_only_and_never_less_protected(
+    home: str, url: str, is_home: bool
+) -> None:
+    assert Transport(home)._is_home(URL(url)) is is_home
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("8.8.8.8", True),
+        ("2606:4700:4700::1111", True),
+        *((name, False) for name in ("127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.1.1", "0.0.0.0")),
+        *((name, False) for name in ("::1", "fe80::1%eth0", "fc00::1", "::ffff:10.0.0.1", "224.0.0.1", "no address")),
+    ],
+)
+def test_public_addresses_are_those_of_the_internet_at_large(address: str, expected: bool) -> None:
+    assert is_public(address) is expected
+
+
+def test_what_a_traceback_would_show_of_a_request_has_no_key() -> None:
+    with serving() as server:
+        call = call_to(server, url=f"{server.url}/embeddings?key={KEY}")
+        assert KEY not in repr(call) + repr(Reply(401, {}, f"wrong key {KEY}".encode()))
+        server.faults.add(faults.hang())
+        with transport_to(server) as transport, pytest.raises(TimedOut) as caught:
+            transport.send(call._replace(seconds=SHORT_S))
+        assert KEY not in everything_said(module.bare(caught.value))
+
+
+def in_thread(act: Callable[[], object]) -> Callable[[], object]:
+    """Begin something elsewhere; gives what waits for its result or its error."""
+    found: list[object] = []
+
+    def work() -> None:
+        try:
+            found.append(act())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+
+    def ended() -> object:
+        thread.join(LONG_S)
+        return found[0]
+
+    return ended
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        threading.Event().wait(0.001)
+
+
+class Proxy:
+    """A forward proxy that answers every request itself, and remembers what it was sent."""
+
+    def __init__(self, answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") -> None:
+        self._answer = answer
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.heads: list[str] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        taken, _ = self._listening.accept()
+        with taken, taken.makefile("rb") as lines:
+            self.heads.append("".join(line.decode() for line in iter(lines.readline, b"\r\n")))
+            taken.sendall(self._answer)
+            lines.read(1)
+
+    def stop(self) -> None:
+        self._thread.join(LONG_S)
+        self._listening.close()
+
+
+def test_a_proxy_is_asked_for_the_whole_address_with_its_own_password() -> None:
+    proxy = Proxy()
+    with serving() as server:
+        target = "http://embeddings.example/v1"
+        with transport_to(server, target, f"http://me:pass%20word@127.0.0.1:{proxy.port}") as transport:
+            assert transport.send(call_to(server, url=f"{target}/embeddings")).body == b"{}"
+    proxy.stop()
+    assert proxy.heads[0].startswith("POST http://embeddings.example/v1/embeddings HTTP/1.1")
+    assert "Proxy-Authorization: Basic bWU6cGFzcyB3b3Jk" in proxy.heads[0]
+
+
+def test_a_proxy_is_not_led_to_a_private_address() -> None:
+    proxy = Proxy(b"HTTP/1.1 307 Go\r\nContent-Length: 0\r\nLocation: http://169.254.169.254/latest\r\n\r\n")
+    target = "http://embeddings.example/v1"
+    transport = Transport(target, proxy=Secret(f"http://127.0.0.1:{proxy.port}"))
+    with serving() as server, pytest.raises(Forbidden, match="private"):
+        transport.send(call_to(server, url=target))
+    transport.close()
+    proxy.stop()
+    assert len(proxy.heads) == 1
+
+
+@pytest.mark.parametrize("host", ["localhost", "a.localhost", "LOCALHOST.", "10.0.0.1", "[::1]", "fe80::1%eth0"])
+def test_some_names_tell_by_themselves_that_they_are_near(host: str) -> None:
+    assert is_here(host)
+    assert not is_here("api.example.com")
+    assert not is_here("8.8.8.8")
+
+
+def test_a_proxy_that_does_not_speak_http_is_named() -> None:
+    with serving() as server, transport_to(server, proxy="socks5://me:hush@proxy.example:1") as transport:
+        with pytest.raises(Forbidden, match=r"proxy\.example is not one for HTTP") as caught:
+            transport.send(call_to(server))
+        assert "hush" not in str(caught.value)

@@ -1,0 +1,240 @@
+"""A process that has texts embedded for money is killed: the next one pays for at most one request again, or none."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.embed.remote.providers import PROVIDERS
+from tests.conftest import Workspace
+from tests.engine.desk import WORDS, Desk
+from tests.processes import PATIENCE_S
+from tests.providers import faults
+from tests.providers.faults import Fault
+from tests.providers.server import Kind, ProviderServer
+from tests.providers.wire import Recorded, Wire
+from tests.reliability.content import content_of
+
+TEXTS_IN_ONE = 2
+EMBEDDINGS = "POST *mbed*"
+
+_SYNC = """
+import os, signal, sys
+from mdrecall.embed.remote.providers import PROVIDERS
+from mdrecall.memory import Memory
+from mdrecall.store.sqlite import SqliteStore
+
+kind, inputs, force, dies_at, when, count = sys.argv[1:]
+PROVIDERS[kind] = PROVIDERS[kind]._replace(request_inputs=int(inputs))
+if dies_at:
+    act, left = getattr(SqliteStore, dies_at), int(count)
+
+    def last(*args, **more):
+        global left
+        left -= 1
+        if left or when == "after":
+            done = act(*args, **more)
+        if left:
+            return done
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(SqliteStore, dies_at, last)
+with Memory.open(os.getcwd(), env=dict(os.environ)) as memory:
+    memory.sync(force=bool(force))
+"""
+
+
+class Victim:
+    """A process that syncs, to be killed."""
+
+    def __init__(self, desk: Desk, *, force: bool = False, dies: tuple[str, str, int] = ("", "", 0)) -> None:
+        arguments = [desk.server.kind, str(TEXTS_IN_ONE), "yes" if force else "", *map(str, dies)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._arguments = [sys.executable, "-c", _SYNC, *arguments]
+        self._desk = desk
+
+    def run(self) -> None:
+        """Let it live until it is killed."""
+        place, env = self._desk.workspace.path, self._desk.process_env
+        with subprocess.Popen(self._arguments, cwd=place, env=env) as self._process:
+            assert self._process.wait(PATIENCE_S) == -9, "it was not killed"
+
+    def kill(self) -> None:
+        assert self._process
+        self._process.kill()
+        self._process.wait(PATIENCE_S)
+
+    def at(self, pattern: str, number: int, how: str) -> Fault:
+        """The fault that kills it at the so-manieth such request, when it is asked, half answered, or answered.
+
+        What is ``ignored`` is not even done.
+        """
+
+        def send(wire: Wire, head: bytes, body: bytes) -> bool:
+            told = {"answered": head + body, "half": head + body[: len(body) // 2]}.get(how, b"")
+            if told:
+                wire.send(told)
+            self.kill()
+            return False
+
+        reply = faults.hang().reply if how == "ignored" else None
+        return Fault(how, path=pattern, send=send, reply=reply, only=_numbered(number))
+
+
+def _numbered(number: int) -> Callable[[Recorded], bool]:
+    seen = 0
+
+    def only(_: Recorded) -> bool:
+        nonlocal seen
+        seen += 1
+        return seen == number
+
+    return only
+
+
+@pytest.fixture
+def desk_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Kind], Desk]]:
+    opened: list[ProviderServer] = []
+
+    def make(kind: Kind) -> Desk:
+        few = PROVIDERS[kind]._replace(request_inputs=TEXTS_IN_ONE)
+        monkeypatch.setitem(PROVIDERS, kind, few)
+        opened.append(ProviderServer(kind, dimensions=8))
+        folder = tmp_path / str(len(opened))
+        folder.mkdir()
+        desk = Desk(Workspace(folder), opened[-1])
+        desk.write(*WORDS)
+        return desk
+
+    yield make
+    for server in opened:
+        with server:
+            pass
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """The vectors of an index whose making nobody has disturbed."""
+    with ProviderServer("openai", dimensions=8) as server:
+        desk = Desk(Workspace(tmp_path_factory.mktemp("fresh")), server)
+        desk.configure(enabled=False)
+        desk.write(*WORDS)
+        desk.sync()
+        return list(content_of(desk.index).vectors.values())
+
+
+def vectors_of(desk: Desk) -> list[Any]:
+    return list(content_of(desk.index).vectors.values())
+
+
+MOMENTS = enumerate(("asked", "answered", "half", "ignored", "answered", "asked"), 1)
+DIRECT = [(number, how, False) for number, how in MOMENTS] + [(3, "asked", True), (6, "answered", True)]
+
+
+@pytest.mark.parametrize(("number", "how", "force"), DIRECT)
+def test_killed_between_requests_a_process_pays_for_one_again_at_most(
+    desk_of: Callable[[Kind], Desk], fresh: list[Any], number: int, how: str, force: bool
+) -> None:
+    desk = desk_of("openai")
+    desk.configure(enabled=False)
+    victim = Victim(desk, force=force)
+    desk.server.faults.add(victim.at(EMBEDDINGS, number, how))
+    victim.run()
+    assert desk.sync(force=force).issues == ()
+    assert set(desk.direct) == set(WORDS)
+    assert len(desk.direct) - len(WORDS) <= TEXTS_IN_ONE
+    assert vectors_of(desk) == fresh
+
+
+STORING = [
+    ("cache_embeddings", "before", 3),
+    ("put_vectors", "before", 3),
+    ("put_vectors", "after", 5),
+    ("mark_filled", "before", 1),
+]
+
+
+@pytest.mark.parametrize("dies", STORING, ids=str)
+def test_killed_while_it_stores_an_answer_a_process_pays_for_one_request_again_at_most(
+    desk_of: Callable[[Kind], Desk], fresh: list[Any], dies: tuple[str, str, int]
+) -> None:
+    desk = desk_of("openai")
+    desk.configure(enabled=False)
+    Victim(desk, dies=dies).run()
+    assert desk.sync().issues == ()
+    again = TEXTS_IN_ONE if dies[:2] == ("cache_embeddings", "before") else 0
+    assert (len(desk.direct), set(desk.direct)) == (len(WORDS) + again, set(WORDS))
+    assert vectors_of(desk) == fresh
+
+
+JOB = [
+    ("upload", 1, "asked"),
+    ("upload", 1, "answered"),
+    ("create", 1, "ignored"),
+    ("create", 1, "asked"),
+    ("create", 1, "answered"),
+    ("poll", 1, "asked"),
+    ("poll", 2, "answered"),
+    ("output", 1, "half"),
+    ("output", 1, "answered"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "number", "how"),
+    [("openai", *moment) for moment in JOB] + [("gemini", *JOB[at]) for at in (3, 5, 7)],
+)
+def test_killed_at_any_request_of_a_job_a_process_pays_for_nothing_again(
+    desk_of: Callable[[Kind], Desk], fresh: list[Any], kind: Kind, what: str, number: int, how: str
+) -> None:
+    desk = desk_of(kind)
+    desk.plan(polls_until_done=3)
+    victim = Victim(desk)
+    desk.server.faults.add(victim.at(desk.at(what), number, how))
+    victim.run()
+    assert desk.sync().issues == ()
+    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
+    assert vectors_of(desk) == fresh
+
+
+WRITING = [
+    ("put_job", "before", 1),
+    ("put_job", "after", 1),
+    ("put_job", "before", 2),
+    ("put_job", "after", 2),
+    ("cache_embeddings", "before", 1),
+    ("cache_embeddings", "after", 1),
+    ("put_vectors", "after", 1),
+    ("drop_job", "before", 1),
+    ("drop_job", "after", 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("dies", "force"),
+    [(dies, False) for dies in WRITING] + [(dies, True) for dies in (WRITING[1], WRITING[-2])],
+    ids=str,
+)
+def test_killed_at_any_note_that_it_makes_of_a_job_a_process_pays_for_nothing_again(
+    desk_of: Callable[[Kind], Desk], fresh: list[Any], dies: tuple[str, str, int], force: bool
+) -> None:
+    desk = desk_of("openai")
+    Victim(desk, force=force, dies=dies).run()
+    assert desk.sync(force=force).issues == ()
+    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
+    assert vectors_of(desk) == fresh
+
+
+def test_killed_again_and_again_a_process_pays_for_no_job_twice(desk_of: Callable[[Kind], Desk]) -> None:
+    desk = desk_of("voyage")
+    desk.plan(polls_until_done=4)
+    for _ in range(3):
+        victim = Victim(desk)
+        desk.server.faults.add(victim.at(desk.at("poll"), 1, "answered"))
+        victim.run()
+        desk.unhindered()
+    assert desk.sync().issues == ()
+    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
