@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from mdrecall.core.no_reply import visible
+
 MOST_MESSAGES = 15
 MOST_CHARS = 500
 
@@ -21,7 +23,8 @@ def checkpoint_text(messages: Iterable[Message], when: str, redact: Callable[[st
     lines: list[str] = []
     for message in messages:
         name = _NAMES.get(message.role)
-        if name and not message.text.lstrip().startswith("/") and (said := " ".join(redact(message.text).split())):
+        is_command = message.text.lstrip().startswith("/")
+        if name and not is_command and (said := " ".join(redact(visible(message.text)).split())):
             lines.append(f"- {name}: {said if len(said) <= MOST_CHARS else said[: MOST_CHARS - 1] + '…'}")
     kept = "\n".join(lines[-MOST_MESSAGES:])
     return f"## Checkpoint before compaction, {when}\n\n{kept}\n" if kept else ""

@@ -7,6 +7,7 @@ order. A file that cannot be understood is never written to.
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -40,19 +41,28 @@ def read_entry(folder: str, key: str) -> Entry | None:
     return None if name is None else _entry(every[name], folder)
 
 
-def write_book(folder: str, key: str, book: Book, *, now_ms: int | None, create: bool, wait_s: float = WAIT_S) -> None:
-    """Write a session's book down; ``now_ms`` is when it was flushed, if it was. ``create`` makes what is missing."""
-    if create:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+def rebook(
+    folder: str,
+    key: str,
+    change: Callable[[Entry], Book],
+    *,
+    now_ms: int | None,
+    create: bool,
+    wait_s: float = WAIT_S,
+) -> None:
+    """Change a session's book; ``now_ms`` is when it was flushed, if it was. ``create`` makes what is missing."""
     path = os.path.realpath(os.path.join(folder, FILE))
     try:
+        if create:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
         with lock_file(f"{path}.lock", wait_s):
             every = _read(path)
             name = _name(every, key)
             if name is None and not create:
-                hint = "Check the session key; `mdrecall flush check` needs one that is in the file."
+                hint = "Check the session key: it must be one of the keys in the file."
                 raise SessionsError(f"{path} has no session {key!r}.", hint=hint)
             entry = every.setdefault(name or key, {})
+            book = change(_entry(entry, folder))
             entry.update(_changes(book, now_ms))
             entry[_OWN] = {**_object(entry.get(_OWN)), "flush": _own(book)}
             _replace(path, every)

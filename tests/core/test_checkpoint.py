@@ -15,6 +15,7 @@ def test_the_last_messages_stand_under_a_heading_with_the_time() -> None:
 
 def test_only_what_people_and_the_model_said_counts() -> None:
     messages = [Message("tool", "x"), Message("system", "y"), Message("user", " /new"), Message("user", "  ")]
+    messages.append(Message("assistant", "NO_REPLY"))
     assert checkpoint_text(messages, "now", plain) == ""
 
 

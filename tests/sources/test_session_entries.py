@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.core.flush import Book, begun, flushed
 from mdrecall.errors import SessionsError
-from mdrecall.sources.session_entries import FILE, Entry, read_entry, write_book
+from mdrecall.sources.session_entries import FILE, Entry, read_entry, rebook
 from tests.processes import finish, python
 
 KEY = "agent:main:main"
@@ -24,7 +24,7 @@ def store(folder: Path, value: Any) -> Path:
 
 
 def write(folder: Path, book: Book, key: str = KEY, *, now_ms: int | None = 77, create: bool = False) -> None:
-    write_book(str(folder), key, book, now_ms=now_ms, create=create, wait_s=2)
+    rebook(str(folder), key, lambda _: book, now_ms=now_ms, create=create, wait_s=2)
 
 
 def read(folder: Path, key: str = KEY) -> Entry | None:
@@ -155,7 +155,7 @@ def test_what_openclaw_has_locked_is_waited_for_and_left_alone(tmp_path: Path, p
     store(tmp_path, {KEY: {}})
     path = lock(tmp_path, pid, age_s)
     with pytest.raises(SessionsError, match="kept"):
-        write_book(str(tmp_path), KEY, Book(), now_ms=1, create=False, wait_s=0.05)
+        rebook(str(tmp_path), KEY, lambda _: Book(), now_ms=1, create=False, wait_s=0.05)
     assert path.exists()
 
 
@@ -170,9 +170,10 @@ def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int |
 _COUNT = """
 import sys
 from mdrecall.core.flush import Book
-from mdrecall.sources.session_entries import write_book
+from mdrecall.sources.session_entries import rebook
 for number in range(int(sys.argv[3])):
-    write_book(sys.argv[1], f"{sys.argv[2]}-{number}", Book(flushed_count=number), now_ms=1, create=True, wait_s=60)
+    book = Book(flushed_count=number)
+    rebook(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: book, now_ms=1, create=True, wait_s=60)
     print(number, flush=True)
 """
 
@@ -196,5 +197,5 @@ def test_a_killed_process_leaves_the_file_whole_and_the_next_one_goes_on(tmp_pat
         told = finish(process).split()
         every = json.loads((tmp_path / FILE).read_text())
         assert all(f"round{number}-{count}" in every for count in told)
-        write_book(str(tmp_path), f"after{number}", Book(), now_ms=1, create=True, wait_s=10)
+        rebook(str(tmp_path), f"after{number}", lambda entry: entry.book, now_ms=1, create=True, wait_s=10)
     assert os.listdir(tmp_path) == [FILE]
