@@ -68,10 +68,14 @@ class Flush:
 
     def check(self, state: State | None = None, *, book: Book | None = None) -> Decision:
         """Whether to flush before the next turn; ``book`` stands for ``sessions.json`` where a loop keeps its own."""
-        self._state = state or State()
+        self.expect(state or State())
         entry = None if book or not self.session_key else read_entry(self._folder, self.session_key)
         found = entry or Entry(book or Book(has_entry=self.settings.standalone))
         return decide(Situation(self._rules(), self._turn(found), found.book))
+
+    def expect(self, state: State) -> None:
+        """Take over what the loop knows without asking; for a process that only writes down how a flush ended."""
+        self._state = state
 
     def begin(self) -> None:
         """Count an attempt before it is made, so that even one that kills the process is counted."""
