@@ -87,7 +87,7 @@ def _folder(workspace: str) -> Iterator[int]:
     try:
         with suppress(FileExistsError):
             os.mkdir("memory", dir_fd=root)
-            os.fsync(root)
+            _sync(root)
         folder = os.open("memory", _FOLDER | os.O_NOFOLLOW, dir_fd=root)
     finally:
         os.close(root)
@@ -109,7 +109,7 @@ def _locked(folder: int, name: str, shown: str, wait_s: float) -> Iterator[_Open
     try:
         yield opened
         if opened.is_new:
-            os.fsync(folder)
+            _sync(folder)
     except BaseException:
         with suppress(OSError):
             if opened.is_new and not os.fstat(opened.file).st_size:
@@ -191,6 +191,12 @@ def _write(file: int, data: bytes, size: int) -> None:
             if os.fstat(file).st_size == size + done:
                 os.ftruncate(file, size)
         raise
+
+
+def _sync(folder: int) -> None:
+    """Have the names in a folder on the disk, where the disk can do that; the text itself is there by now."""
+    with suppress(OSError):
+        os.fsync(folder)
 
 
 def _refused(error: OSError, workspace: str, shown: str) -> FileUnwritable:

@@ -42,13 +42,7 @@ def read_entry(folder: str, key: str) -> Entry | None:
 
 
 def rebook(
-    folder: str,
-    key: str,
-    change: Callable[[Entry], Book],
-    *,
-    now_ms: int | None,
-    create: bool,
-    wait_s: float = WAIT_S,
+    folder: str, key: str, change: Callable[[Entry], Book], *, now_ms: int | None, create: bool, wait_s: float = WAIT_S
 ) -> None:
     """Change a session's book; ``now_ms`` is when it was flushed, if it was. ``create`` makes what is missing."""
     path = os.path.realpath(os.path.join(folder, FILE))
@@ -147,7 +141,6 @@ def _replace(path: str, every: dict[str, Any]) -> None:
         data = json.dumps(every, ensure_ascii=False, indent=2).encode()
     except UnicodeEncodeError:
         data = json.dumps(every, indent=2).encode()
-    folder = os.path.dirname(path)
     # Whoever holds the lock is alone with this name; what a killed process left there is written over.
     name = f"{path}.mdrecall.tmp"
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -163,6 +156,10 @@ def _replace(path: str, every: dict[str, Any]) -> None:
         with suppress(OSError):
             os.unlink(name)
         raise
+    _sync_folder(os.path.dirname(path))
+
+
+def _sync_folder(folder: str) -> None:
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

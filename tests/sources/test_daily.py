@@ -260,6 +260,21 @@ def test_what_could_not_be_synced_is_taken_back(tmp_path: Path, monkeypatch: pyt
     assert note(tmp_path).read_bytes() == b"a\n"
 
 
+def test_where_a_folder_cannot_be_synced_the_text_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+
+    def files_only(file: int) -> None:
+        if os.path.isdir(f"/dev/fd/{file}"):
+            raise OSError(22, "Invalid argument")
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    append(tmp_path, "text")
+    assert note(tmp_path).read_bytes() == b"text\n"
+
+
 def test_a_write_that_fails_takes_nothing_back_from_those_who_write_without_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
