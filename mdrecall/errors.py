@@ -15,6 +15,12 @@ RecallError
 │   ├── FileTooLarge           larger than the configured limit
 │   ├── FileMissing            nothing there
 │   └── FileUnreadable         the system refuses
+├── WriteError             a note will not be written
+│   ├── PathRefused            not the day's file
+│   ├── NothingToWrite         the text is blank
+│   ├── FileBusy               another process keeps the file
+│   └── FileUnwritable         a link on the way, a full disk, or no permission
+├── SessionsError          sessions.json cannot be used
 ├── EmbedderError          texts cannot be turned into vectors
 │   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
 │   ├── KeyRefused             a key is missing, or the provider does not take it
@@ -114,6 +120,34 @@ class FileMissing(ReadError):
 
 class FileUnreadable(ReadError):
     """The system refuses to open or read the file."""
+
+
+class WriteError(RecallError):
+    """A note will not be written; ``path`` is the file that was meant."""
+
+    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class PathRefused(WriteError):
+    """The path is not that of the day's file."""
+
+
+class NothingToWrite(WriteError):
+    """The text is blank."""
+
+
+class FileBusy(WriteError):
+    """Another process keeps the file for itself."""
+
+
+class FileUnwritable(WriteError):
+    """A link stands on the way, the disk is full, or the system refuses."""
+
+
+class SessionsError(RecallError):
+    """``sessions.json`` cannot be read or written, or another process keeps it; it is left as it is."""
 
 
 class EmbedderError(RecallError):

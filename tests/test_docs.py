@@ -22,7 +22,7 @@ DOCS = PROJECT / "docs"
 USED_NOW = re.compile(
     r"memorySearch\.(enabled|sources|extraPaths|provider|local\..*|chunking\..*|store\..*|query\..*|cache\..*"
     r"|sync\.(onSearch|onSessionStart|watch|watchDebounceMs|intervalMinutes))"
-    r"|mdrecall\..*"
+    r"|agents\.defaults\.(contextTokens|userTimezone|timeFormat|compaction\.(reserve.*|memoryFlush\..*))|mdrecall\..*"
 )
 
 

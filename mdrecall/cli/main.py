@@ -24,6 +24,7 @@ COMMANDS = {
     "status": "show what is indexed, where and how",
     "doctor": "check everything and say how to mend it",
     "providers": "show who could make the embeddings, and who does",
+    "flush": "write memories down before a conversation is compacted",
     "reset": "delete the index; the notes stay",
     "eval": "measure how well your own questions are answered",
     "config": "show, check or describe the configuration",

@@ -273,9 +273,7 @@ MEMORY = Section(
     shapes.MemoryBackend,
     {
         "backend": Key(choice("builtin", "qmd"), "builtin", "Who answers searches."),
-        "citations": Key(
-            choice("auto", "on", "off"), "auto", "Whether answers name their source; auto: in direct chats."
-        ),
+        "citations": Key(choice("auto", "on", "off"), "auto", "Whether answers name sources; auto: in direct chats."),
         "qmd": _QMD,
     },
 )
@@ -283,6 +281,7 @@ MEMORY = Section(
 COMPACTION = Section(
     shapes.Compaction,
     {
+        "reserveTokens": Key(whole(0), None, "The room that compaction leaves, if more than the floor; else 16384."),
         "reserveTokensFloor": Key(whole(0), 20_000, "The least room that compaction leaves."),
         "memoryFlush": Section(
             shapes.MemoryFlush,
@@ -290,7 +289,7 @@ COMPACTION = Section(
                 "enabled": Key(flag(), True, "Whether memories are written down before compaction."),
                 "softThresholdTokens": Key(whole(0), 4000, "How many tokens earlier."),
                 "forceFlushTranscriptBytes": Key(
-                    size_bytes(), 2 * 1024 * 1024, "A transcript of this size is flushed too; 0 is never."
+                    size_bytes(), 2 * 1024 * 1024, "A transcript that grew by so much is flushed too; 0 is never."
                 ),
                 "prompt": Key(text(), None, "The user prompt of the flush; blank is the built-in one.", _blank_is_none),
                 "systemPrompt": Key(text(), None, "Its system prompt; blank is the built-in one.", _blank_is_none),
@@ -299,6 +298,16 @@ COMPACTION = Section(
         "postIndexSync": Key(
             choice("off", "async", "await"), "async", "Whether compaction has its transcript indexed."
         ),
+    },
+    strict=False,
+)
+
+DEFAULTS = Section(
+    shapes.AgentDefaults,
+    {
+        "contextTokens": Key(whole(1), None, "How many tokens the model takes, if nobody says; else 200000."),
+        "userTimezone": Key(text(), None, "The user's time zone, such as Europe/Zurich; else this machine's."),
+        "timeFormat": Key(choice("auto", "12", "24"), "auto", "How the time is written in prompts; auto is 24 hours."),
     },
     strict=False,
 )
@@ -358,14 +367,14 @@ OWN = Section(
             shapes.OwnRemote,
             {
                 "concurrency": Key(
-                    whole(1),
-                    1,
-                    "How many embedding requests are under way at once; a killed process pays for as many again.",
+                    whole(1), 1, "How many requests are under way at once; a killed process pays for as many again."
                 ),
-                "batchMinChunks": Key(
-                    whole(1), 1, "Fewer chunks than this are embedded directly even where batch jobs are on."
-                ),
+                "batchMinChunks": Key(whole(1), 1, "Fewer chunks are embedded directly even with batch jobs on."),
             },
+        ),
+        "flush": Section(
+            shapes.OwnFlush,
+            {"checkpoint": Key(flag(), False, "Whether the last messages are noted when no model wrote a memory.")},
         ),
         "vectors": Section(
             shapes.Vectors,
@@ -384,6 +393,7 @@ SECTIONS = {
     "memorySearch": MEMORY_SEARCH,
     "memory": MEMORY,
     "agents.defaults.compaction": COMPACTION,
+    "agents.defaults": DEFAULTS,
     "plugins": PLUGINS,
     "plugins.entries.memory-lancedb.config": LANCEDB,
     "mdrecall": OWN,

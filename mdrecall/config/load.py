@@ -32,7 +32,8 @@ class Loaded(NamedTuple):
     """Where models are downloaded from."""
     proxy: Callable[[str], str | None]
     """Through which proxy an address is reached."""
-    """Where Hugging Face answers."""
+    sessions_dir: str
+    """Where this agent's transcripts and its ``sessions.json`` are; without OpenClaw, in mdrecall's own folder."""
 
 
 class _Agent(NamedTuple):
@@ -98,6 +99,7 @@ def load(
         memory_search=build(keys.MEMORY_SEARCH, found, "memorySearch"),
         memory=build(keys.MEMORY, found, "memory"),
         compaction=build(keys.COMPACTION, found, "agents.defaults.compaction"),
+        defaults=build(keys.DEFAULTS, found, "agents.defaults"),
         plugins=build(keys.PLUGINS, found, "plugins"),
         lancedb=build(keys.LANCEDB, found, "plugins.entries.memory-lancedb.config"),
         mdrecall=build(keys.OWN, found, "mdrecall"),
@@ -111,7 +113,11 @@ def load(
     )
     hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     labels = tuple(file.label for file in files)
-    return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env))
+    state_dir = places.own_state_dir if standalone else places.state_dir
+    sessions = os.path.join(state_dir, "agents", chosen, "sessions")
+    return Loaded(
+        _hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env), sessions
+    )
 
 
 def _hidden(settings: Settings) -> Settings:
@@ -237,7 +243,7 @@ def _resolve_all(
     replaced = first_with(above, keys.MEMORY_SEARCH, "extraPaths")
     found["memorySearch.extraPaths"] = _extra_paths([above] if replaced else [*reversed(shared), *reversed(own)])
     found |= resolve(keys.MEMORY, _memory_layers(files, problems), "memory", problems)
-    for path in ("agents.defaults.compaction", "plugins", "plugins.entries.memory-lancedb.config", "mdrecall"):
+    for path in list(keys.SECTIONS)[2:]:
         found |= resolve(keys.SECTIONS[path], _layers(files, path, problems), path, problems)
     return found
 
@@ -277,8 +283,9 @@ def _layers(files: list[_File], path: str, problems: list[str], under: str = "")
         for depth, name in enumerate(groups):
             at = ".".join(groups[: depth + 1])
             values = _object(file, f"{under}.{at}".lstrip("."), values.get(name), problems)
-        if last in values:
-            layers.append(Layer(file.label, f"{under}.{path}".lstrip("."), values[last]))
+        at = f"{under}.{path}".lstrip(".")
+        if last in values and f"{file.label}: {at} must be an object." not in problems:
+            layers.append(Layer(file.label, at, values[last]))
     return layers
 
 

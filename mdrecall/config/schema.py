@@ -22,7 +22,8 @@ def json_schema() -> dict[str, Any]:
             "memory": _open({"search": search}),
         }
     )
-    defaults = _open({"workspace": workspace, "memorySearch": search, "compaction": _section(keys.COMPACTION)})
+    defaults = _section(keys.DEFAULTS)
+    defaults["properties"] |= {"workspace": workspace, "memorySearch": search, "compaction": _section(keys.COMPACTION)}
     agents = _open(
         {
             "defaults": defaults,

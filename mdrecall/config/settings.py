@@ -179,7 +179,14 @@ class MemoryFlush(NamedTuple):
     system_prompt: str | None
 
 
+class AgentDefaults(NamedTuple):
+    context_tokens: int | None
+    user_timezone: str | None
+    time_format: str
+
+
 class Compaction(NamedTuple):
+    reserve_tokens: int | None
     reserve_tokens_floor: int
     memory_flush: MemoryFlush
     post_index_sync: str
@@ -225,6 +232,10 @@ class OwnRemote(NamedTuple):
     batch_min_chunks: int
 
 
+class OwnFlush(NamedTuple):
+    checkpoint: bool
+
+
 class Own(NamedTuple):
     """What only mdrecall knows."""
 
@@ -236,6 +247,7 @@ class Own(NamedTuple):
     first_index_wait_ms: int
     watch: WatchSettings
     remote: OwnRemote
+    flush: OwnFlush
     vectors: Vectors
 
 
@@ -254,6 +266,7 @@ class Settings(NamedTuple):
     memory_search: MemorySearch
     memory: MemoryBackend
     compaction: Compaction
+    defaults: AgentDefaults
     plugins: Plugins
     lancedb: LanceDb
     mdrecall: Own

@@ -85,6 +85,10 @@ DEFAULTS: dict[str, Any] = {
     "memory.qmd.mcporter.serverName": "qmd",
     "memory.qmd.mcporter.startDaemon": True,
     "agents.defaults.compaction.reserveTokensFloor": 20_000,
+    "agents.defaults.contextTokens": None,
+    "agents.defaults.userTimezone": None,
+    "agents.defaults.timeFormat": "auto",
+    "agents.defaults.compaction.reserveTokens": None,
     "agents.defaults.compaction.memoryFlush.enabled": True,
     "agents.defaults.compaction.memoryFlush.softThresholdTokens": 4000,
     "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes": 2_097_152,
@@ -112,6 +116,7 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.watch.scanSeconds": 60,
     "mdrecall.remote.concurrency": 1,
     "mdrecall.remote.batchMinChunks": 1,
+    "mdrecall.flush.checkpoint": False,
     "mdrecall.vectors.engine": "auto",
     "mdrecall.vectors.maxBytes": 1_073_741_824,
 }

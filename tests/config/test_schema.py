@@ -5,7 +5,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from mdrecall.config.keys import COMPACTION, LANCEDB, MEMORY, MEMORY_SEARCH, OWN, PLUGINS, Section
+from mdrecall.config.keys import COMPACTION, DEFAULTS, LANCEDB, MEMORY, MEMORY_SEARCH, OWN, PLUGINS, Section
 from mdrecall.config.read import leaf_keys
 from mdrecall.config.schema import json_schema
 from tests.config import nested
@@ -30,6 +30,7 @@ def every_setting() -> Iterator[tuple[str, str, Section]]:
         ("memory.search", MEMORY_SEARCH),
         ("agents.defaults.memorySearch", MEMORY_SEARCH),
         ("agents.defaults.compaction", COMPACTION),
+        ("agents.defaults", DEFAULTS),
         ("memory", MEMORY),
         ("plugins", PLUGINS),
         ("plugins.entries.memory-lancedb.config", LANCEDB),
@@ -109,6 +110,7 @@ def test_the_schema_accepts_a_good_document(document: dict[str, Any]) -> None:
         ("agents.defaults.compaction.memoryFlush.unknown", 1),
         ("agents.defaults.compaction.postIndexSync", "later"),
         ("agents.defaults.workspace", 1),
+        ("agents.defaults.timeFormat", "48"),
         ("agents.list", {}),
         ("agents.list", [{"memorySearch": {"unknown": 1}}]),
         ("agents.entries.main.memory.search.unknown", 1),

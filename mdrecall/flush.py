@@ -1,0 +1,229 @@
+"""The memory flush, for any agent loop: ask whether it is time, run the model with these prompts, append what it says.
+
+Before a turn: ``check``. If it says run: ``begin``, ask the model with ``prompt``, ``append`` its text, then ``done``.
+If that goes wrong: ``failed``, and perhaps ``checkpoint``.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple, Self
+
+from mdrecall.config.load import Loaded, load
+from mdrecall.core.checkpoint import Message, checkpoint_text
+from mdrecall.core.flush import DEFAULT_WINDOW, Book, Decision, Rules, Situation, Turn, begun, decide, flushed
+from mdrecall.core.flush_text import Moment, Prompts, daily_path, prompts
+from mdrecall.core.no_reply import visible
+from mdrecall.errors import ConfigError, SessionsError
+from mdrecall.sources.daily import Appended, append_daily
+from mdrecall.sources.session_entries import Entry, read_entry, rebook
+
+__all__ = ["Appended", "Decision", "Flush", "Message", "Prompts", "State"]
+
+
+class State(NamedTuple):
+    """What the loop knows of its session; what it leaves open is taken from ``sessions.json`` and the settings."""
+
+    context_window: int | None = None
+    total_tokens: int | None = None
+    total_is_fresh: bool | None = None
+    prompt_tokens: int = 0
+    """What the model was given last, as its answer counted it."""
+    output_tokens: int = 0
+    """What it answered."""
+    estimated_tokens: int = 0
+    """What the coming prompt will add."""
+    transcript_bytes: int | None = None
+    compaction_count: int | None = None
+    reserve_tokens: int | None = None
+    is_heartbeat: bool = False
+    is_cli_provider: bool = False
+    is_sandboxed: bool = False
+    workspace_access: str = "rw"
+
+
+class Flush:
+    """The flushes of one session."""
+
+    def __init__(self, loaded: Loaded, session_key: str) -> None:
+        self.settings = loaded.settings
+        self.session_key = session_key.strip()
+        self._folder = loaded.sessions_dir
+        self._state = State()
+        self._has_begun = False
+
+    @classmethod
+    def open(
+        cls,
+        session_key: str,
+        workspace: str | os.PathLike[str] | None = None,
+        *,
+        agent: str | None = None,
+        config: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Self:
+        """The flushes of a session, with the workspace and the settings found as ``Memory.open`` finds them."""
+        where, file = (None if path is None else os.fspath(path) for path in (workspace, config))
+        return cls(load(env=env, workspace=where, agent=agent, config=file), session_key)
+
+    def check(self, state: State | None = None, *, book: Book | None = None) -> Decision:
+        """Whether to flush before the next turn; ``book`` stands for ``sessions.json`` where a loop keeps its own."""
+        self.expect(state or State())
+        entry = None if book or not self.session_key else read_entry(self._folder, self.session_key)
+        found = entry or Entry(book or Book(has_entry=self.settings.standalone))
+        return decide(Situation(self._rules(), self._turn(found), found.book))
+
+    def expect(self, state: State) -> None:
+        """Take over what the loop knows without asking; for a process that only writes down how a flush ended."""
+        self._state = state
+
+    def begin(self) -> None:
+        """Count an attempt before it is made, so that even one that kills the process is counted."""
+        self._rebook(lambda entry: begun(entry.book, self._count(entry)), None)
+        self._has_begun = True
+
+    def prompt(
+        self, now: datetime | None = None, zone: str | tzinfo | None = None, *, extra_system: str = ""
+    ) -> Prompts:
+        """What to ask the model; ``extra_system`` is what the system prompt of the run has anyway."""
+        custom = self.settings.compaction.memory_flush
+        return prompts(
+            self._moment(now, zone),
+            user=custom.prompt,
+            system=custom.system_prompt,
+            extra_system=extra_system,
+            twelve_hours=self.settings.defaults.time_format == "12",
+        )
+
+    def append(
+        self,
+        text: str,
+        now: datetime | None = None,
+        zone: str | tzinfo | None = None,
+        *,
+        path: str | None = None,
+    ) -> Appended:
+        """Append to the file of the day that it is now; a text that is silent (``NO_REPLY``) appends nothing.
+
+        ``path`` is where the model means to write; any other than the day's file is refused.
+        """
+        moment, said = self._moment(now, zone), visible(text)
+        if text.strip() and not said.strip():
+            return Appended(daily_path(moment), 0)
+        return self._append(said, moment, path)
+
+    def checkpoint(
+        self,
+        messages: Iterable[Message],
+        redact: Callable[[str], str],
+        now: datetime | None = None,
+        zone: str | tzinfo | None = None,
+    ) -> Appended | None:
+        """Append the last messages, because no model wrote a memory; only if ``mdrecall.flush.checkpoint`` is on."""
+        if not self.settings.mdrecall.flush.checkpoint:
+            return None
+        moment = self._moment(now, zone)
+        text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
+        return self._append(text, moment, None) if text else None
+
+    def done(self, now: datetime | None = None, *, compaction_count: int | None = None) -> None:
+        """The flush went well; give the count if there was a compaction that ``sessions.json`` does not know of."""
+        moment = now or datetime.now(UTC)
+
+        def change(entry: Entry) -> Book:
+            count = self._count(entry) if compaction_count is None else compaction_count
+            return flushed(entry.book, count, self._bytes(entry))
+
+        self._rebook(change, int(moment.timestamp() * 1000))
+        self._has_begun = False
+
+    def failed(self) -> None:
+        """The flush did not go well; after a few of these the session is left alone until the next compaction."""
+        if not self._has_begun:
+            self._rebook(lambda entry: begun(entry.book, self._count(entry)), None)
+        self._has_begun = False
+
+    def _append(self, text: str, moment: Moment, path: str | None) -> Appended:
+        limit = self.settings.mdrecall.max_file_bytes
+        return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit)
+
+    def _rebook(self, change: Callable[[Entry], Book], now_ms: int | None) -> None:
+        if not self.session_key:
+            raise SessionsError("There is no session to write down a flush of.", hint="Give a session key.")
+        rebook(self._folder, self.session_key, change, now_ms=now_ms, create=self.settings.standalone)
+
+    def _rules(self) -> Rules:
+        compaction = self.settings.compaction
+        flush, given = compaction.memory_flush, self._state.reserve_tokens
+        return Rules(
+            enabled=flush.enabled,
+            soft_threshold_tokens=flush.soft_threshold_tokens,
+            force_bytes=flush.force_flush_transcript_bytes,
+            reserve_tokens=compaction.reserve_tokens if given is None else given,
+            reserve_tokens_floor=compaction.reserve_tokens_floor,
+        )
+
+    def _turn(self, entry: Entry) -> Turn:
+        state = self._state
+        given_total = state.total_tokens is not None
+        fresh = given_total or entry.total_is_fresh if state.total_is_fresh is None else state.total_is_fresh
+        return Turn(
+            context_window=state.context_window or entry.context_tokens or self.settings.defaults.context_tokens
+            or DEFAULT_WINDOW,
+            total_tokens=state.total_tokens if state.total_tokens is not None else entry.total_tokens,
+            total_is_fresh=fresh,
+            prompt_tokens=state.prompt_tokens,
+            output_tokens=state.output_tokens,
+            estimated_tokens=state.estimated_tokens,
+            transcript_bytes=self._bytes(entry),
+            compaction_count=self._count(entry),
+            is_heartbeat=state.is_heartbeat,
+            is_cli_provider=state.is_cli_provider,
+            is_sandboxed=state.is_sandboxed,
+            workspace_access=state.workspace_access,
+        )  # fmt: skip
+
+    def _count(self, entry: Entry) -> int:
+        given = self._state.compaction_count
+        return entry.compaction_count if given is None else given
+
+    def _bytes(self, entry: Entry) -> int:
+        if self._state.transcript_bytes is not None:
+            return self._state.transcript_bytes
+        try:
+            return os.stat(entry.transcript).st_size if entry.transcript else 0
+        except OSError:
+            return 0
+
+    def _moment(self, now: datetime | None, zone: str | tzinfo | None) -> Moment:
+        here = (now or datetime.now(UTC)).astimezone(self._zone(zone))
+        return Moment(here.year, here.month, here.day, here.weekday(), here.hour, here.minute, _label(here))
+
+    def _zone(self, zone: str | tzinfo | None) -> tzinfo | None:
+        """The zone that is meant: the one given, else the user's if there is such a zone, else this machine's."""
+        if isinstance(zone, tzinfo):
+            return zone
+        found = _zone_named(zone or self.settings.defaults.user_timezone or "")
+        if zone and not found:
+            hint = "Give one such as Europe/Zurich or UTC; the package tzdata has them if the system does not."
+            raise ConfigError(f"There is no time zone {zone!r}.", hint=hint)
+        return found
+
+
+def _zone_named(name: str) -> tzinfo | None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name.strip())
+    except (ValueError, OSError, KeyError):
+        return None
+
+
+def _label(here: datetime) -> str:
+    """The name of a zone; where it has only an abbreviation, what it stands for too."""
+    if key := getattr(here.tzinfo, "key", ""):
+        return str(key)
+    offset = here.strftime("%z")
+    away = f"UTC{offset[:3]}:{offset[3:5]}"
+    name = here.tzname() or away
+    return name if name in ("UTC", away) else f"{name}, {away}"

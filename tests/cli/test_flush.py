@@ -1,0 +1,151 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ran, Run
+from tests.conftest import Workspace
+
+KEY = "agent:main:main"
+
+
+def append(workspace: Workspace, text: str | bytes, *arguments: str) -> Ran:
+    command = [sys.executable, "-W", "error", "-m", "mdrecall", "flush", "append", *arguments]
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        command, cwd=workspace.path, env=env, input=text.encode() if isinstance(text, str) else text,
+        capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def notes(workspace: Workspace) -> list[Path]:
+    return sorted((workspace.path / "memory").glob("*.md"))
+
+
+def test_check_says_whether_it_is_time_and_why(run: Run) -> None:
+    now = run("flush", "check", "--total-tokens", "180000")
+    assert (now.code, now.err) == (0, "")
+    assert now.out.startswith("Flush now: 180,000 tokens")
+    later = run("flush", "check", "--total-tokens", "1000", "--json")
+    assert later.code == 1
+    assert later.json == {"run": False, "why": "1,000 tokens are below 176,000", "trigger": ""}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--heartbeat"], "heartbeat"),
+        (["--cli-provider"], "command-line"),
+        (["--sandboxed", "--workspace-access", "ro"], "sandbox"),
+        (["--stale"], "not known"),
+        (["--flushed-count", "2", "--compaction-count", "2"], "was flushed"),
+        (["--attempts", "3"], "3 attempts"),
+        (["--reserve-tokens", "5000", "--context-window", "1000000"], "below 976,000"),
+    ],
+)
+def test_check_without_a_session_goes_by_its_options(run: Run, arguments: list[str], said: str) -> None:
+    ran = run("flush", "check", "--total-tokens", "190000", *arguments)
+    assert ran.code == 1
+    assert said in ran.out
+
+
+def test_the_size_of_a_transcript_can_be_given_or_measured(workspace: Workspace, run: Run) -> None:
+    transcript = workspace.path / "t.jsonl"
+    transcript.write_bytes(b"x" * 2_097_152)
+    assert run("flush", "check", "--transcript", str(transcript), "--json").json["trigger"] == "size"
+    assert run("flush", "check", "--transcript-bytes", "2097152", "--flushed-bytes", "100").code == 1
+    missing = run("flush", "check", "--transcript", "missing.jsonl")
+    assert (missing.code, "missing.jsonl" in missing.err) == (2, True)
+
+
+def test_a_session_is_flushed_once_in_a_cycle(workspace: Workspace, run: Run) -> None:
+    claw = workspace.home / ".openclaw"
+    sessions = claw / "agents/main/sessions/sessions.json"
+    sessions.parent.mkdir(parents=True)
+    (claw / "workspace").mkdir()
+    sessions.write_text(json.dumps({KEY: {"totalTokens": 190_000, "other": 1}}))
+    assert run("flush", "check", "--session-key", KEY, "--begin").code == 0
+    assert json.loads(sessions.read_text())[KEY]["mdrecall"]["flush"]["attempts"] == 1
+    assert run("flush", "failed", "--session-key", KEY, "--json").json == {"sessionKey": KEY, "action": "failed"}
+    assert run("flush", "check", "--session-key", KEY).code == 0
+    assert run("flush", "done", "--session-key", KEY).out == f"Noted: {KEY} was flushed.\n"
+    assert json.loads(sessions.read_text())[KEY]["memoryFlushCompactionCount"] == 0
+    assert run("flush", "check", "--session-key", KEY).code == 1
+    assert run("flush", "check", "--session-key", KEY, "--compaction-count", "1").code == 0
+    assert "no entry" in run("flush", "check", "--session-key", "other").out
+    assert "has no session 'other'" in run("flush", "done", "--session-key", "other").err
+    sessions.write_text("{broken")
+    for action in ("check", "done", "failed"):
+        ran = run("flush", action, "--session-key", KEY)
+        assert (ran.code, str(sessions) in ran.err) == (2, True)
+    assert sessions.read_text() == "{broken"
+
+
+def test_the_prompts_are_printed_with_the_day_in_them(run: Run) -> None:
+    asked = run("flush", "prompt", "--zone", "Asia/Tokyo", "--json").json
+    assert re.fullmatch(r"memory/\d{4}-\d\d-\d\d\.md", asked["path"])
+    assert asked["path"] in asked["system"]
+    assert asked["user"].endswith("(Asia/Tokyo)")
+    whole = run("flush", "prompt").out
+    assert run("flush", "prompt", "--part", "system").out.strip() in whole
+    assert run("flush", "prompt", "--part", "user").out.startswith("Memory flush")
+
+
+def test_append_writes_standard_input_and_says_where(workspace: Workspace) -> None:
+    ran = append(workspace, "## Decisions\n- dark mode\n")
+    (path,) = notes(workspace)
+    assert ran.out == f"memory/{path.name}#L1-L2  25 bytes\n"
+    again = append(workspace, b"\xef\xbb\xbf## Decisions\n- dark mode\n## New\n- \xff\n", "--json")
+    assert again.json == {
+        "path": f"memory/{path.name}", "bytes": 13, "skipped": ["## Decisions"], "startLine": 3, "endLine": 4,
+    }  # fmt: skip
+    known = append(workspace, "## Decisions\n- dark mode\n")
+    assert known.out == f"Nothing new for memory/{path.name}.\n"
+    assert known.err == "Left out, because it is there already: ## Decisions\n"
+    assert path.read_text() == "## Decisions\n- dark mode\n## New\n- \ufffd\n"
+
+
+def test_append_takes_silence_and_refuses_nothing_and_other_paths(workspace: Workspace) -> None:
+    assert append(workspace, "NO_REPLY\n").out.startswith("Nothing new")
+    assert notes(workspace) == []
+    blank = append(workspace, " \n")
+    assert (blank.code, "nothing to append" in blank.err) == (2, True)
+    outside = append(workspace, "text", "--path", "MEMORY.md")
+    assert outside.code == 2
+    assert re.search(r"Write to memory/\d{4}-\d\d-\d\d\.md", outside.err)
+    assert append(workspace, "text", "--path", "@" + f"{re.search(r'memory/[^;]*', outside.err)[0]}").code == 0  # type: ignore[index]
+
+
+def test_what_was_appended_is_found_by_the_next_search(workspace: Workspace, run: Run) -> None:
+    append(workspace, "## Zoo\n- the walrus sleeps\n")
+    assert run("search", "walrus").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "action"),
+        (["chek"], "'chek'"),
+        (["check", "--total-tokens", "many"], "'many' is not a whole number"),
+        (["check", "--total-tokens", "-1"], "whole number"),
+        (["check", "--part", "user"], "--part is not for `flush check`"),
+        (["append", "--total-tokens", "1"], "--total-tokens is not for `flush append`"),
+        (["done"], "--session-key"),
+        (["failed"], "--session-key"),
+        (["check", "--begin"], "--session-key"),
+        (["check", "--session-key", " "], "is blank"),
+        (["check", "--session-key", KEY, "--attempts", "1"], "--attempts and --session-key"),
+        (["prompt", "--zone", "Mars/Olympus"], "'Mars/Olympus'"),
+        (["check", "--workspace", "/no/where"], "/no/where"),
+    ],
+)
+def test_bad_input_is_named_and_exits_with_2(run: Run, arguments: list[str], said: str) -> None:
+    ran = run("flush", *arguments)
+    assert (ran.code, "Traceback" in ran.err) == (2, False)
+    assert said in ran.err
+    assert run("flush", *arguments, "--json").code == 2

@@ -1,0 +1,257 @@
+import json
+import os
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from mdrecall.core.flush import MOST_ATTEMPTS, Book
+from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
+from mdrecall.flush import Flush, Message, State
+from tests.conftest import Workspace
+
+KEY = "agent:main:main"
+NOW = datetime(2026, 2, 16, 15, 0, tzinfo=UTC)
+FULL = State(total_tokens=190_000)
+
+
+class Claw:
+    """A home with OpenClaw in it, with one session."""
+
+    def __init__(self, base: Path, config: dict[str, Any] | None = None, entry: dict[str, Any] | None = None) -> None:
+        self.home = base
+        self.state = base / ".openclaw"
+        self.workspace = self.state / "workspace"
+        self.sessions = self.state / "agents/main/sessions"
+        for folder in (self.workspace, self.sessions):
+            folder.mkdir(parents=True)
+        (self.state / "openclaw.json").write_text(json.dumps(config or {}))
+        self.save({"sessionId": "s1"} if entry is None else entry)
+
+    def save(self, entry: dict[str, Any]) -> None:
+        (self.sessions / "sessions.json").write_text(json.dumps({KEY: entry}))
+
+    def entry(self) -> dict[str, Any]:
+        found = json.loads((self.sessions / "sessions.json").read_text())[KEY]
+        assert isinstance(found, dict)
+        return found
+
+    def flush(self, key: str = KEY) -> Flush:
+        return Flush.open(key, env={"HOME": str(self.home), "PATH": os.environ["PATH"]})
+
+
+@pytest.fixture
+def claw(tmp_path: Path) -> Claw:
+    return Claw(tmp_path)
+
+
+def test_one_flush_from_beginning_to_end(claw: Claw) -> None:
+    flush = claw.flush()
+    assert not flush.check(State(total_tokens=1000)).run
+    assert flush.check(FULL).trigger == "tokens"
+    flush.begin()
+    assert claw.entry()["mdrecall"] == {"flush": {"bytes": 0, "attempts": 1, "attemptsCompactionCount": 0}}
+    asked = flush.prompt(NOW, "America/New_York")
+    assert "memory/2026-02-16.md" in asked.system
+    assert asked.user.endswith("Current time: Monday, February 16th, 2026 — 10:00 (America/New_York)")
+    done = flush.append("## Decisions\n- dark mode\n", NOW, "America/New_York", path=asked.path)
+    assert (done.path, done.start_line, done.end_line) == (asked.path, 1, 2)
+    flush.done(NOW)
+    assert claw.entry() == {
+        "sessionId": "s1", "memoryFlushAt": 1_771_254_000_000, "memoryFlushCompactionCount": 0,
+        "mdrecall": {"flush": {"bytes": 0}},
+    }  # fmt: skip
+    assert "was flushed" in claw.flush().check(FULL).why
+
+
+def test_what_the_loop_leaves_open_is_in_sessions_json(tmp_path: Path) -> None:
+    entry = {"sessionId": "s1", "totalTokens": 90_000, "contextTokens": 100_000, "compactionCount": 4}
+    claw = Claw(tmp_path, entry=entry)
+    assert claw.flush().check().trigger == "tokens"
+    claw.save(entry | {"memoryFlushCompactionCount": 4})
+    assert "was flushed" in claw.flush().check().why
+    assert claw.flush().check(State(compaction_count=5)).run
+    claw.save(entry | {"totalTokensFresh": False})
+    assert "not known" in claw.flush().check().why
+    assert claw.flush().check(State(total_tokens=90_000)).run
+    assert not claw.flush().check(State(total_tokens=90_000, total_is_fresh=False)).run
+    assert not claw.flush().check(State(total_tokens=90_000, context_window=200_000)).run
+
+
+def test_the_settings_count(tmp_path: Path) -> None:
+    compaction = {"reserveTokens": 60_000, "memoryFlush": {"softThresholdTokens": 0, "prompt": "Save on YYYY-MM-DD!"}}
+    defaults = {"compaction": compaction, "contextTokens": 100_000, "timeFormat": "12", "userTimezone": "Asia/Tokyo"}
+    flush = Claw(tmp_path, {"agents": {"defaults": defaults}}).flush()
+    assert not flush.check(State(total_tokens=39_999)).run
+    assert flush.check(State(total_tokens=40_000)).run
+    assert not flush.check(State(total_tokens=40_000, reserve_tokens=30_000)).run
+    asked = flush.prompt(NOW)
+    assert asked.user.startswith("Save on 2026-02-17!")
+    assert asked.user.endswith("Tuesday, February 17th, 2026 — 12:00 AM (Asia/Tokyo)")
+
+
+def test_the_transcript_that_the_entry_names_is_measured(claw: Claw) -> None:
+    transcript = claw.sessions / "s1.jsonl"
+    transcript.write_bytes(b"x" * 2 * 1024 * 1024)
+    flush = claw.flush()
+    assert flush.check().trigger == "size"
+    flush.done()
+    claw.save(claw.entry() | {"compactionCount": 1})
+    assert not claw.flush().check().run
+    transcript.write_bytes(b"x" * 4 * 1024 * 1024)
+    assert claw.flush().check().trigger == "size"
+
+
+def test_a_compaction_during_the_flush_counts_as_part_of_it(claw: Claw) -> None:
+    flush = claw.flush()
+    assert flush.check(FULL).run
+    claw.save({"sessionId": "s1", "compactionCount": 1})
+    flush.done()
+    assert claw.entry()["memoryFlushCompactionCount"] == 1
+    flush.done(compaction_count=2)
+    assert claw.entry()["memoryFlushCompactionCount"] == 2
+
+
+def test_after_some_failures_the_session_is_left_alone_until_the_next_compaction(claw: Claw) -> None:
+    for _ in range(MOST_ATTEMPTS):
+        flush = claw.flush()
+        assert flush.check(FULL).run
+        flush.failed()
+    assert "attempts" in claw.flush().check(FULL).why
+    claw.save(claw.entry() | {"compactionCount": 1})
+    assert claw.flush().check(FULL).run
+
+
+def test_an_attempt_that_was_begun_is_not_counted_twice(claw: Claw) -> None:
+    flush = claw.flush()
+    flush.check(FULL)
+    flush.begin()
+    flush.failed()
+    assert claw.entry()["mdrecall"]["flush"]["attempts"] == 1
+    flush.failed()
+    assert claw.entry()["mdrecall"]["flush"]["attempts"] == 2
+
+
+def test_a_session_without_an_entry_is_skipped(claw: Claw) -> None:
+    flush = claw.flush("agent:main:other")
+    assert "no entry" in flush.check(FULL).why
+    for act in (flush.done, flush.failed, flush.begin):
+        with pytest.raises(SessionsError, match="other"):
+            act()
+
+
+def test_without_openclaw_the_book_is_kept_in_mdrecalls_own_folder(workspace: Workspace) -> None:
+    flush = Flush.open("my session", workspace.path, env=workspace.env)
+    assert flush.check(FULL).run
+    flush.done()
+    assert not Flush.open("my session", workspace.path, env=workspace.env).check(FULL).run
+    assert Flush.open("my session", workspace.path, env=workspace.env).check(FULL._replace(compaction_count=1)).run
+    assert (workspace.state / "agents/main/sessions/sessions.json").is_file()
+    assert list(workspace.home.iterdir()) == []
+
+
+def test_a_loop_may_keep_the_book_itself(claw: Claw) -> None:
+    flush = claw.flush("")
+    assert "no entry" in flush.check(FULL).why
+    assert flush.check(FULL, book=Book()).run
+    assert not flush.check(FULL, book=Book(flushed_count=0)).run
+    with pytest.raises(SessionsError, match="no session"):
+        flush.done()
+
+
+def test_silence_writes_nothing_and_an_empty_text_is_refused(claw: Claw) -> None:
+    flush = claw.flush()
+    assert flush.append(" NO_REPLY\n", NOW, "UTC") == ("memory/2026-02-16.md", 0, (), None, None)
+    assert not (claw.workspace / "memory").exists()
+    flush.append("- kept\nNO_REPLY", NOW, "UTC")
+    assert (claw.workspace / "memory/2026-02-16.md").read_text() == "- kept\n"
+    with pytest.raises(NothingToWrite):
+        flush.append(" ", NOW, "UTC")
+    with pytest.raises(PathRefused, match=r"MEMORY\.md"):
+        flush.append("text", NOW, "UTC", path="MEMORY.md")
+
+
+def test_at_midnight_the_day_of_the_call_decides(claw: Claw) -> None:
+    flush = claw.flush()
+    midnight = datetime(2026, 2, 17, 0, 0, tzinfo=UTC)
+    for now in (midnight - timedelta(seconds=1), midnight):
+        flush.append(f"at {now:%H:%M}", now, "UTC")
+    assert sorted(os.listdir(claw.workspace / "memory")) == ["2026-02-16.md", "2026-02-17.md"]
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "/etc/localtime", "a\0b"])
+def test_an_unknown_zone_is_named(claw: Claw, zone: str) -> None:
+    with pytest.raises(ConfigError, match="no time zone"):
+        claw.flush().prompt(NOW, zone)
+
+
+def test_an_unknown_configured_zone_is_the_machines(tmp_path: Path) -> None:
+    claw = Claw(tmp_path, {"agents": {"defaults": {"userTimezone": "Mars/Olympus"}}})
+    assert claw.flush().prompt(NOW).path == f"memory/{NOW.astimezone():%Y-%m-%d}.md"
+
+
+def test_a_zone_without_a_name_is_told_by_what_it_is(claw: Claw) -> None:
+    assert claw.flush().prompt(NOW, timezone(timedelta(hours=-3, minutes=-30))).user.endswith("— 11:30 (UTC-03:30)")
+    assert claw.flush().prompt(NOW, timezone(timedelta(hours=1), "CET")).user.endswith("— 16:00 (CET, UTC+01:00)")
+    assert claw.flush().prompt(NOW, UTC).user.endswith("(UTC)")
+
+
+def test_a_checkpoint_is_saved_only_if_it_is_switched_on(tmp_path: Path) -> None:
+    messages = [Message("user", "my key is hush"), Message("assistant", "NO_REPLY")]
+    off = Claw(tmp_path / "off").flush()
+    assert off.checkpoint(messages, str.upper, NOW, "UTC") is None
+    claw = Claw(tmp_path / "on", {"mdrecall": {"flush": {"checkpoint": True}}})
+    done = claw.flush().checkpoint(messages, lambda text: text.replace("hush", "***"), NOW, "UTC")
+    assert done
+    assert (claw.workspace / done.path).read_text() == (
+        "## Checkpoint before compaction, 2026-02-16 15:00\n\n- User: my key is ***\n"
+    )
+    assert claw.flush().checkpoint([], str.upper, NOW, "UTC") is None
+
+
+class Lives(RuleBasedStateMachine):
+    """A session over many processes: whatever is killed where, a cycle has one flush that counts."""
+
+    @initialize()
+    def begin(self) -> None:
+        import tempfile
+
+        self.folder = tempfile.TemporaryDirectory()
+        self.claw = Claw(Path(self.folder.name))
+        self.flushes, self.tries, self.count = 0, 0, 0
+
+    @rule(tokens=st.sampled_from([1000, 180_000, 185_000]), ends=st.sampled_from(["done", "failed", "killed"]))
+    def turn(self, tokens: int, ends: str) -> None:
+        flush = self.claw.flush()
+        runs = flush.check(State(total_tokens=tokens)).run
+        assert runs is (tokens > 176_000 and not self.flushes and self.tries < MOST_ATTEMPTS)
+        if runs:
+            flush.begin()
+            self.tries += 1
+            flush.append(f"## Cycle {self.count}\n- text", NOW, "UTC")
+            if ends == "done":
+                flush.done()
+                self.flushes += 1
+            elif ends == "failed":
+                flush.failed()
+
+    @rule()
+    def compact(self) -> None:
+        self.count += 1
+        self.claw.save(self.claw.entry() | {"compactionCount": self.count})
+        self.flushes = self.tries = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            path = self.claw.workspace / "memory/2026-02-16.md"
+            headings = [line for line in path.read_text().splitlines() if "#" in line] if path.exists() else []
+            assert len(headings) == len(set(headings))
+            self.folder.cleanup()
+
+
+TestLives = Lives.TestCase
+TestLives.settings = settings(max_examples=15, stateful_step_count=30)
