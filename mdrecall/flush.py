@@ -48,7 +48,7 @@ class Flush:
     def __init__(self, loaded: Loaded, session_key: str) -> None:
         self.settings = loaded.settings
         self.session_key = session_key.strip()
-        self._folder = loaded.sessions_dir
+        self._folder = loaded.settings.sessions_dir
         self._state = State()
         self._has_begun = False
 

@@ -32,8 +32,6 @@ class Loaded(NamedTuple):
     """Where models are downloaded from."""
     proxy: Callable[[str], str | None]
     """Through which proxy an address is reached."""
-    sessions_dir: str
-    """Where this agent's transcripts and its ``sessions.json`` are; without OpenClaw, in mdrecall's own folder."""
 
 
 class _Agent(NamedTuple):
@@ -89,12 +87,13 @@ def load(
         "index": index,
         **found,
     }
+    state_dir = places.own_state_dir if standalone else places.state_dir
     settings = Settings(
         agent_id=chosen,
         workspace=space.value,
         index_path=index.value,
         index_path_is_ours=index_is_ours,
-        sessions_dir=os.path.join(places.state_dir, "agents", chosen, "sessions"),
+        sessions_dir=os.path.join(state_dir, "agents", chosen, "sessions"),
         standalone=standalone,
         memory_search=build(keys.MEMORY_SEARCH, found, "memorySearch"),
         memory=build(keys.MEMORY, found, "memory"),
@@ -113,11 +112,7 @@ def load(
     )
     hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     labels = tuple(file.label for file in files)
-    state_dir = places.own_state_dir if standalone else places.state_dir
-    sessions = os.path.join(state_dir, "agents", chosen, "sessions")
-    return Loaded(
-        _hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env), sessions
-    )
+    return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env))
 
 
 def _hidden(settings: Settings) -> Settings:

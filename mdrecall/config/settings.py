@@ -260,7 +260,7 @@ class Settings(NamedTuple):
     index_path_is_ours: bool
     """Whether the path is one that only mdrecall writes to, rather than one from ``store.path``."""
     sessions_dir: str
-    """Where OpenClaw keeps this agent's transcripts."""
+    """Where this agent's transcripts and its ``sessions.json`` are; without OpenClaw, in mdrecall's own folder."""
     standalone: bool
     """Whether there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
     memory_search: MemorySearch
