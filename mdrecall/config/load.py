@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 from mdrecall.config import keys
 from mdrecall.config.credentials import Credentials, agent_folder
-from mdrecall.config.places import Places, default_workspace, expand, find_places, normal_agent_id, shorten
+from mdrecall.config.places import Places, default_workspace, expand, find_places, shorten
 from mdrecall.config.proxies import proxy_for
 from mdrecall.config.read import Found, Layer, build, first_with, leaf_keys, read_file, resolve
 from mdrecall.config.rules import nearest
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import ConfigError, WorkspaceError
 from mdrecall.types import Secret
+from mdrecall.types.agents import normal_agent_id
 
 
 class Loaded(NamedTuple):

@@ -1,14 +1,12 @@
 """Where things are: OpenClaw's home, its state folder and file, and mdrecall's own folder."""
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
 _LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
 _CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
-_AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class Places(NamedTuple):
@@ -50,15 +48,6 @@ def expand(path: str, home: str, relative_to: str) -> str:
 def shorten(path: str, home: str) -> str:
     """The path as a person reads it, with ``~`` for the home."""
     return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path
-
-
-def normal_agent_id(agent_id: str) -> str:
-    """An agent id as OpenClaw writes it: lower case, only letters, digits, ``_`` and ``-``, at most 64."""
-    bare = agent_id.strip().lower()
-    if _AGENT_ID.fullmatch(bare):
-        return bare
-    bare = re.sub(r"[^a-z0-9_-]+", "-", bare).strip("-")[:64]
-    return bare or "main"
 
 
 def _home(env: Mapping[str, str], cwd: str) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.load import load
-from mdrecall.config.places import default_workspace, expand, find_places, normal_agent_id, shorten
+from mdrecall.config.places import default_workspace, expand, find_places, shorten
 from mdrecall.errors import WorkspaceError
+from mdrecall.types.agents import normal_agent_id
 from tests.config import files_below, folder, loaded, openclaw_home, write
 
 

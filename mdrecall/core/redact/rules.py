@@ -1,0 +1,236 @@
+"""The table of rules: what a secret looks like.
+
+Each pattern takes time in proportion to the text: it begins with something rare or bounded, and whatever has no bound
+is taken at once (possessively) with nothing after it that could fail, or cannot begin again inside itself. What a
+pattern cannot decide like that, a judge decides about what it took.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+from mdrecall.core.redact import judges
+from mdrecall.core.redact.judges import PASSWORDS
+
+Judge: TypeAlias = Callable[[re.Match[str], str], bool]
+
+_ANY_CASE = re.IGNORECASE
+_EXACT = re.RegexFlag(0)
+_START = r"(?<![A-Za-z0-9])"
+_CJK = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
+_GAP = r"[^\S\r\n]{0,40}+(?:\r?\n[^\S\r\n]{0,40}+)?+"
+
+#: A value: quoted in some way (then with blanks), or up to the next blank.
+_QUOTED = (
+    r"\\{1,8}[\"']([^\"'\\\r\n]++)"
+    r"|\"((?:[^\"\\\r\n]|\\[^\r\n])++)\""
+    r"|'((?:[^'\\\r\n]|\\[^\r\n])++)'"
+    r"|`([^`\r\n]++)`"
+    r"|[“„«「『]([^”“»」』\r\n]++)[”“»」』]"
+)
+_SCHEME = r"(?:(?:bearer|basic|token|apikey)[^\S\r\n]{1,40}+)?+"
+_BARE = rf"[\"'`]?{_SCHEME}([^\s\"'\\{_CJK}]++|[^\s\"'\\，。；、！？）」』】]++)"
+_VALUE = rf"(?:{_QUOTED}|{_BARE})"
+_NAME = (
+    rf"((?:pass(?:word|wd|phrase|code|wort)|kennwort|pwd|{PASSWORDS}|token|secret|credentials?|private_key_id|key|pin))"
+)
+_IS = (
+    r"(?:(?:(?:is|was|has been|got) )?(?:now )?(?:set|changed|reset) to|is|was|will be|should be|to"
+    r"|lautet|ist|est|es|é|è|это)(?: (?:still|now|simply|just))?+"
+)
+_OF = r"(?:[ \t]+(?:for|of|to|on|at|in|für|pour|de|del|para)(?:[ \t]+[^\s.,;:!?]{1,30}+){1,5}?)?"
+_CARD = "|".join(
+    (
+        r"\d{14,19}",
+        *(
+            rf"\d{{4}}{gap}(?:\d{{4}}{gap}\d{{4}}{gap}\d{{4}}(?:{gap}\d{{3}})?|\d{{6}}{gap}\d{{4,5}})"
+            for gap in " -\xa0"
+        ),
+    )
+)
+
+
+class Rule(NamedTuple):
+    """One kind of secret. The last group that is not empty is the secret, or all of it where there is none."""
+
+    name: str
+    hints: tuple[str, ...]
+    """In lower case; a text with none of them is passed over."""
+    pattern: str
+    judge: Judge | None = None
+    flags: re.RegexFlag = _EXACT
+    trim: bool = False
+    """Punctuation at the end does not belong to it."""
+    whole: bool = False
+    """Nothing of it is shown."""
+
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern, made at its first use."""
+        return _compiled(self.pattern, self.flags)
+
+
+@cache
+def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
+    return re.compile(pattern, flags)
+
+
+def _token(name: str, prefix: str, then: str, flags: re.RegexFlag = _EXACT) -> Rule:
+    """A token that is known by its beginning."""
+    return Rule(name, (prefix.lower(),), rf"{_START}{re.escape(prefix)}{then}", flags=flags)
+
+
+_NAMED = (
+    Rule(
+        "named value",
+        ("key", "token", "secret", "credential", "pwd", "pin", *judges.PASSWORD_HINTS),
+        rf"{_NAME}[*_`~]{{0,3}}+\\{{0,8}}+[\"']?+[*_`~]{{0,3}}+{_GAP}(=>|:=|={{1,3}}|[:：＝|])[*_`~]{{0,3}}{_GAP}{_VALUE}",
+        judges.is_named_secret,
+        _ANY_CASE,
+        trim=True,
+    ),
+    Rule(
+        "sentence",
+        ("pass", "token", "secret", "key", "pin", *judges.PASSWORD_HINTS),
+        rf"((?<![a-z])(?:pass(?:word|wd|phrase|code|wort)|kennwort|pin|pin code|{PASSWORDS}|token|secret|key))"
+        rf"{_OF}[ \t]+({_IS})[ \t]*+:?[ \t]*+[*_]{{0,3}}{_VALUE}",
+        judges.is_told_secret,
+        _ANY_CASE,
+        trim=True,
+    ),
+    Rule(
+        "sentence",
+        ("密码", "密碼", "口令", "暗号", "パスワード", "비밀번호"),
+        r"(?:密码|密碼|口令|パスワード|暗号|비밀번호)[为為是就叫はが는은가이] ?[:：]?"
+        r" ?(?:[“「『\"'`]([^”」』\"'`\r\n]++)|([!-~]{4,}+))",
+        judges.is_value,
+        trim=True,
+    ),
+    Rule(
+        "flag",
+        ("--",),
+        r"--(?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|(?:access|secret|private)[-_]key|token|secret|passphrase"
+        rf"|password|passwd)[ \t=]{{1,4}}{_VALUE}",
+        judges.is_value,
+        _ANY_CASE,
+        trim=True,
+    ),
+    Rule(
+        "flag",
+        ("-u", "--user", "sshpass"),
+        r"(?<!\S)(?:(?:-u|--user)[ \t=]{0,4}[\"']?[^\s:\"']{1,64}:(?!//)"
+        r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?)([^\s\"']++)",
+        judges.is_value,
+    ),
+    Rule(
+        "authorization",
+        ("authorization",),
+        r"authorization\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
+        r"(?:(?:bearer|basic|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8}+)?+([^\s\"'\\]++)",
+        judges.is_authorization,
+        _ANY_CASE,
+        trim=True,
+    ),
+    Rule("bearer", ("bearer",), r"\bbearer[^\S\r\n]{1,8}+([A-Za-z0-9._~+/=-]{18,}+)", flags=_ANY_CASE | re.ASCII),
+    Rule(
+        "cookie",
+        ("cookie",),
+        r"cookie\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
+        r"([^\s=;,:\"'\\]{1,128}+=[^\s;\"'\\]++(?:;[ \t]?[^\s=;\"'\\]++(?:=[^\s;\"'\\]*+)?+)*+)",
+        flags=_ANY_CASE,
+    ),
+)
+
+_ADDRESSES = (
+    Rule(
+        "password in address",
+        ("://",),
+        r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>`@]{1,256}+(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*+)@",
+        judges.is_value,
+    ),
+    Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", judges.is_value),
+    Rule(
+        "signature in address",
+        ("sig", "x-amz", "code=", "token="),
+        r"[?&](?:sig|signature|x-amz-(?:signature|credential|security-token)|x-goog-signature|code|id_token)="
+        r"([A-Za-z0-9%+/=_.~-]{16,}+)",
+        flags=_ANY_CASE,
+    ),
+    Rule(
+        "webhook",
+        ("hooks.slack.com", "/api/webhooks/"),
+        r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]{8,}+)"
+        r"|/api/webhooks/\d{1,32}+/([A-Za-z0-9_-]{16,}+)",
+    ),
+)
+
+_KEYS = (
+    Rule(
+        "aws secret",
+        ("akia", "asia"),
+        r"(?:AKIA|ASIA)[A-Z0-9]{16}[^A-Za-z0-9+/]{1,16}(?:aws_?|secret|access|key|and|[^A-Za-z0-9+/]){0,16}"
+        r"([A-Za-z0-9+/]{40})(?![A-Za-z0-9+/])",
+        flags=_ANY_CASE,
+    ),
+    Rule("aws key id", ("akia", "asia", "abia", "acca"), rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}(?![A-Z0-9])"),
+    Rule("azure secret", ("q~",), r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
+    Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]++)*+\.?", judges.is_jwt),
+    Rule("telegram", (":",), r"(?<![A-Za-z0-9_])(?:bot)?(\d{6,}+:[A-Za-z0-9_-]{20,}+)", flags=_ANY_CASE),
+    Rule(
+        "discord",
+        (".",),
+        rf"{_START}[MNO][A-Za-z0-9_-]{{23,27}}+\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,}}+",
+    ),
+    Rule("sendgrid", ("sg.",), rf"{_START}SG\.[A-Za-z0-9_-]{{16,}}+\.[A-Za-z0-9_-]{{16,}}+"),
+    Rule("twilio", ("sk",), rf"{_START}SK[0-9a-f]{{32}}(?![0-9a-f])"),
+    Rule("slack", ("xox",), rf"{_START}(?:xoxe\.)?xox[a-z]-[A-Za-z0-9-]{{10,}}+", flags=_ANY_CASE),
+    Rule("stripe", ("_live_", "_test_"), rf"{_START}[sr]k_(?:live|test)_[A-Za-z0-9]{{10,}}+"),
+    Rule(
+        "gitlab",
+        ("gl",),
+        rf"{_START}gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_-]{{16,}}+(?:\.[A-Za-z0-9_.-]++)?+",
+    ),
+    Rule("github", ("gh",), rf"{_START}gh[opusr]_[A-Za-z0-9]{{20,}}+", flags=_ANY_CASE),
+    Rule(
+        "payment card",
+        tuple("0123456789"),
+        rf"(?<![A-Za-z0-9_.+/#-])(?=({_CARD})(?![A-Za-z0-9_]|[.-]\d))",
+        judges.is_card,
+    ),
+)
+
+_TOKENS = (
+    _token("sk-", "sk-", r"[A-Za-z0-9_-]{8,}+", _ANY_CASE),
+    _token("github", "github_pat_", r"[A-Za-z0-9_]{20,}+", _ANY_CASE),
+    _token("slack", "xapp-", r"[A-Za-z0-9-]{10,}+", _ANY_CASE),
+    _token("groq", "gsk_", r"[A-Za-z0-9_-]{10,}+", _ANY_CASE),
+    _token("google", "AIza", r"[A-Za-z0-9_-]{20,}+", _ANY_CASE),
+    _token("perplexity", "pplx-", r"[A-Za-z0-9_-]{10,}+", _ANY_CASE),
+    _token("npm", "npm_", r"[A-Za-z0-9]{10,}+", _ANY_CASE),
+    _token("google oauth", "ya29.", r"[A-Za-z0-9_.-]{16,}+"),
+    _token("google client", "GOCSPX-", r"[A-Za-z0-9_-]{16,}+"),
+    _token("stripe", "whsec_", r"[A-Za-z0-9+/=]{16,}+"),
+    _token("pypi", "pypi-AgE", r"[A-Za-z0-9_-]{20,}+"),
+    _token("hugging face", "hf_", r"[A-Za-z0-9]{30,}+"),
+    _token("hugging face", "api_org_", r"[A-Za-z0-9]{30,}+"),
+    _token("age", "AGE-SECRET-KEY-", r"[A-Z0-9-]{20,}+", _ANY_CASE),
+    _token("discord", "mfa.", r"[A-Za-z0-9_-]{60,}+"),
+    _token("digitalocean", "dop_v1_", r"[0-9a-f]{32,}+"),
+    _token("docker", "dckr_pat_", r"[A-Za-z0-9_-]{16,}+"),
+    _token("shopify", "shpat_", r"[0-9a-fA-F]{32,}+"),
+    _token("linear", "lin_api_", r"[A-Za-z0-9]{32,}+"),
+    _token("notion", "ntn_", r"[A-Za-z0-9]{32,}+"),
+    _token("tailscale", "tskey-", r"[A-Za-z0-9-]{16,}+"),
+    _token("vault", "hvs.", r"[A-Za-z0-9_-]{24,}+"),
+    _token("atlassian", "ATATT3", r"[A-Za-z0-9_=-]{32,}+"),
+    _token("replicate", "r8_", r"[A-Za-z0-9]{32,}+"),
+    _token("xai", "xai-", r"[A-Za-z0-9]{32,}+"),
+    _token("nvidia", "nvapi-", r"[A-Za-z0-9_-]{32,}+"),
+    _token("databricks", "dapi", r"[0-9a-f]{32}"),
+    _token("grafana", "glsa_", r"[A-Za-z0-9_]{32,}+"),
+    _token("sendinblue", "xkeysib-", r"[A-Za-z0-9-]{32,}+"),
+    _token("mailgun", "key-", r"[0-9a-f]{32}"),
+)
+
+#: In the order in which their names are shown; all of them see the text as it was.
+RULES: tuple[Rule, ...] = (*_NAMED, *_ADDRESSES, *_KEYS, *_TOKENS)

@@ -1,0 +1,114 @@
+"""The one reading of session keys: who speaks, where, and whether private notes may be shown there.
+
+A key is ``agent:<agent>:<rest>``, or only ``<rest>`` from before agents had names. The rest is one of:
+
+* ``main`` or the configured main key: the private conversation with the owner;
+* ``direct:<peer>``, ``<channel>:direct:<peer>``, ``<channel>:<account>:direct:<peer>`` (``dm`` is ``direct``);
+* ``<channel>:group:<id>``, ``<channel>:channel:<id>``, also with an account between;
+* ``subagent:…``, ``cron:…``, ``acp:…``, ``hook:…``;
+
+and any of these followed by ``:thread:<id>`` or ``:topic:<id>``. Letters are read without their case, blanks around
+parts and empty parts do not count.
+
+OpenClaw reads keys in three places in three ways, each of which takes what it does not understand for a direct
+conversation. Here:
+
+* what is none of the forms is ``unknown``, and unknown is never private;
+* cron, hook, ACP and sub-agent sessions are no direct conversations: their chat type is ``unknown``;
+* ``subagent`` anywhere makes a sub-agent's key, not only at the beginning;
+* ``group`` or ``channel``: the first of the two decides, not one of them always;
+* a direct key that has another form's word in its peer (``direct:x:group:y``) is unknown;
+* a marker without what must follow it (``telegram:direct``, ``agent:x``) is unknown;
+* a key without an agent belongs to no agent, not to the default one.
+"""
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from mdrecall.types.agents import normal_agent_id
+
+Kind: TypeAlias = Literal["direct", "group", "channel", "subagent", "cron", "acp", "hook", "unknown"]
+ChatType: TypeAlias = Literal["direct", "group", "channel", "unknown"]
+
+_CHATS: dict[str, Kind] = {"direct": "direct", "dm": "direct", "group": "group", "channel": "channel"}
+_MACHINES: dict[str, Kind] = {"cron": "cron", "acp": "acp", "hook": "hook"}
+_CHAT_TYPES: dict[Kind, ChatType] = {"direct": "direct", "group": "group", "channel": "channel"}
+_THREADS = ("thread", "topic")
+_MAIN = "main"
+#: Words with a meaning; a direct key with one of them where its peer should be is not understood.
+_RESERVED = frozenset((*_CHATS, *_MACHINES, *_THREADS, "agent", "subagent"))
+#: Before the word that says what kind of chat it is there may be a channel and an account.
+_MOST_BEFORE = 2
+
+
+class SessionKey(NamedTuple):
+    """A session key, understood; what it does not say is empty."""
+
+    raw: str
+    """The key in lower case without empty parts; equal for all spellings of one key."""
+    agent: str
+    """The normalised id; empty when the key names no agent."""
+    rest: str
+    """What follows ``agent:<id>:``, with any thread."""
+    kind: Kind
+    channel: str = ""
+    account: str = ""
+    peer: str = ""
+    """The person, group, channel, job or run."""
+    thread: str = ""
+    is_main: bool = False
+
+    @property
+    def chat_type(self) -> ChatType:
+        """What scopes and citations ask for."""
+        return _CHAT_TYPES.get(self.kind, "unknown")
+
+    @property
+    def is_private(self) -> bool:
+        """Whether private notes may be shown: only in a conversation that is known to be with one person."""
+        return self.kind == "direct"
+
+    def belongs_to(self, agent: str) -> bool:
+        """Whether the key names this agent; a key without an agent belongs to none."""
+        return bool(self.agent) and self.agent == normal_agent_id(agent)
+
+
+def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
+    """Any text as a session key; ``main_key`` is the name of the main session beside ``main``."""
+    parts = _parts(key)
+    agent, rest = "", parts
+    if parts[:1] == ["agent"]:
+        agent, rest = (normal_agent_id(parts[1]), parts[2:]) if len(parts) > 2 else ("", [])
+    base, thread = _without_thread(rest)
+    understood = SessionKey(":".join(parts), agent, ":".join(rest), "unknown", thread=thread)
+    if base and base in ([_MAIN], _parts(main_key)) and not _RESERVED.intersection(base):
+        return understood._replace(kind="direct", is_main=not thread)
+    return _understand(understood, base)
+
+
+def _parts(key: str) -> list[str]:
+    return [part.lower() for part in map(str.strip, key.split(":")) if part]
+
+
+def _without_thread(rest: list[str]) -> tuple[list[str], str]:
+    """The conversation and its thread; the last marker that something follows counts."""
+    for at in range(len(rest) - 2, 0, -1):
+        if rest[at] in _THREADS:
+            return rest[:at], ":".join(rest[at + 1 :])
+    return rest, ""
+
+
+def _understand(key: SessionKey, base: list[str]) -> SessionKey:
+    if "subagent" in base:
+        run = base[base.index("subagent") + 1 :]
+        return key._replace(kind="subagent", peer=":".join(run))
+    if base and base[0] in _MACHINES:
+        return key._replace(kind=_MACHINES[base[0]], peer=":".join(base[1:]))
+    at = next((at for at, part in enumerate(base) if part in _CHATS), len(base))
+    before, after = base[:at], base[at + 1 :]
+    if at > _MOST_BEFORE or not after or _RESERVED.intersection(before):
+        return key
+    kind = _CHATS[base[at]]
+    if kind == "direct" and _RESERVED.intersection(after):
+        return key
+    channel, account = (*before, "", "")[:2]
+    return key._replace(kind=kind, channel=channel, account=account, peer=":".join(after))
