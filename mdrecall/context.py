@@ -1,17 +1,21 @@
-"""What an agent should read first in a session: what lasts, and the last two days."""
+"""Where one conversation ends and the next begins: what an agent reads first, and what is kept of the last."""
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
+from mdrecall.core.redact import redact
 from mdrecall.core.session_key import parse
+from mdrecall.core.session_note import USUAL_MESSAGES, note_name, note_text
 from mdrecall.core.start import Excerpt, excerpt, rendered, shared_out
-from mdrecall.errors import FileMissing, ReadError
+from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
+from mdrecall.sources.conversation import spoken_in
+from mdrecall.sources.daily import create_note
+from mdrecall.sources.sessions import Sessions, transcript_of
 from mdrecall.types import Issue
 
 USUAL_CHARS = 12_000
 _LASTING = ("MEMORY.md", "memory.md")
-_MOST_UNITS = 10_000_000
 
 
 class Context(NamedTuple):
@@ -68,3 +72,33 @@ def _read(memory: Memory, path: str, left_out: list[Issue]) -> str:
         left_out.append(Issue(path, str(error)))
         return ""
     return text
+
+
+def save_session(
+    memory: Memory,
+    session: str,
+    *,
+    now: datetime,
+    session_key: str = "",
+    source: str = "",
+    slug: str = "",
+    messages: int = USUAL_MESSAGES,
+) -> str:
+    """Make the last messages of a conversation a note in ``memory/``, without secrets; gives the note's path.
+
+    ``now`` must know its time zone. Without a ``slug`` the time of day in UTC stands in the note's name.
+    """
+    listing = Sessions(memory.settings.sessions_dir)
+    path = transcript_of(session, listing.scan())
+    moment = now.astimezone(UTC)
+    text = note_text(
+        spoken_in(listing, path, redact),
+        when=f"{moment:%Y-%m-%d %H:%M} UTC",
+        key=session_key,
+        session=path.removeprefix("sessions/").partition(".jsonl")[0],
+        source=source,
+        most=max(1, messages),
+    )
+    if not text:
+        raise NothingToWrite(f"Nothing is said in {path}.", path=path, hint="There is nothing to keep.")
+    return create_note(memory.settings.workspace, note_name(f"{moment:%Y-%m-%d}", slug or f"{moment:%H%M}"), text)

@@ -19,6 +19,7 @@ COMMANDS = {
     "search": "find notes by what they say",
     "get": "print lines of a memory file",
     "sessions": "list past conversations, or read one",
+    "context": "print what an agent should read first",
     "index": "bring the index up to date",
     "watch": "keep the index up to date while notes are written",
     "status": "show what is indexed, where and how",

@@ -9,10 +9,17 @@ from mdrecall.cli.output import counted, print_json, printable, style
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("list", "show"), help="list: which there are; show: what is said in one")
+    parser.add_argument(
+        "action",
+        choices=("list", "show", "save"),
+        help="list: which there are; show: what is said in one; save: make its last messages a note",
+    )
     parser.add_argument("session", nargs="?", metavar="ID", help="a session, as `list` names it")
-    parser.add_argument("--from", dest="from_line", type=whole_number, metavar="LINE", help="the first record")
-    parser.add_argument("--lines", type=whole_number, metavar="N", help="how many records")
+    parser.add_argument("--from", dest="from_line", type=whole_number, metavar="LINE", help="show: the first record")
+    parser.add_argument("--lines", type=whole_number, metavar="N", help="show: how many records")
+    parser.add_argument("--messages", type=whole_number, metavar="N", help="save: how many messages (default: 15)")
+    parser.add_argument("--slug", metavar="WORDS", default="", help="save: a few words for the note's name")
+    parser.add_argument("--session-key", metavar="KEY", default="", help="save: the key to write into the note")
     add_common(parser)
 
 
@@ -22,8 +29,9 @@ def run(options: argparse.Namespace) -> int:
     if not options.session:
         from mdrecall.errors import QueryError
 
-        raise QueryError("Which session?", hint="`mdrecall sessions list` names them: mdrecall sessions show ID")
-    return _show(options)
+        hint = f"`mdrecall sessions list` names them: mdrecall sessions {options.action} ID"
+        raise QueryError("Which session?", hint=hint)
+    return _show(options) if options.action == "show" else _save(options)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -59,4 +67,26 @@ def _show(options: argparse.Namespace) -> int:
         return 1
     if read.next_from:
         print(f"Go on with --from {read.next_from}.", file=sys.stderr)
+    return 0
+
+
+def _save(options: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from mdrecall.context import save_session
+    from mdrecall.core.session_note import USUAL_MESSAGES
+
+    with open_memory(options) as memory:
+        path = save_session(
+            memory,
+            options.session,
+            now=datetime.now(UTC),
+            session_key=options.session_key,
+            slug=options.slug,
+            messages=options.messages or USUAL_MESSAGES,
+        )
+    if options.json:
+        print_json({"path": path})
+    else:
+        print(f"Saved as {path}.")
     return 0

@@ -50,6 +50,11 @@ def read_transcript(
     return ReadResult(path, "\n".join(kept), first, len(kept), total, cut, following)
 
 
+def spoken_in(source: Sessions, path: str, redact: Callable[[str], str]) -> list[Spoken]:
+    """Everything that is said in a transcript."""
+    return [entry for entry, _ in _records(source, path, redact) if entry]
+
+
 def _records(source: Sessions, path: str, redact: Callable[[str], str]) -> Iterator[tuple[Spoken | None, int]]:
     with source.open(path) as opened:
         for number, (_, line) in enumerate(opened.lines(0), 1):

@@ -24,6 +24,7 @@ WAIT_S = 10.0
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EVERY_S = 0.002
+_MOST_NAMES = 1000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -62,6 +63,32 @@ def append_daily(
             return _append(opened, text, shown, max_bytes)
     except OSError as error:
         raise _refused(error, workspace, shown) from error
+
+
+def create_note(workspace: str, name: str, text: str) -> str:
+    """Write a new note into ``memory/``, under another name if there is one of this name; gives its path."""
+    stem, _, ending = name.rpartition(".")
+    try:
+        with _folder(workspace) as folder:
+            for number in range(1, _MOST_NAMES):
+                free = name if number == 1 else f"{stem}-{number}.{ending}"
+                with suppress(FileExistsError):
+                    file = os.open(free, _FILE | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=folder)
+                    break
+            else:
+                raise FileBusy(f"memory/{name} and its like are all there.", path=name, hint="Give another name.")
+            try:
+                _write(file, text.encode("utf-8", "replace"), 0)
+                _sync(folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(free, dir_fd=folder)
+                raise
+            finally:
+                os.close(file)
+    except OSError as error:
+        raise _refused(error, workspace, f"memory/{name}") from error
+    return f"memory/{free}"
 
 
 def _means(path: str, workspace: str, shown: str) -> bool:

@@ -98,7 +98,9 @@ class Sessions:
 
 def transcript_of(session: str, listing: Listing) -> str:
     """The path of the transcript that a session's id, file name or path means; raises ``FileMissing``."""
-    for path in (session, PREFIX + session, f"{PREFIX}{session}.jsonl"):
+    folders = [folder for folder, _ in listing.places.values()]
+    inside = os.path.basename(session) if os.path.dirname(session) in folders else session
+    for path in (inside, PREFIX + inside, f"{PREFIX}{inside}.jsonl"):
         if path in listing.stamps:
             return path
     hint = "`mdrecall sessions list` names those that there are."

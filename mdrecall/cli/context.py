@@ -1,0 +1,42 @@
+"""``mdrecall context``: what an agent should read first in a session."""
+
+import argparse
+import sys
+from datetime import date
+
+from mdrecall.cli.options import add_common, open_memory, whole_number
+from mdrecall.cli.output import print_issues, print_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--session-key", metavar="KEY", default="main", help="whose session it is (default: main)")
+    parser.add_argument("--chars", type=whole_number, metavar="N", help="at most so many characters (default: 12000)")
+    parser.add_argument("--today", type=_day, metavar="DAY", help="the day that counts as today (YYYY-MM-DD)")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mdrecall.context import USUAL_CHARS, session_context
+
+    with open_memory(options) as memory:
+        found = session_context(
+            memory,
+            options.session_key,
+            today=options.today or date.today(),
+            most_chars=options.chars or USUAL_CHARS,
+        )
+    if options.json:
+        from mdrecall.wire import to_json
+
+        print_json({"text": found.text, "parts": to_json(found.parts), "leftOut": to_json(found.left_out)})
+    else:
+        sys.stdout.write(found.text)
+        print_issues(found.left_out)
+    return 0 if found.parts else 1
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day, which is written as 2026-02-10") from error

@@ -1,5 +1,0 @@
-REDACTION_VERSION = 1
-
-
-def redact(text: str) -> str:
-    return text
