@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from mdrecall.core.redact import redact
+from mdrecall.core.redact import redactor
 from mdrecall.core.session_key import parse
 from mdrecall.core.session_note import USUAL_MESSAGES, note_name, note_text
 from mdrecall.core.start import Excerpt, excerpt, rendered, shared_out
@@ -91,6 +91,7 @@ def save_session(
     listing = Sessions(memory.settings.sessions_dir)
     path = transcript_of(session, listing.scan())
     moment = now.astimezone(UTC)
+    redact = redactor(memory.settings.logging.redact_patterns).redact
     text = note_text(
         spoken_in(listing, path, redact),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",

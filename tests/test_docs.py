@@ -19,11 +19,7 @@ from mdrecall.config.read import leaf_keys
 PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
-USED_NOW = re.compile(
-    r"memorySearch\.(enabled|sources|extraPaths|provider|local\..*|chunking\..*|store\..*|query\..*|cache\..*"
-    r"|sync\.(onSearch|onSessionStart|watch|watchDebounceMs|intervalMinutes))"
-    r"|agents\.defaults\.(contextTokens|userTimezone|timeFormat|compaction\.(reserve.*|memoryFlush\..*))|mdrecall\..*"
-)
+USED_NOW = re.compile(r"memorySearch\.(?!multimodal).*|agents\.defaults\..*|logging\..*|mdrecall\..*")
 
 
 def settings_table() -> str:

@@ -123,11 +123,12 @@ class BuiltinBackend:
 
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in a transcript, straight from the disk."""
-        from mdrecall.core.redact import redact
+        from mdrecall.core.redact import redactor
         from mdrecall.sources.conversation import read_transcript
         from mdrecall.sources.sessions import Sessions
 
         source = Sessions(self._settings.sessions_dir)
+        redact = redactor(self._settings.logging.redact_patterns).redact
         return read_transcript(source, session, redact, from_line=from_line, lines=lines)
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:

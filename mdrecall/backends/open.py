@@ -47,18 +47,19 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     size = ChunkSize(chunking.tokens, chunking.overlap)
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(store, files, size, analyser)]
-    from mdrecall.core.redact import REDACTION_VERSION, redact
+    from mdrecall.core.redact import redactor
     from mdrecall.engine.transcripts import Patience, TranscriptIndexer
     from mdrecall.sources.sessions import Sessions
 
-    recipe = recipe_for(size, f"r{REDACTION_VERSION}")
+    masks = redactor(settings.logging.redact_patterns)
+    recipe = recipe_for(size, masks.fingerprint)
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
         store,
         Sessions(settings.sessions_dir),
         size,
         analyser,
-        redact=redact,
+        redact=masks.redact,
         patience=Patience(delta.delta_bytes, delta.delta_messages),
         recipe=recipe,
     )

@@ -388,6 +388,12 @@ OWN = Section(
     },
 )
 
+LOGGING = Section(
+    shapes.Logging,
+    {"redactPatterns": Key(list_of(text()), (), "What else is a secret: regular expressions, or `/…/flags`.")},
+    strict=False,
+)
+
 #: Every section by the path that its settings are called by.
 SECTIONS = {
     "memorySearch": MEMORY_SEARCH,
@@ -396,5 +402,6 @@ SECTIONS = {
     "agents.defaults": DEFAULTS,
     "plugins": PLUGINS,
     "plugins.entries.memory-lancedb.config": LANCEDB,
+    "logging": LOGGING,
     "mdrecall": OWN,
 }

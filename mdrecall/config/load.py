@@ -102,6 +102,7 @@ def load(
         defaults=build(keys.DEFAULTS, found, "agents.defaults"),
         plugins=build(keys.PLUGINS, found, "plugins"),
         lancedb=build(keys.LANCEDB, found, "plugins.entries.memory-lancedb.config"),
+        logging=build(keys.LOGGING, found, "logging"),
         mdrecall=build(keys.OWN, found, "mdrecall"),
     )
     credentials = Credentials(

@@ -37,7 +37,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "OpenClaw configuration, as far as mdrecall reads it",
-        **_open(properties | {"mdrecall": _section(keys.OWN)}),
+        **_open(properties | {"logging": _section(keys.LOGGING), "mdrecall": _section(keys.OWN)}),
     }
 
 

@@ -251,6 +251,10 @@ class Own(NamedTuple):
     vectors: Vectors
 
 
+class Logging(NamedTuple):
+    redact_patterns: tuple[str, ...]
+
+
 class Settings(NamedTuple):
     """Everything that one agent's memory needs to know."""
 
@@ -269,4 +273,5 @@ class Settings(NamedTuple):
     defaults: AgentDefaults
     plugins: Plugins
     lancedb: LanceDb
+    logging: Logging
     mdrecall: Own

@@ -107,6 +107,7 @@ DEFAULTS: dict[str, Any] = {
     "plugins.entries.memory-lancedb.config.autoCapture": False,
     "plugins.entries.memory-lancedb.config.autoRecall": True,
     "plugins.entries.memory-lancedb.config.captureMaxChars": 500,
+    "logging.redactPatterns": (),
     "mdrecall.maxFileBytes": 33_554_432,
     "mdrecall.ignore": (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"),
     "mdrecall.maxPerFile": None,
