@@ -1,0 +1,241 @@
+"""Conversations as memory: found beside the notes, cited by their records, without secrets, and of this agent only."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.context import save_session, session_context
+from mdrecall.errors import FileMissing, NothingToWrite, PathOutside
+from mdrecall.memory import Memory
+from tests.conftest import LONG_AGO_NS
+
+SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+SOURCES = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+
+
+class Home:
+    """A home with OpenClaw's folders in it."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.state = base / ".openclaw"
+        self.workspace = self.state / "workspace"
+        (self.workspace / "memory").mkdir(parents=True)
+        (self.state / "workspace-other").mkdir()
+        self.env = {"HOME": str(base), "PATH": os.environ["PATH"]}
+        self.configure()
+
+    def configure(self, search: dict[str, Any] = SOURCES, **more: Any) -> None:
+        agents = {"defaults": {"memorySearch": search}, "list": [{"id": "main"}, {"id": "other"}]}
+        (self.state / "openclaw.json").write_text(json.dumps({"agents": agents, **more}))
+
+    def note(self, name: str, text: str) -> None:
+        path = self.workspace / name
+        path.write_text(text)
+        os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
+
+    def say(self, session: str, *texts: str, agent: str = "main", days_ago: float = 1000) -> Path:
+        folder = self.state / "agents" / agent / "sessions"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{session}.jsonl"
+        with path.open("a") as file:
+            for number, text in enumerate(texts):
+                role = "assistant" if number % 2 else "user"
+                message = {"role": role, "content": text}
+                file.write(
+                    json.dumps({"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": message}) + "\n"
+                )
+        when = LONG_AGO_NS - int(days_ago * 86_400e9)
+        os.utime(path, ns=(when, when))
+        return path
+
+    def open(self, agent: str | None = None, **overrides: Any) -> Memory:
+        return Memory.open(env=self.env, agent=agent, overrides=overrides)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_what_was_said_is_found_and_cited_by_its_records(home: Home) -> None:
+    home.say("talk", "Where is the lighthouse key?", "In the blue drawer, next to the walrus.")
+    with home.open() as memory:
+        (found,) = memory.search("lighthouse key")
+        assert (found.source, found.citation) == ("sessions", "sessions/talk.jsonl#L1-L2")
+        assert (found.match_start_line, found.heading) == (1, "2026-02-10")
+        read = memory.read("sessions/talk.jsonl", from_line=2, lines=1)
+        assert read.text == "2  Assistant: In the blue drawer, next to the walrus."
+
+
+def test_without_leave_no_conversation_is_searched(home: Home) -> None:
+    home.configure({"sources": ["memory", "sessions"]})
+    home.say("talk", "the walrus")
+    with home.open() as memory:
+        assert memory.search("walrus").reason == "index_empty"
+        with pytest.raises(PathOutside):
+            memory.read("sessions/talk.jsonl")
+
+
+def test_conversations_that_are_not_wanted_any_more_leave_the_index(home: Home) -> None:
+    home.note("MEMORY.md", "a note about seals")
+    home.say("talk", "the walrus")
+    with home.open() as memory:
+        memory.sync()
+        assert memory.search("walrus", mode="keyword")
+    home.configure({})
+    with home.open() as memory:
+        memory.sync()
+        assert not memory.search("walrus", mode="keyword")
+        assert memory.search("seals", mode="keyword")
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_rebuild_has_every_source_in_it_whatever_caused_it(home: Home, force: bool) -> None:
+    home.note("MEMORY.md", "a note about seals")
+    home.say("talk", "the walrus")
+    with home.open() as memory:
+        memory.sync()
+    if not force:
+        home.configure({**SOURCES, "chunking": {"tokens": 100}})
+    with home.open() as memory:
+        report = memory.sync(force=force)
+        assert (report.rebuilt, report.added, report.removed) == (True, 0, 0)
+        assert {result.source for result in memory.search("walrus seals", min_score=0)} == {"memory", "sessions"}
+        assert [(count.source, count.files) for count in memory.counts()] == [("memory", 1), ("sessions", 1)]
+
+
+def test_no_other_agents_conversation_can_be_reached(home: Home) -> None:
+    home.say("mine", "the walrus is mine")
+    home.say("theirs", "the walrus is theirs", agent="other")
+    with home.open() as memory:
+        assert [result.path for result in memory.search("walrus")] == ["sessions/mine.jsonl"]
+        assert [entry.session for entry in memory.sessions()] == ["mine"]
+        for name in ("theirs", "sessions/theirs.jsonl", "../../other/sessions/theirs", "sessions/../../x.jsonl"):
+            with pytest.raises((FileMissing, PathOutside)):
+                memory.read_session(name)
+    with home.open("other") as memory:
+        assert [result.path for result in memory.search("walrus")] == ["sessions/theirs.jsonl"]
+
+
+def test_no_secret_is_in_the_index_or_in_what_is_read(home: Home) -> None:
+    home.say("talk", f"my key is {SECRET}, use it for the walrus", f"OK: {SECRET}")
+    with home.open() as memory:
+        memory.sync()
+        (found,) = memory.search("walrus key")
+        assert SECRET not in found.snippet
+        assert SECRET not in memory.read_session("talk").text
+        files = [Path(path) for path, _ in memory.index_files()]
+        assert all(SECRET.encode() not in path.read_bytes() for path in files)
+    assert all(SECRET.encode() not in path.read_bytes() for path in files if path.exists())
+
+
+def test_the_users_own_patterns_are_masked_too_and_a_new_one_makes_the_index_anew(home: Home) -> None:
+    home.say("talk", "the walrus is called GERALD-0001-2222-3333")
+    with home.open() as memory:
+        assert "GERALD-0001" in memory.search("walrus")[0].snippet
+    home.configure(SOURCES, logging={"redactPatterns": ["GERALD-[0-9-]+"]})
+    with home.open() as memory:
+        assert memory.sync().rebuilt
+        assert "GERALD-0001" not in memory.search("walrus")[0].snippet
+
+
+def test_talk_leaves_notes_their_place(home: Home) -> None:
+    for number in range(12):
+        home.say(f"talk-{number}", "the walrus the walrus the walrus")
+    for number in range(4):
+        home.note(
+            f"memory/{number}.md", f"Once, among other things, on day {number}, somebody mentioned a walrus in passing."
+        )
+    with home.open() as memory:
+        found = [result.source for result in memory.search("walrus", max_results=6, min_score=0)]
+        assert (found.count("memory"), found.count("sessions")) == (3, 3)
+        assert [result.source for result in memory.search("walrus", max_results=16, min_score=0)].count(
+            "sessions"
+        ) == 12
+
+
+def test_a_conversation_grows_old(home: Home) -> None:
+    home.say("new", "the walrus sleeps here", days_ago=0)
+    home.say("old", "the walrus sleeps here", days_ago=900)
+    decay = {"query.hybrid.temporalDecay.enabled": True}
+    with home.open(**decay) as memory:
+        found = memory.search("walrus sleeps", explain=True)
+        assert [result.path for result in found] == ["sessions/new.jsonl", "sessions/old.jsonl"]
+        assert [result.why.decay > 0.9 for result in found if result.why] == [True, False]
+
+
+@pytest.mark.parametrize(("how", "found"), [("await", True), ("async", True), ("off", False)])
+def test_a_compaction_has_its_conversation_indexed(home: Home, how: str, found: bool) -> None:
+    home.say("talk", "the first words")
+    home.configure(SOURCES)
+    config = json.loads((home.state / "openclaw.json").read_text())
+    config["agents"]["defaults"]["compaction"] = {"postIndexSync": how}
+    (home.state / "openclaw.json").write_text(json.dumps(config))
+    with home.open(**{"sync.onSearch": False}) as memory:
+        memory.sync()
+        path = home.say("talk", "now the walrus")
+        os.utime(path)
+        memory.compacted(str(path))
+        while how == "async" and not memory.search("walrus", mode="keyword"):
+            pass
+        assert bool(memory.search("walrus", mode="keyword")) is found
+
+
+def test_an_agent_reads_what_lasts_in_its_main_session_only(home: Home) -> None:
+    from datetime import date
+
+    home.note("MEMORY.md", "The owner is called Ada.")
+    home.note("memory/2026-02-10.md", "Today we sail.")
+    home.note("memory/2026-02-09.md", "Yesterday it rained.")
+    with home.open() as memory:
+        own = session_context(memory, "agent:main:main", today=date(2026, 2, 10))
+        assert [part.path for part in own.parts] == ["MEMORY.md", "memory/2026-02-10.md", "memory/2026-02-09.md"]
+        assert "Ada" in own.text
+        for key in ("agent:main:telegram:group:7", "agent:main:subagent:x", "cron:x", "nonsense", ""):
+            other = session_context(memory, key, today=date(2026, 2, 10))
+            assert "Ada" not in other.text
+            assert [issue.path for issue in other.left_out] == ["MEMORY.md"]
+
+
+@pytest.mark.parametrize("budget", [0, 50, 200, 1000, 5000, 20_000])
+def test_what_an_agent_reads_fits_its_budget_and_says_what_is_missing(home: Home, budget: int) -> None:
+    from datetime import date
+
+    home.note("MEMORY.md", "".join(f"lasting line {number}\n" for number in range(300)))
+    home.note("memory/2026-02-10.md", "".join(f"event number {number}\n" for number in range(300)))
+    with home.open() as memory:
+        found = session_context(memory, "main", today=date(2026, 2, 10), most_chars=budget)
+        assert sum(len(part.text) for part in found.parts) <= budget
+        for part in found.parts:
+            assert part.is_whole == (f"memory_get {part.path}" not in found.text)
+        if budget == 1000:
+            assert "event number 299" in found.text
+            assert "lasting line 0" in found.text
+
+
+def test_a_conversation_that_ends_becomes_a_note_without_secrets(home: Home) -> None:
+    from datetime import UTC, datetime
+
+    home.say("talk", "/new", "Hello", f"the key is {SECRET}", "Fine", *(["more"] * 20))
+    now = datetime(2026, 2, 10, 23, 5, tzinfo=UTC)
+    with home.open() as memory:
+        first = save_session(memory, "talk", now=now, session_key="agent:main:main")
+        second = save_session(memory, "talk", now=now, slug="The Walrus & Co", messages=2)
+        third = save_session(memory, "talk", now=now, slug="the walrus co", messages=2)
+        assert (first, second, third) == (
+            "memory/2026-02-10-2305.md",
+            "memory/2026-02-10-the-walrus-co.md",
+            "memory/2026-02-10-the-walrus-co-2.md",
+        )
+        text = (home.workspace / first).read_text()
+        assert "agent:main:main" in text
+        assert text.count(": more") == 15
+        assert memory.search("conversation what was said last", mode="keyword")
+        home.say("empty", "/new")
+        with pytest.raises(NothingToWrite):
+            save_session(memory, "empty", now=now)
+    assert all(SECRET not in path.read_text() for path in (home.workspace / "memory").iterdir())
