@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class Home:
                 file.write(
                     json.dumps({"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": message}) + "\n"
                 )
-        when = LONG_AGO_NS - int(days_ago * 86_400e9)
+        when = time.time_ns() - int(days_ago * 86_400e9) - 3_600_000_000_000
         os.utime(path, ns=(when, when))
         return path
 

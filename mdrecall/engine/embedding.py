@@ -370,7 +370,8 @@ def _cancel(requests: "Sequence[Future[dict[bytes, Embedding | None]]]") -> None
 
 def _passage(chunk: PendingChunk) -> Passage:
     name = chunk.path.rsplit("/", 1)[-1].removesuffix(".md")
-    return Passage("\n".join((title_text(name), *titles(chunk.trail))), chunk.text)
+    named = [title_text(name)] if name else []
+    return Passage("\n".join([*named, *titles(chunk.trail)]), chunk.text)
 
 
 def _hash(passage: Passage) -> bytes:

@@ -110,6 +110,7 @@ class PendingChunk(NamedTuple):
 
     id: int
     path: str
+    """Of its note; empty in a transcript."""
     trail: tuple[str, ...]
     text: str
 

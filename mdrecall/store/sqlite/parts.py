@@ -9,6 +9,11 @@ def file_of(path: str) -> str:
     return path.partition(MARK)[0]
 
 
+def named(path: str) -> str:
+    """The path of a note, whose name says something; nothing for a transcript, whose name is a number."""
+    return "" if MARK in path else path
+
+
 def part_path(path: str, number: int) -> str:
     """The path of the document that is one part of a transcript."""
     return f"{path}{MARK}{number:06d}"

@@ -11,7 +11,7 @@ import apsw
 
 from mdrecall.errors import StoreBusy
 from mdrecall.store.sqlite.documents import tail_before
-from mdrecall.store.sqlite.parts import file_of
+from mdrecall.store.sqlite.parts import named
 from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 
@@ -86,7 +86,7 @@ def pending(db: apsw.Connection, space: int, after: int, limit: int) -> list[Pen
             text = last_text[-overlap:] + fresh
         else:
             text = tail_before(db, document_id, ordinal, overlap) + fresh
-        found.append(PendingChunk(chunk_id, file_of(path), tuple(trail.split("\n")) if trail else (), text))
+        found.append(PendingChunk(chunk_id, named(path), tuple(trail.split("\n")) if trail else (), text))
         last_document, last_id, last_text = document_id, chunk_id, text
     return found
 
