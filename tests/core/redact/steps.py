@@ -52,7 +52,7 @@ class _Counter:
             for branch in args[1]:
                 yield from self.ends(list(branch), at)
         elif op in (ops.ASSERT, ops.ASSERT_NOT):
-            if self.looks(*args, at) == (op is ops.ASSERT):
+            if self.looks(args[0], args[1], at) == (op is ops.ASSERT):
                 yield at
         elif op is ops.AT:
             if _place(args, self.text, at):
@@ -130,7 +130,7 @@ class _Box:
 @cache
 def _in(_: str, box: _Box, char: str, flags: int) -> bool:
     forms = {char, char.lower(), char.upper()} if flags & re.IGNORECASE else {char}
-    return any(_is_taken(*box.node, ord(form)) for form in forms if len(form) == 1)
+    return any(_is_taken(box.node[0], box.node[1], ord(form)) for form in forms if len(form) == 1)
 
 
 def _is_taken(op: Any, args: Any, code: int) -> bool:
