@@ -26,9 +26,9 @@ _COUNTED = re.compile(r"(?:max|min|num|pad|eos|bos|unk|mask|sep|per|next|first|l
 
 _INFLECTED = re.compile(r"[a-z]{2,}(?:ed|ing|ly|able|ible|tion)")
 _PLACEHOLDER = re.compile(
-    r"<[^<>\d]*>|\[[^\[\]\d]*\]|\{\{?[^{}]*\}?\}?|\$\{[^{}]*\}?|\$[A-Z][A-Z0-9_]*|\$\(.*|%[A-Z_]+%|-----BEGIN .*|[^\w]+"
-    r"|https?://[^\s?@]*|\.{2,}|[xX•.]{3,}|your[-_ ].*|(?:process\.env|os\.environ|os\.getenv|env|secrets|vars)[.\[(].*"
-    r"|[A-Za-z_][A-Za-z_.]{2,}\(.*",
+    r"<[^<>\d]*>?|\[[^\[\]\d]*\]?|\{\{?[^{}]*\}?\}?|\$\{[^{}]*\}?|\$[A-Z][A-Z0-9_]*|\$\(.*|%[A-Z_]+%|-----BEGIN .*"
+    r"|[^\w]+|https?://[^\s?@]*|\.{2,}|[xX•.]{3,}|your[-_ ].*"
+    r"|(?:process\.env|os\.environ|os\.getenv|env|secrets|vars)[.\[(].*|[A-Za-z_][A-Za-z_.]{2,}\(.*",
     re.DOTALL,
 )
 _CODE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z][a-z]+(?:\[.*)?|None|True|False")

@@ -22,10 +22,10 @@ def blocks(text: str, lower: str) -> Iterator[tuple[int, int]]:
     for mark in _compiled(_MARK).finditer(text):
         is_end = mark[1].upper() == "END"
         if begin is not None:
-            yield _span(text, begin.span(), mark.span()) if is_end else _cut_short(text, begin)
+            yield _span(text, begin.span(), mark.span()) if is_end else _cut_short(text, begin, mark.start())
         begin = None if is_end else mark
     if begin is not None:
-        yield _cut_short(text, begin)
+        yield _cut_short(text, begin, len(text))
 
 
 def _span(text: str, begin: tuple[int, int], end: tuple[int, int]) -> tuple[int, int]:
@@ -34,8 +34,8 @@ def _span(text: str, begin: tuple[int, int], end: tuple[int, int]) -> tuple[int,
     return begin[1], end[0]
 
 
-def _cut_short(text: str, begin: re.Match[str]) -> tuple[int, int]:
-    body = _compiled(_BODY).match(text, begin.end())
+def _cut_short(text: str, begin: re.Match[str], limit: int) -> tuple[int, int]:
+    body = _compiled(_BODY).match(text, begin.end(), limit)
     stop = body.end() if body else begin.end()
     return _span(text, begin.span(), (stop, stop)) if text[begin.end() : stop].strip() else (stop, stop)
 

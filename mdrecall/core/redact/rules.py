@@ -93,7 +93,7 @@ _NAMED = (
         "sentence",
         ("pass", "token", "secret", "key", "pin", *judges.PASSWORD_HINTS),
         rf"((?<![a-z])(?:pass(?:word|wd|phrase|code|wort)|kennwort|pin|pin code|{PASSWORDS}|token|secret|key))"
-        rf"{_OF}[ \t]+({_IS})[ \t]*+:?[ \t]*+[*_]{{0,3}}{_VALUE}",
+        rf"{_OF}[ \t]+({_IS})(?:[ \t]{{0,8}}+:[ \t]{{0,8}}+|[ \t]{{1,8}}+)[*_]{{0,3}}{_VALUE}",
         judges.is_told_secret,
         _ANY_CASE,
         trim=True,
@@ -145,7 +145,8 @@ _ADDRESSES = (
     Rule(
         "password in address",
         ("://",),
-        r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>`@]{1,256}+(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*+)@",
+        r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))"
+        r"((?:(?!://)[^\s\"'<>`@]){1,256}+(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*+)@",
         judges.is_value,
     ),
     Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", judges.is_value),

@@ -1,0 +1,127 @@
+"""What OpenClaw makes of each text, and where mdrecall does more."""
+
+import pytest
+
+from mdrecall.core.redact import find, mask, redact
+
+PEM = "-----BEGIN {0} KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA\nDk3vGmZ0X1h2Qw==\n-----END {0} KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OPENAI_API_KEY=sk-abcdefghijklmnopqrstuvwxyz123", "OPENAI_API_KEY=sk-abc…z123"),
+        ("token: abc", "token: ***"),
+        ("Authorization: Bearer abcdefghijklmnopqrstuv", "Authorization: Bearer abcdef…stuv"),
+        ('{"password": "hunter2"}', '{"password": "***"}'),
+        ("--api-key SECRETVALUE1234567890", "--api-key SECRET…7890"),
+        ("bot123456:ABCDEFGHIJKLMNOPQRSTUV", "bot123456…STUV"),
+        ("Hi sk-abcdefghijklmnopqrst", "Hi sk-abc…qrst"),
+        (" ".join(PEM.format("RSA PRIVATE").split()), "***"),
+    ],
+)
+def test_the_golden_masks_of_openclaw_hold(text: str, expected: str) -> None:
+    assert redact(text) == expected
+    assert redact(expected) == expected
+
+
+def test_a_password_in_a_sentence_is_masked_though_openclaw_leaves_it() -> None:
+    assert redact("password is hunter2") == "password is ***"
+
+
+@pytest.mark.parametrize(
+    ("secret", "expected"),
+    [
+        ("", "***"),
+        ("a" * 17, "***"),
+        ("abcdefghijklmnopqr", "abcdef…opqr"),
+        ("😀" * 8, "***"),
+        ("😀" * 9, "😀😀😀…😀😀"),
+        ("abcde😀ghijklmnop😀xyz", "abcde…xyz"),
+    ],
+)
+def test_a_mask_counts_utf16_units_and_cuts_no_character(secret: str, expected: str) -> None:
+    assert mask(secret) == expected
+
+
+@pytest.mark.parametrize("kind", ["PRIVATE", "RSA PRIVATE", "EC PRIVATE", "ENCRYPTED PRIVATE", "OPENSSH PRIVATE"])
+def test_a_private_key_keeps_its_marks_and_its_lines_and_nothing_else(kind: str) -> None:
+    kept = f"-----BEGIN {kind} KEY-----\n***\n***\n-----END {kind} KEY-----"
+    assert redact(PEM.format(kind)) == kept
+    assert redact(f"> x\r\n{PEM.format(kind)}".replace("\n", "\r\n")).count("\n") == 4
+
+
+def test_a_pgp_key_and_an_encrypted_one_go_with_their_headers() -> None:
+    text = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\nlQOYBF\n=abcd\n-----END PGP PRIVATE KEY BLOCK-----"
+    assert redact(text).splitlines()[1:-1] == ["***", "", "***", "***"]
+
+
+def test_a_private_key_without_its_end_goes_as_far_as_it_looks_like_one() -> None:
+    begin, first, second, _ = PEM.format("RSA PRIVATE").split("\n")
+    assert redact(f"{begin}\n{first}\n{second}") == f"{begin}\n***\n***"
+    assert redact(f"{begin} {first}") == "***"
+    assert redact(f"{begin}\nProc-Type: 4,ENCRYPTED\n\n{first}") == f"{begin}\n***\n\n***"
+    assert redact(f"a line {begin} begins a key") == f"a line {begin} begins a key"
+
+
+def test_a_private_key_in_json_and_its_id_are_masked() -> None:
+    key = PEM.format("PRIVATE").replace("\n", "\\n")
+    text = f'{{"private_key_id": "0123456789abcdef0123456789abcdef01234567", "private_key": "{key}\\n"}}'
+    assert redact(text) == '{"private_key_id": "012345…4567", "private_key": "***"}'
+
+
+def test_public_keys_and_certificates_are_no_secrets() -> None:
+    for kind in ("PUBLIC KEY", "CERTIFICATE", "PGP PUBLIC KEY BLOCK"):
+        text = f"-----BEGIN {kind}-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END {kind}-----"
+        assert redact(text) == text
+
+
+def test_a_secret_at_any_place_of_a_long_text_is_found() -> None:
+    secret = "sk-abcdefghijklmnopqrst"
+    for at in (0, 16_373, 16_384, 32_760, 100_000):
+        assert redact("x " * (at // 2) + secret + " y" * 50_000).count("sk-abc…qrst") == 1
+
+
+def test_overlapping_secrets_get_one_mask() -> None:
+    assert redact("postgres://me:sk-abcdefghijklmnopqrst@db/x") == "postgres://me:sk-abc…qrst@db/x"
+    assert [found.kind for found in find("TOKEN=sk-abcdefghijklmnopqrst")] == ["named value"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("**Password:** `hunter2`", "**Password:** `***`"),
+        ("- password: **hunter2**", "- password: *****"),
+        ('password: "correct horse battery staple"', 'password: "correc…aple"'),
+        ('{\\"password\\": \\"hunter2\\"}', '{\\"password\\": \\"***\\"}'),
+        ("token: Bearer abc", "token: Bearer ***"),
+        ("| wifi password | hunter2x |", "| wifi password | *** |"),
+        ("DB_PASSWORD=a;b,c", "DB_PASSWORD=***"),
+        ("The password for the guest wifi is Swordfish.", "The password for the guest wifi is ***."),
+        ("I changed the password to hunter2!", "I changed the password to ***!"),
+        ("the password was reset to Bob", "the password was reset to ***"),
+        ("Das Passwort lautet geheim", "Das Passwort lautet ***"),
+        ("Passwort: geheim", "Passwort: ***"),
+        ("le mot de passe est azerty1", "le mot de passe est ***"),
+        ("la contraseña es abc123", "la contraseña es ***"),
+        ("пароль: весна", "пароль: ***"),
+        ("密码是hunter2，请保密", "密码是***，请保密"),
+        ("密码：hunter2", "密码：***"),
+        ("パスワードはhunter2です", "パスワードは***です"),
+        ("비밀번호는 hunter2", "비밀번호는 ***"),
+        ("PIN: 4711", "PIN: ***"),
+        ("redis://:hunter2@cache:6379/0", "redis://:***@cache:6379/0"),
+        ("amqp://me:p@ss@host", "amqp://me:***@host"),
+        ("postgres://me:pa/ss@db/x", "postgres://me:***@db/x"),
+        ("curl -u me:hunter2 https://x.org", "curl -u me:*** https://x.org"),
+        ("Authorization: Basic bWU6aHVudGVyMg==", "Authorization: Basic ***"),
+        ("Cookie: sid=0123456789abcdef; theme=dark", "Cookie: sid=01…dark"),
+        ("Set-Cookie: sid=0123456789; Path=/", "Set-Cookie: sid=01…th=/"),
+        ("card 4111 1111 1111 1111, 12/29", "card 4111 1…1111, 12/29"),
+        ("2026 4111-1111-1111-1111", "2026 4111-1…1111"),
+        ("card 378282246310005", "card ***"),
+    ],
+)
+def test_more_than_openclaw_finds(text: str, expected: str) -> None:
+    assert redact(text) == expected
+    assert redact(expected) == expected
