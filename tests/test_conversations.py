@@ -53,7 +53,7 @@ class Home:
         os.utime(path, ns=(when, when))
         return path
 
-    def open(self, agent: str | None = None, **overrides: Any) -> Memory:
+    def open(self, agent: str | None = None, overrides: dict[str, Any] | None = None) -> Memory:
         return Memory.open(env=self.env, agent=agent, overrides=overrides)
 
 
@@ -163,7 +163,7 @@ def test_a_conversation_grows_old(home: Home) -> None:
     home.say("new", "the walrus sleeps here", days_ago=0)
     home.say("old", "the walrus sleeps here", days_ago=900)
     decay = {"query.hybrid.temporalDecay.enabled": True}
-    with home.open(**decay) as memory:
+    with home.open(overrides=decay) as memory:
         found = memory.search("walrus sleeps", explain=True)
         assert [result.path for result in found] == ["sessions/new.jsonl", "sessions/old.jsonl"]
         assert [result.why.decay > 0.9 for result in found if result.why] == [True, False]
@@ -176,7 +176,7 @@ def test_a_compaction_has_its_conversation_indexed(home: Home, how: str, found: 
     config = json.loads((home.state / "openclaw.json").read_text())
     config["agents"]["defaults"]["compaction"] = {"postIndexSync": how}
     (home.state / "openclaw.json").write_text(json.dumps(config))
-    with home.open(**{"sync.onSearch": False}) as memory:
+    with home.open(overrides={"sync.onSearch": False}) as memory:
         memory.sync()
         path = home.say("talk", "now the walrus")
         os.utime(path)
