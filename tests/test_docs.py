@@ -20,7 +20,8 @@ PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
 USED_NOW = re.compile(
-    r"memorySearch\.(enabled|sources|extraPaths|provider|local\..*|chunking\..*|store\..*|query\..*|cache\..*"
+    r"memorySearch\.(enabled|sources|extraPaths|provider|model|fallback|remote\..*|outputDimensionality|local\..*"
+    r"|chunking\..*|store\..*|query\..*|cache\..*"
     r"|sync\.(onSearch|onSessionStart|watch|watchDebounceMs|intervalMinutes))"
     r"|mdrecall\..*"
 )
