@@ -1,8 +1,10 @@
 """Where one conversation ends and the next begins: what an agent reads first, and what is kept of the last."""
 
+from collections.abc import Collection
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
+from mdrecall.core.recall_prompt import recall_section
 from mdrecall.core.redact import redactor
 from mdrecall.core.session_key import parse
 from mdrecall.core.session_note import USUAL_MESSAGES, note_name, note_text
@@ -15,6 +17,7 @@ from mdrecall.sources.sessions import Sessions, transcript_of
 from mdrecall.types import Issue
 
 USUAL_CHARS = 12_000
+TOOLS = ("memory_search", "memory_get")
 _LASTING = ("MEMORY.md", "memory.md")
 
 
@@ -29,6 +32,14 @@ class Context(NamedTuple):
     def text(self) -> str:
         """All of it, under the names of the files."""
         return rendered(self.parts)
+
+
+def prompt_section(memory: Memory, session_key: str, *, tools: Collection[str] = TOOLS) -> str:
+    """What the system prompt of a session says about memory; empty for a sub-agent, which has none."""
+    key = parse(session_key)
+    if key.kind == "subagent":
+        return ""
+    return recall_section(tools=tools, citations=memory.settings.memory.citations, chat_type=key.chat_type)
 
 
 def session_context(memory: Memory, session_key: str, *, today: date, most_chars: int = USUAL_CHARS) -> Context:

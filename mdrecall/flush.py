@@ -115,13 +115,18 @@ class Flush:
     def checkpoint(
         self,
         messages: Iterable[Message],
-        redact: Callable[[str], str],
         now: datetime | None = None,
         zone: str | tzinfo | None = None,
     ) -> Appended | None:
-        """Append the last messages, because no model wrote a memory; only if ``mdrecall.flush.checkpoint`` is on."""
+        """Append the last messages without their secrets, because no model wrote a memory.
+
+        Nothing is appended unless ``mdrecall.flush.checkpoint`` is on.
+        """
         if not self.settings.mdrecall.flush.checkpoint:
             return None
+        from mdrecall.core.redact import redactor
+
+        redact = redactor(self.settings.logging.redact_patterns).redact
         moment = self._moment(now, zone)
         text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
         return self._append(text, moment, None) if text else None

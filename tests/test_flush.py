@@ -201,16 +201,16 @@ def test_a_zone_without_a_name_is_told_by_what_it_is(claw: Claw) -> None:
 
 
 def test_a_checkpoint_is_saved_only_if_it_is_switched_on(tmp_path: Path) -> None:
-    messages = [Message("user", "my key is hush"), Message("assistant", "NO_REPLY")]
+    messages = [Message("user", "my password is hunter2"), Message("assistant", "NO_REPLY")]
     off = Claw(tmp_path / "off").flush()
-    assert off.checkpoint(messages, str.upper, NOW, "UTC") is None
+    assert off.checkpoint(messages, NOW, "UTC") is None
     claw = Claw(tmp_path / "on", {"mdrecall": {"flush": {"checkpoint": True}}})
-    done = claw.flush().checkpoint(messages, lambda text: text.replace("hush", "***"), NOW, "UTC")
+    done = claw.flush().checkpoint(messages, NOW, "UTC")
     assert done
     assert (claw.workspace / done.path).read_text() == (
-        "## Checkpoint before compaction, 2026-02-16 15:00\n\n- User: my key is ***\n"
+        "## Checkpoint before compaction, 2026-02-16 15:00\n\n- User: my password is ***\n"
     )
-    assert claw.flush().checkpoint([], str.upper, NOW, "UTC") is None
+    assert claw.flush().checkpoint([], NOW, "UTC") is None
 
 
 class Lives(RuleBasedStateMachine):

@@ -11,14 +11,17 @@ from mdrecall.cli.output import print_issues, print_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session-key", metavar="KEY", default="main", help="whose session it is (default: main)")
     parser.add_argument("--chars", type=whole_number, metavar="N", help="at most so many characters (default: 12000)")
+    parser.add_argument("--prompt", action="store_true", help="print the system prompt's section on memory instead")
     parser.add_argument("--today", type=_day, metavar="DAY", help="the day that counts as today (YYYY-MM-DD)")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.context import USUAL_CHARS, session_context
+    from mdrecall.context import USUAL_CHARS, prompt_section, session_context
 
     with open_memory(options) as memory:
+        if options.prompt:
+            return _print_prompt(prompt_section(memory, options.session_key), options)
         found = session_context(
             memory,
             options.session_key,
@@ -33,6 +36,14 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(found.text)
         print_issues(found.left_out)
     return 0 if found.parts else 1
+
+
+def _print_prompt(text: str, options: argparse.Namespace) -> int:
+    if options.json:
+        print_json({"prompt": text})
+    else:
+        sys.stdout.write(text)
+    return 0 if text else 1
 
 
 def _day(text: str) -> date:

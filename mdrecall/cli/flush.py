@@ -10,16 +10,16 @@ from mdrecall.cli.output import counted, print_json, printable
 from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
-    from mdrecall.flush import Flush, State
+    from mdrecall.flush import Appended, Flush, State
 
 #: The options that belong to some actions only.
 _ONLY = {
     "context_window": "check", "reserve_tokens": "check", "total_tokens": "check", "stale": "check",
     "prompt_tokens": "check", "output_tokens": "check", "estimated_tokens": "check", "heartbeat": "check",
     "cli_provider": "check", "sandboxed": "check", "workspace_access": "check", "flushed_count": "check",
-    "flushed_bytes": "check", "attempts": "check", "begin": "check", "transcript": "check done",
+    "flushed_bytes": "check", "attempts": "check", "begin": "check", "transcript": "check done checkpoint",
     "transcript_bytes": "check done", "session_key": "check done failed", "compaction_count": "check done failed",
-    "part": "prompt", "path": "append", "zone": "prompt append",
+    "part": "prompt", "path": "append", "zone": "prompt append checkpoint",
 }  # fmt: skip
 _BOOK = ("flushed_count", "flushed_bytes", "attempts")
 
@@ -27,9 +27,9 @@ _BOOK = ("flushed_count", "flushed_bytes", "attempts")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("check", "prompt", "append", "done", "failed"),
+        choices=("check", "prompt", "append", "checkpoint", "done", "failed"),
         help="check: is it time (exit code 0) or not (1); prompt: what to ask the model; append: write standard input"
-        " to the day's file; done, failed: how it ended",
+        " to the day's file; checkpoint: write the transcript's last messages there; done, failed: how it ended",
     )
     _add_numbers(parser)
     flags = {
@@ -43,10 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", action="store_true", help=f"check: {about}")
     parser.add_argument("--workspace-access", choices=("none", "ro", "rw"), help="check: what the sandbox may do")
     parser.add_argument("--session-key", metavar="KEY", help="the session, as sessions.json has it")
-    parser.add_argument("--transcript", metavar="FILE", help="check, done: its transcript, to be measured")
+    measured = "check, done: its transcript, to be measured; checkpoint: to be read"
+    parser.add_argument("--transcript", metavar="FILE", help=measured)
     parser.add_argument("--part", choices=("system", "user"), help="prompt: print only this one")
     parser.add_argument("--path", metavar="PATH", help="append: where the model means to write; checked")
-    parser.add_argument("--zone", metavar="ZONE", help="prompt, append: the time zone, such as Europe/Zurich")
+    parser.add_argument("--zone", metavar="ZONE", help="prompt, append, checkpoint: the zone, such as Europe/Zurich")
     add_common(parser)
 
 
@@ -81,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
         return _prompt(flush, options)
     if options.action == "append":
         return _append(flush, options)
+    if options.action == "checkpoint":
+        return _checkpoint(flush, options)
     return _book(flush, options)
 
 
@@ -153,10 +156,34 @@ def _prompt(flush: "Flush", options: argparse.Namespace) -> int:
 
 
 def _append(flush: "Flush", options: argparse.Namespace) -> int:
+    text = sys.stdin.buffer.read().decode("utf-8-sig", "replace") if sys.stdin else ""
+    return _told(flush.append(text, zone=options.zone, path=options.path), options)
+
+
+def _checkpoint(flush: "Flush", options: argparse.Namespace) -> int:
+    from mdrecall.core.checkpoint import Message
+    from mdrecall.core.transcript import spoken
+
+    if options.transcript is None:
+        raise RecallError("There is no transcript to take the last messages from.", hint="Name it with --transcript.")
+    if not flush.settings.mdrecall.flush.checkpoint:
+        raise RecallError("Checkpoints are switched off.", hint="Set mdrecall.flush.checkpoint to true to save them.")
+    try:
+        with open(options.transcript, "rb") as file:
+            lines = list(spoken(file, str))
+    except OSError as error:
+        message = f"Cannot read the transcript {options.transcript}: {error.strerror}."
+        raise RecallError(message, hint="Check the path.") from error
+    said = [line.text.partition(": ") for line in lines]
+    done = flush.checkpoint([Message(who.lower(), text) for who, _, text in said], zone=options.zone)
+    if done is None:
+        raise RecallError(f"Nothing is said in {options.transcript}.", hint="There is nothing to keep.")
+    return _told(done, options)
+
+
+def _told(done: "Appended", options: argparse.Namespace) -> int:
     from mdrecall.wire import to_json
 
-    text = sys.stdin.buffer.read().decode("utf-8-sig", "replace") if sys.stdin else ""
-    done = flush.append(text, zone=options.zone, path=options.path)
     if options.json:
         print_json(to_json(done))
         return 0
