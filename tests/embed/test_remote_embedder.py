@@ -331,7 +331,7 @@ def test_a_query_is_asked_twice_again_and_no_more(monkeypatch: pytest.MonkeyPatc
     with ProviderServer("openai", faults=Script([faults.error(500).times(None)])) as server, asking(server) as embedder:
         with pytest.raises(EmbedderUnavailable):
             embedder.embed_query("one", {})
-        assert (len(server.requests), clock.slept) == (3, [0.5, 1.0])
+        assert (len(server.requests), clock.slept) == (3, [0.1, 0.2])
 
 
 def test_an_interrupt_ends_an_embedder_that_hangs_and_it_can_be_used_again() -> None:

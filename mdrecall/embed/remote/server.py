@@ -26,6 +26,7 @@ from mdrecall.errors import (
 from mdrecall.types import Secret
 
 _FIRST_WAIT_S = 0.5
+_HURRIED = 0.2
 _LONGEST_WAIT_S = 8.0
 _LONGEST_PAUSE_S = 60.0
 _JITTER = 0.2
@@ -62,7 +63,7 @@ class Patience(NamedTuple):
     seconds: float
     retries: int
     in_all: bool = False
-    """Whether ``seconds`` is for all attempts together, not for each."""
+    """Whether ``seconds`` is for all attempts together, not for each, because somebody waits for the answer."""
 
 
 class Server:
@@ -115,7 +116,7 @@ class Server:
                 continue
             if wait_s is None or attempt - rotated >= patience.retries:
                 raise problem
-            wait_s = wait_s or _backoff(attempt - rotated)
+            wait_s = wait_s or _backoff(attempt - rotated) * (_HURRIED if patience.in_all else 1)
             self._heed(problem, wait_s, until if patience.in_all else None)
             self._sleep(wait_s, ended)
         raise EmbedderUnavailable(f"{self.address.name} at {self.address.host} did not answer.")
