@@ -17,7 +17,7 @@ from tests.processes import finish, python, until
 
 DAY = "2026-02-16"
 SHOWN = f"memory/{DAY}.md"
-MAX = 1024 * 1024
+MAX = 64 * 1024 * 1024
 
 
 def append(root: Path, text: str, day: str = DAY, *, path: str | None = None, wait_s: float = 10) -> Appended:
