@@ -189,7 +189,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     note(tmp_path, b"x" * (MAX + 1))
-    with pytest.raises(FileUnwritable, match="1,048,576"):
+    with pytest.raises(FileUnwritable, match="67,108,864"):
         append(tmp_path, "text")
 
 
