@@ -17,6 +17,7 @@ from mdrecall.engine.indexer import ChunkSize, recipe_for
 from mdrecall.engine.transcripts import Patience, TranscriptIndexer
 from mdrecall.sources.sessions import Sessions
 from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.types import Space
 
 SIZE = ChunkSize(32, 8)
 AT_ONCE = Patience(0, 0)
@@ -146,6 +147,100 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(desk: Desk) -> None:
     assert [row[7] for row in desk.content()] == ["1,2,3"]
 
 
+def test_half_an_emoji_a_broken_byte_or_a_nul_keeps_nothing_from_being_indexed(desk: Desk) -> None:
+    path = desk.write("a.jsonl", message("half \ud83d of one"), message("a \0 in it"))
+    with path.open("ab") as file:
+        file.write(message("caf# au lait").encode().replace(b"#", b"\xe9"))
+        file.write(b"\xef\xbb\xbf" + message("a mark").encode().replace(b"\n", b"\r\n"))
+    assert desk.indexer.sync().failed == ()
+    (row,) = desk.content()
+    assert row[-1] == "User: half \ufffd of one\nUser: a \0 in it\nUser: caf\ufffd au lait\nUser: a mark"
+
+
+def test_an_edit_that_keeps_the_length_of_a_file_is_noticed(desk: Desk) -> None:
+    path = desk.write("a.jsonl", *(message(f"number {number:04d} " + "word " * 20) for number in range(300)))
+    desk.indexer.sync()
+    text = path.read_bytes().replace(b"number 0150", b"FIGURE 0150")
+    with path.open("r+b") as file:
+        file.write(text)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    desk.indexer.sync(look=desk.indexer.look())
+    assert desk.content() == desk.anew()
+
+
+def test_a_file_that_is_written_over_while_it_is_read_is_read_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = desk.write("a.jsonl", *(message(f"number {number:04d} " + "word " * 20) for number in range(3_000)))
+    other = path.read_bytes().replace(b"number", b"FIGURE")
+    put = desk.store.put_transcript
+
+    def meanwhile(*arguments: Any) -> None:
+        put(*arguments)
+        with path.open("r+b") as file:
+            file.write(other + message("more").encode())
+
+    monkeypatch.setattr(desk.store, "put_transcript", meanwhile)
+    desk.indexer.sync()
+    monkeypatch.undo()
+    desk.indexer.sync()
+    assert desk.content() == desk.anew()
+
+
+def test_a_stop_in_the_middle_of_a_conversation_is_told_and_taken_up_again(desk: Desk) -> None:
+    desk.write("gone.jsonl", message("the seal"))
+    desk.indexer.sync()
+    (desk.folder / "gone.jsonl").unlink()
+    desk.write("a.jsonl", *(message(f"number {number} " + "word " * 20) for number in range(10_000)))
+    asked: list[bool] = []
+    report = desk.indexer.sync(stop=lambda: asked.append(True) or len(asked) > 1)  # type: ignore[func-returns-value]
+    assert (report.left, report.added, report.removed) == (1, 0, 0)
+    assert desk.content()
+    assert desk.indexer.look(everything=True).new_bytes < (desk.folder / "a.jsonl").stat().st_size
+    desk.indexer.sync()
+    assert desk.content() == desk.anew()
+
+
+def test_what_tools_have_written_is_not_read_again_and_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = message("x" * 100_000, "toolResult")
+    path = desk.write("a.jsonl", message("first"), *[tool] * 100)
+    desk.indexer.sync()
+    read: list[int] = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda *where: (found := pread(*where), read.append(len(found)))[0])  # type: ignore[func-returns-value]
+    desk.write("a.jsonl", message("one more"))
+    desk.indexer.sync()
+    monkeypatch.undo()
+    assert sum(read) < 2_500_000 < path.stat().st_size / 3
+    assert desk.content() == desk.anew()
+
+
+def test_a_long_line_is_put_together_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.sources.sessions._BLOCK_BYTES", 7)
+    desk.write("a.jsonl", message("the walrus"), "\n", message("sleeps " * 500), message("on").rstrip())
+    desk.indexer.sync()
+    monkeypatch.undo()
+    assert desk.content() == desk.anew()
+
+
+def test_growth_is_stored_without_looking_at_what_is_there(desk: Desk) -> None:
+    from mdrecall.store.sqlite import transcripts, vectors
+
+    desk.write("a.jsonl", message("the walrus"))
+    desk.indexer.sync()
+    space = vectors.ensure_space(db := apsw.Connection(desk.store.path), Space("p", "m", "f", 4))
+    ran: list[tuple[str, Any]] = []
+    db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
+    transcripts.put(db, desk.store.transcripts()["sessions/a.jsonl"], 0, (), "recipe")
+    vectors.pending(db, space, 0, 10)
+    db.exec_trace = None
+    asks = [(sql, bindings) for sql, bindings in ran if sql.startswith(("SELECT", "DELETE", "UPDATE"))]
+    steps = [row[3] for sql, bindings in asks for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+    db.close()
+    assert len(steps) > 10
+    assert [step for step in steps if "SCAN" in step and "VIRTUAL" not in step and "spaces" not in step] == []
+
+
 @pytest.mark.parametrize("how", ["shorter", "other beginning", "another file"])
 def test_a_file_that_was_written_anew_is_indexed_anew(desk: Desk, how: str) -> None:
     path = desk.write("a.jsonl", *(message(f"number {number} " + "word " * 20) for number in range(100)))
@@ -229,6 +324,24 @@ class TestPatience:
         assert desk.indexer.look().unsettled == []
         desk.store.close()
 
+    def test_a_time_in_the_future_does_not_keep_it_waiting(self, tmp_path: Path) -> None:
+        desk = self.desk(tmp_path, Patience(100_000, 50))
+        path = desk.write("a.jsonl", message("the first"))
+        os.utime(path, (4_000_000_000, 4_000_000_000))
+        assert desk.indexer.look().unsettled == ["sessions/a.jsonl"]
+        desk.store.close()
+
+    @pytest.mark.parametrize(("patience", "due"), [(Patience(0, 50), True), (Patience(100_000, 0), False)])
+    def test_no_bytes_are_any_growth_and_no_messages_are_no_threshold(
+        self, tmp_path: Path, patience: Patience, due: bool
+    ) -> None:
+        desk = self.desk(tmp_path, patience)
+        desk.write("a.jsonl", message("the first"))
+        desk.indexer.sync()
+        desk.write("a.jsonl", *(message("x") for _ in range(60)))
+        assert bool(desk.indexer.look().unsettled) is due
+        desk.store.close()
+
     def test_or_when_nothing_more_is_said(self, tmp_path: Path) -> None:
         desk = self.desk(tmp_path, Patience(100_000, 50))
         path = desk.write("a.jsonl", message("the first"))
@@ -266,6 +379,27 @@ class Talks(RuleBasedStateMachine):
     def spoil(self, name: str, garbage: bytes) -> None:
         with (self.desk.folder / name).open("ab") as file:
             file.write(garbage + b"\n")
+
+    @rule(name=names, at=st.integers(0, 5_000))
+    def cut(self, name: str, at: int) -> None:
+        path = self.desk.folder / name
+        if path.exists():
+            os.truncate(path, min(at, path.stat().st_size))
+
+    @rule(name=names, at=st.integers(0, 5_000), said=texts)
+    def write_over(self, name: str, at: int, said: list[str]) -> None:
+        path = self.desk.folder / name
+        if path.exists():
+            with path.open("r+b") as file:
+                file.seek(min(at, path.stat().st_size))
+                file.write("".join(map(message, said)).encode())
+                file.truncate()
+
+    @rule(name=names, ahead=st.integers(-10_000, 10_000))
+    def touch(self, name: str, ahead: int) -> None:
+        path = self.desk.folder / name
+        if path.exists():
+            os.utime(path, (LONG_AGO + ahead, LONG_AGO + ahead))
 
     @rule(name=names)
     def lose(self, name: str) -> None:
