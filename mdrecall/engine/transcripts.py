@@ -249,7 +249,8 @@ class TranscriptIndexer:
         text = "\n".join(line.text for line in part.lines)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         said_ns = next((at for line in reversed(part.lines) if (at := _noon_ns(line.day))), stamp[1])
-        stamp = (stamp[0], said_ns, *stamp[2:])
+        # What is stored of a part does not depend on when it was indexed: it stays while the file grows.
+        stamp = (len(text), said_ns, *stamp[2:])
         document = Document("sessions", f"{path}\n{number:06d}", "", digest, stamp, time.time_ns())
         return document, list(self._chunks(text, part.lines))
 

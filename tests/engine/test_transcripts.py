@@ -1,6 +1,5 @@
 """Conversations in the index: what is new is found, what was indexed stays, and it all equals an index made anew."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,76 +7,10 @@ from typing import Any
 
 import apsw
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from mdrecall.core.words import Analyser
-from mdrecall.engine.indexer import ChunkSize, recipe_for
-from mdrecall.engine.transcripts import Patience, TranscriptIndexer
-from mdrecall.sources.sessions import Sessions
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.engine.transcripts import Patience
 from mdrecall.types import Space
-
-SIZE = ChunkSize(32, 8)
-AT_ONCE = Patience(0, 0)
-LONG_AGO = 1_600_000_000
-
-
-def message(text: str, role: str = "user", day: str = "2026-02-10") -> str:
-    record = {"type": "message", "timestamp": f"{day}T10:00:00Z", "message": {"role": role, "content": text}}
-    return json.dumps(record) + "\n"
-
-
-class Desk:
-    """A folder of transcripts and an index of them."""
-
-    def __init__(self, base: Path, patience: Patience = AT_ONCE) -> None:
-        self.folder = base / "sessions"
-        self.folder.mkdir()
-        self.base = base
-        self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
-        self.indexer = self.indexer_on(self.store, patience)
-
-    def indexer_on(self, store: SqliteStore, patience: Patience = AT_ONCE) -> TranscriptIndexer:
-        source = Sessions(str(self.folder))
-        return TranscriptIndexer(
-            store, source, SIZE, Analyser(), redact=str, patience=patience, recipe=recipe_for(SIZE)
-        )
-
-    def write(self, name: str, *texts: str, mode: str = "a") -> Path:
-        path = self.folder / name
-        with path.open(mode) as file:
-            file.write("".join(texts))
-        return path
-
-    def content(self, store: SqliteStore | None = None) -> list[tuple[Any, ...]]:
-        db = apsw.Connection((store or self.store).path)
-        found = list(
-            db.execute(
-                """
-                SELECT path, hash, ordinal, start_line, end_line, overlap, trail, records, text
-                FROM chunks JOIN documents ON documents.id = document_id ORDER BY path, ordinal
-                """
-            )
-        )
-        db.close()
-        return found
-
-    def chunk_ids(self) -> set[int]:
-        db = apsw.Connection(self.store.path)
-        found = {number for (number,) in db.execute("SELECT id FROM chunks")}
-        db.close()
-        return found
-
-    def anew(self) -> list[tuple[Any, ...]]:
-        store = SqliteStore(str(self.base / "anew.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
-        try:
-            self.indexer_on(store).sync()
-            return self.content(store)
-        finally:
-            store.destroy()
-            store.close()
+from tests.engine.talks import LONG_AGO, Desk, message
 
 
 @pytest.fixture
@@ -349,76 +282,3 @@ class TestPatience:
         os.utime(path, (LONG_AGO, LONG_AGO))
         assert desk.indexer.look().unsettled == ["sessions/a.jsonl"]
         desk.store.close()
-
-
-class Talks(RuleBasedStateMachine):
-    """Whatever happens to transcripts, a sync leaves the index as a new one would be."""
-
-    base: Path
-
-    def __init__(self) -> None:
-        super().__init__()
-        import tempfile
-
-        self.scratch = tempfile.TemporaryDirectory()
-        self.desk = Desk(Path(self.scratch.name))
-
-    names = st.sampled_from(["a.jsonl", "b-topic-7.jsonl", "c.jsonl.reset.2026-02-10T10-00-00.000Z"])
-    texts = st.lists(st.sampled_from(["walrus " * 5, "鯨は海にいる" * 20, "x", "word " * 300, ""]), max_size=8)
-
-    @rule(name=names, said=texts, torn=st.booleans())
-    def say(self, name: str, said: list[str], torn: bool) -> None:
-        lines = "".join(message(text) for text in said)
-        self.desk.write(name, lines[:-7] if torn else lines)
-
-    @rule(name=names, said=texts)
-    def begin_anew(self, name: str, said: list[str]) -> None:
-        self.desk.write(name, *(message(text) for text in said), mode="w")
-
-    @rule(name=names, garbage=st.binary(max_size=40))
-    def spoil(self, name: str, garbage: bytes) -> None:
-        with (self.desk.folder / name).open("ab") as file:
-            file.write(garbage + b"\n")
-
-    @rule(name=names, at=st.integers(0, 5_000))
-    def cut(self, name: str, at: int) -> None:
-        path = self.desk.folder / name
-        if path.exists():
-            os.truncate(path, min(at, path.stat().st_size))
-
-    @rule(name=names, at=st.integers(0, 5_000), said=texts)
-    def write_over(self, name: str, at: int, said: list[str]) -> None:
-        path = self.desk.folder / name
-        if path.exists():
-            with path.open("r+b") as file:
-                file.seek(min(at, path.stat().st_size))
-                file.write("".join(map(message, said)).encode())
-                file.truncate()
-
-    @rule(name=names, ahead=st.integers(-10_000, 10_000))
-    def touch(self, name: str, ahead: int) -> None:
-        path = self.desk.folder / name
-        if path.exists():
-            os.utime(path, (LONG_AGO + ahead, LONG_AGO + ahead))
-
-    @rule(name=names)
-    def lose(self, name: str) -> None:
-        (self.desk.folder / name).unlink(missing_ok=True)
-
-    @rule()
-    def look(self) -> None:
-        self.desk.indexer.sync(look=self.desk.indexer.look())
-
-    @invariant()
-    def the_index_is_as_a_new_one(self) -> None:
-        self.desk.indexer.sync()
-        assert self.desk.content() == self.desk.anew()
-        assert self.desk.store.check() == ()
-
-    def teardown(self) -> None:
-        self.desk.store.close()
-        self.scratch.cleanup()
-
-
-def test_in_whatever_order_things_are_said_the_index_is_as_a_new_one() -> None:
-    run_state_machine_as_test(Talks, settings=settings(max_examples=25, stateful_step_count=12, deadline=None))
