@@ -11,7 +11,7 @@ from mdrecall.core.session_note import USUAL_MESSAGES, note_name, note_text
 from mdrecall.core.start import Excerpt, excerpt, rendered, shared_out
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
-from mdrecall.sources.conversation import spoken_in
+from mdrecall.sources.conversation import last_spoken
 from mdrecall.sources.daily import create_note
 from mdrecall.sources.sessions import Sessions, transcript_of
 from mdrecall.types import Issue
@@ -47,10 +47,12 @@ def session_context(memory: Memory, session_key: str, *, today: date, most_chars
     key = parse(session_key)
     left_out: list[Issue] = []
     texts: list[tuple[str, str, bool]] = []
-    if key.is_main:
+    if key.is_main and (not key.agent or key.belongs_to(memory.settings.agent_id)):
         texts += [(path, text, False) for path, text in _lasting(memory, left_out)]
     elif any(_read(memory, name, []) for name in _LASTING):
-        left_out.append(Issue(_LASTING[0], f"is for the main private session only, which {session_key!r} is not"))
+        left_out.append(
+            Issue(_LASTING[0], f"is for this agent's main private session only, which {session_key!r} is not")
+        )
     for day in (today, today - timedelta(days=1)):
         path = f"memory/{day.isoformat()}.md"
         if text := _read(memory, path, left_out):
@@ -73,16 +75,17 @@ def _lasting(memory: Memory, left_out: list[Issue]) -> list[tuple[str, str]]:
 def _read(memory: Memory, path: str, left_out: list[Issue]) -> str:
     try:
         read = memory.read(path)
-        text = read.text
+        pages = [read.text]
         while read.next_from:
             read = memory.read(path, from_line=read.next_from)
-            text = f"{text.rstrip(chr(10))}\n{read.text}"
+            pages.append(read.text)
     except FileMissing:
         return ""
     except ReadError as error:
         left_out.append(Issue(path, str(error)))
         return ""
-    return text
+    # A page that is not the last one ends without its line end.
+    return "\n".join(pages)
 
 
 def save_session(
@@ -104,12 +107,11 @@ def save_session(
     moment = now.astimezone(UTC)
     redact = redactor(memory.settings.logging.redact_patterns).redact
     text = note_text(
-        spoken_in(listing, path, redact),
+        last_spoken(listing, path, redact, max(1, messages)),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",
         key=session_key,
         session=path.removeprefix("sessions/").partition(".jsonl")[0],
         source=source,
-        most=max(1, messages),
     )
     if not text:
         raise NothingToWrite(f"Nothing is said in {path}.", path=path, hint="There is nothing to keep.")

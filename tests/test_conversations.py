@@ -38,7 +38,9 @@ class Home:
         path.write_text(text)
         os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
 
-    def say(self, session: str, *texts: str, agent: str = "main", days_ago: float = 1000) -> Path:
+    def say(
+        self, session: str, *texts: str, agent: str = "main", days_ago: float = 1000, day: str = "2026-02-10"
+    ) -> Path:
         folder = self.state / "agents" / agent / "sessions"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{session}.jsonl"
@@ -46,9 +48,7 @@ class Home:
             for number, text in enumerate(texts):
                 role = "assistant" if number % 2 else "user"
                 message = {"role": role, "content": text}
-                file.write(
-                    json.dumps({"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": message}) + "\n"
-                )
+                file.write(json.dumps({"type": "message", "timestamp": f"{day}T10:00:00Z", "message": message}) + "\n")
         when = time.time_ns() - int(days_ago * 86_400e9) - 3_600_000_000_000
         os.utime(path, ns=(when, when))
         return path
@@ -159,9 +159,10 @@ def test_talk_leaves_notes_their_place(home: Home) -> None:
         ) == 12
 
 
-def test_a_conversation_grows_old(home: Home) -> None:
-    home.say("new", "the walrus sleeps here", days_ago=0)
-    home.say("old", "the walrus sleeps here", days_ago=900)
+@pytest.mark.parametrize("told", [True, False])
+def test_what_was_said_grows_old(home: Home, told: bool) -> None:
+    home.say("new", "the walrus sleeps here", days_ago=0, day=time.strftime("%Y-%m-%d") if told else "")
+    home.say("old", "the walrus sleeps here", days_ago=0 if told else 900, day="2020-02-10" if told else "")
     decay = {"query.hybrid.temporalDecay.enabled": True}
     with home.open(overrides=decay) as memory:
         found = memory.search("walrus sleeps", explain=True)
@@ -240,3 +241,107 @@ def test_a_conversation_that_ends_becomes_a_note_without_secrets(home: Home) -> 
         with pytest.raises(NothingToWrite):
             save_session(memory, "empty", now=now)
     assert all(SECRET not in path.read_text() for path in (home.workspace / "memory").iterdir())
+
+
+def test_notes_are_found_however_much_is_said_about_the_same(home: Home) -> None:
+    home.note("MEMORY.md", "Once we saw a walrus near the harbour. " + "Other things happened too. " * 40)
+    for number in range(60):
+        home.say(f"talk-{number}", f"walrus walrus number {number}", "walrus")
+    with home.open() as memory:
+        for answer in (memory.search("walrus", min_score=0, mode="keyword"), memory.search("walrus", min_score=0)):
+            found = [result.source for result in answer]
+            assert (len(found), "memory" in found, found[0]) == (6, True, "sessions")
+
+
+def test_conversations_without_notes_are_another_index(home: Home) -> None:
+    home.note("MEMORY.md", "a note about seals")
+    home.say("talk", "the walrus")
+    with home.open() as memory:
+        memory.sync()
+    home.configure({"sources": ["sessions"], "experimental": {"sessionMemory": True}})
+    with home.open() as memory:
+        assert memory.sync().rebuilt
+        assert not memory.search("seals", mode="keyword")
+        assert memory.search("walrus", mode="keyword")
+
+
+def test_a_pattern_of_the_user_that_cannot_be_used_is_told(home: Home) -> None:
+    home.say("talk", "the walrus")
+    home.configure(SOURCES, logging={"redactPatterns": ["(a+)+"]})
+    with home.open() as memory:
+        (issue,) = memory.sync().issues
+        assert (issue.path, "(a+)+" in issue.problem) == ("logging.redactPatterns", True)
+        assert issue in memory.issues()
+
+
+def test_what_lasts_is_not_for_another_agents_main_session(home: Home) -> None:
+    from datetime import date
+
+    home.note("MEMORY.md", "The owner is called Ada.")
+    with home.open() as memory:
+        assert "Ada" not in session_context(memory, "agent:other:main", today=date(2026, 2, 10)).text
+        assert "Ada" in session_context(memory, "agent:main:main", today=date(2026, 2, 10)).text
+
+
+def test_lines_of_a_long_note_are_counted_right(home: Home) -> None:
+    from datetime import date
+
+    text = "".join(f"line {number} {'x' * 40}\n\n\n" for number in range(2_000))
+    home.note("MEMORY.md", text)
+    with home.open() as memory:
+        (part,) = session_context(memory, "main", today=date(2026, 2, 10), most_chars=1_000_000).parts
+        assert part.text == text.rstrip("\n")
+
+
+def test_a_session_that_was_reset_is_known_by_its_id(home: Home) -> None:
+    path = home.say("talk", "the walrus")
+    path.rename(f"{path}.reset.2026-02-10T10-00-00.000Z")
+    with home.open() as memory:
+        assert memory.read_session("talk").text == "1  User: the walrus"
+        home.say("talk", "the seal")
+        assert memory.read_session("talk").text == "1  User: the seal"
+
+
+def test_a_note_in_a_folder_called_sessions_is_a_note(home: Home) -> None:
+    (home.workspace / "sessions").mkdir()
+    home.note("sessions/seals.md", "a note about seals")
+    home.configure({**SOURCES, "extraPaths": ["sessions"]})
+    with home.open() as memory:
+        assert memory.read("sessions/seals.md").text == "a note about seals"
+
+
+def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import UTC, datetime
+
+    from mdrecall.core.redact import engine
+
+    masked: list[str] = []
+    find = engine.find
+
+    def counted(text: str, **more: Any) -> list[engine.Finding]:
+        masked.append(text)
+        return find(text, **more)
+
+    monkeypatch.setattr(engine, "find", counted)
+    home.say("talk", *(f"number {number}" for number in range(2_000)))
+    with home.open() as memory:
+        assert memory.read_session("talk", from_line=1_999, lines=1).text == "1999  User: number 1998"
+        save_session(memory, "talk", now=datetime(2026, 2, 10, tzinfo=UTC))
+    assert len(masked) < 50
+
+
+def test_a_long_conversation_that_grew_a_little_is_indexed_before_the_answer(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mdrecall.engine.syncer import Syncer
+
+    home.say("talk", *(f"number {number} " + "word " * 200 for number in range(600)))
+    with home.open() as memory:
+        memory.sync()
+        home.say("talk", "now the walrus")
+        started: list[object] = []
+        monkeypatch.setattr(Syncer, "start", lambda *request, **more: started.append(request))
+        answer = memory.search("walrus", mode="keyword")
+        assert (len(answer), answer.stale, started) == (1, "", [])

@@ -133,8 +133,11 @@ class BuiltinBackend:
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, or of a transcript if those are searched, straight from the disk."""
-        if path.startswith("sessions/") and "sessions" in self._settings.memory_search.sources:
-            return self.read_session(path, from_line=from_line, lines=lines)
+        if "sessions" in self._settings.memory_search.sources:
+            from mdrecall.sources.sessions import is_transcript
+
+            if is_transcript(path):
+                return self.read_session(path, from_line=from_line, lines=lines)
         return read_memory_file(
             self._files,
             self._settings.workspace,

@@ -161,7 +161,7 @@ class Freshness:
     def _within(self, seconds: float, looks: Sequence[Look], progress: ProgressCallback | None) -> SyncReport | None:
         """The report of a run that is given so long: here, if it is small or there is no other way; else elsewhere."""
         until = time.monotonic() + seconds
-        size = sum(look.listing.stamps[path][0] for look in looks for path in look.unsettled)
+        size = sum(look.new_bytes for look in looks)
         if not self._one_shot and (size > _SMALL_BYTES or self._sync.is_outdated()):
             return self._syncer.start(Request(looks=looks, progress=progress), within_s=seconds)
         stop = _after(_FEW_FILES if seconds else 0, lambda: time.monotonic() >= until)

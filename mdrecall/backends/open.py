@@ -19,6 +19,7 @@ from mdrecall.engine.sync import Indexes, Sync
 from mdrecall.interfaces import Backend, Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.types import Issue
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
@@ -52,7 +53,9 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     from mdrecall.sources.sessions import Sessions
 
     masks = redactor(settings.logging.redact_patterns)
-    recipe = recipe_for(size, masks.fingerprint)
+    with_notes = "memory" in settings.memory_search.sources
+    # Without the notes it is another index: those that were in it must leave it.
+    recipe = recipe_for(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
         store,
@@ -62,9 +65,12 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
         redact=masks.redact,
         patience=Patience(delta.delta_bytes, delta.delta_messages),
         recipe=recipe,
+        issues=tuple(
+            Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
+        ),
     )
     indexers: list[Indexes] = [transcripts]
-    if "memory" in settings.memory_search.sources:
+    if with_notes:
         indexers.insert(0, Indexer(store, files, size, analyser, recipe=recipe))
     return indexers
 

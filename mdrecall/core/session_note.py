@@ -16,12 +16,11 @@ def note_name(day: str, slug: str) -> str:
     return f"{day}-{words}.md" if words else f"{day}.md"
 
 
-def note_text(lines: Sequence[Spoken], *, when: str, key: str, session: str, source: str, most: int) -> str:
-    """The last messages under what is known of their conversation; empty if nothing was said."""
-    said = [line.text for line in lines if not line.text.partition(": ")[2].startswith("/")]
+def note_text(said: Sequence[Spoken], *, when: str, key: str, session: str, source: str) -> str:
+    """Messages under what is known of their conversation; empty if nothing was said."""
     if not said:
         return ""
     about = [("Session key", key), ("Session", session), ("Source", source)]
     known = "\n".join(f"- {name}: {value}" for name, value in about if value)
-    talk = "\n\n".join(said[-most:])
+    talk = "\n\n".join(line.text for line in said)
     return f"# Conversation, {when}\n\n{known}\n\n## What was said last\n\n{talk}\n"

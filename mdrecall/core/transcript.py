@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 _NEWLINES = re.compile(r"\s*\n+\s*")
 _SPACES = re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
+# What a program leaves that cuts a text in the middle of an emoji; no index and no file can hold it.
+_HALVES = re.compile("[\ud800-\udfff]")
+_BOM = "\ufeff"
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
@@ -22,6 +25,16 @@ class Spoken(NamedTuple):
     day: str = ""
     """When, as ``2026-02-10``; empty if the record does not tell."""
 
+    @property
+    def is_command(self) -> bool:
+        """Whether it is for the program and not for the agent, such as ``/new``."""
+        return self.text.partition(": ")[2].startswith("/")
+
+    def masked(self, redact: Callable[[str], str]) -> "Spoken":
+        """The same with what is said redacted."""
+        speaker, colon, said = self.text.partition(": ")
+        return self._replace(text=speaker + colon + redact(said))
+
 
 def spoken(lines: Iterable[bytes], redact: Callable[[str], str], *, first: int = 1) -> Iterator[Spoken]:
     """What is said in a transcript's lines, of which the first has the number ``first``.
@@ -34,14 +47,15 @@ def spoken(lines: Iterable[bytes], redact: Callable[[str], str], *, first: int =
         role = message.get("role") if isinstance(message, dict) else None
         speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
         if speaker and isinstance(message, dict) and (text := _text(message.get("content"))):
-            yield Spoken(number, f"{speaker}: {redact(text)}", _day(record.get("timestamp")))
+            yield Spoken(number, f"{speaker}: {text}", _day(record.get("timestamp"))).masked(redact)
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    if not line.strip():
+    text = line.decode("utf-8", "replace").removeprefix(_BOM)
+    if not text.strip():
         return {}
     try:
-        record = json.loads(line)
+        record = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
@@ -68,4 +82,4 @@ def _text(content: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _SPACES.sub(" ", _NEWLINES.sub(" ", text)).strip()
+    return _HALVES.sub("\ufffd", _SPACES.sub(" ", _NEWLINES.sub(" ", text)).strip())

@@ -1,6 +1,7 @@
 """Bring the index in line with the files of one source: compare, chunk, analyse, write."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from mdrecall.core.chunk import CHUNKER_VERSION, chunk_markdown
@@ -48,6 +49,13 @@ class Look(NamedTuple):
     unsettled: list[str]
     """Files whose stamp does not prove that they are indexed as they are; the last changed first."""
     vanished: list[str]
+    done: Mapping[str, int] = MappingProxyType({})
+    """Of files that have only grown, how many bytes need not be read again."""
+
+    @property
+    def new_bytes(self) -> int:
+        """How much there is to read and to index."""
+        return sum(self.listing.stamps[path][0] - self.done.get(path, 0) for path in self.unsettled)
 
     @property
     def is_dirty(self) -> bool:

@@ -18,6 +18,8 @@ from mdrecall.interfaces import Store
 from mdrecall.types import Mode, SearchAnswer, SearchResult, StoredChunk, Why
 
 _LEAST_CANDIDATES = 24
+# Among so many times more candidates notes are looked for, where conversations are all that was found.
+_WIDER = 40
 # A passage that holds less of the query than this says less than the window that is closest in meaning.
 _TELLING_PASSAGE = 0.15
 _NOWHERE = Passage(0.0, 0, 0, 0, 0)
@@ -119,8 +121,25 @@ class Searcher:
         return None if mode == "keyword" else self._meaning
 
     def _gather(self, found: Strengths, asked: Asked | None, wanted: Wanted) -> _Pool:
-        """The candidates of both legs, of which the most promising are looked at."""
+        """The candidates of both legs; with more notes, if talk has left no room for those that have a place."""
         size = max(_LEAST_CANDIDATES, wanted.max_results * wanted.candidate_multiplier)
+        pool = self._pool(found, asked, wanted, size)
+        talk = sum(chunk.source == "sessions" for chunk in pool.chunks.values())
+        if not talk or len(pool.chunks) - talk >= wanted.max_results // 2:
+            return pool
+        near = dict(self._meaning.nearest(asked, _WIDER * size)) if asked and self._meaning else {}
+        worded = [] if wanted.mode == "vector" else [entry.chunk_id for entry in rank(found, _WIDER * size)]
+        notes = self._store.notes_among([chunk for chunk in {*near, *worded} if chunk not in pool.chunks])
+        by_word = [chunk for chunk in worded if chunk in notes][: wanted.max_results]
+        by_meaning = [chunk for chunk in near if chunk in notes][: wanted.max_results]
+        more = [found.of(chunk) for chunk in dict.fromkeys((*by_word, *by_meaning))]
+        meanings = dict(pool.meanings)
+        if asked and self._meaning:
+            meanings |= self._meaning.likenesses(asked, self._meaning.cosines(asked, [note.chunk_id for note in more]))
+        return _Pool([*pool.weighted, *more], pool.chunks | self._load(more), meanings, pool.weight)
+
+    def _pool(self, found: Strengths, asked: Asked | None, wanted: Wanted, size: int) -> _Pool:
+        """The candidates of both legs, of which the most promising are looked at."""
         if asked is None or self._meaning is None:
             best = rank(found, size)
             return _Pool(best, self._load(best), {}, 0.0)

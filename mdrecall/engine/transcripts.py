@@ -1,13 +1,14 @@
 """Bring the index in line with an agent's transcripts: only what was appended is read, cut and embedded.
 
 A transcript is indexed in parts of a few chunks. All but the last are closed and stay as they are; the last is made
-again when the file grows. What proves that the closed parts are still those of the file is a seal over the bytes before
-the last part; a file that was written anew is indexed anew.
+again when the file grows. What proves that the closed parts are still those of the file is that it has only grown, and
+a seal over its beginning and the bytes before the last part; any other file is indexed anew.
 """
 
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 from mdrecall.core.chunk import chunk_markdown
@@ -34,6 +35,9 @@ from mdrecall.types import (
 
 _CHUNKS_A_PART = 6
 _UNITS_A_TOKEN = 4
+# A part ends after so many bytes of the file, however little is said in them: tools may write much between two words.
+_PART_BYTES = 1 << 20
+_CHARS_AT_ONCE = 500_000
 _PARTS_AT_ONCE = 200
 _SEALED_BYTES = 4096
 _MOST_NAMED = 100
@@ -67,7 +71,9 @@ class TranscriptIndexer:
         redact: Callable[[str], str],
         patience: Patience,
         recipe: str,
+        issues: tuple[Issue, ...] = (),
     ) -> None:
+        """``issues`` are told with those of every look."""
         self._store = store
         self._source = source
         self._size = size
@@ -75,6 +81,7 @@ class TranscriptIndexer:
         self._redact = redact
         self._patience = patience
         self._part_chars = _CHUNKS_A_PART * _UNITS_A_TOKEN * size.tokens
+        self._issues = issues
         self.recipe = recipe
 
     def on(self, store: Store) -> "TranscriptIndexer":
@@ -87,6 +94,7 @@ class TranscriptIndexer:
             redact=self._redact,
             patience=self._patience,
             recipe=self.recipe,
+            issues=self._issues,
         )
 
     @property
@@ -102,7 +110,9 @@ class TranscriptIndexer:
         due = [path for path in changed if everything or self._is_due(path, known.get(path), stamps[path])]
         due.sort(key=lambda path: (-stamps[path][1], path))
         vanished = [] if listing.lost else sorted(known.keys() - stamps.keys())
-        return Look(dict.fromkeys(known, ()), listing, due, vanished)
+        done = {path: at for path in due if path in known and (at := self._done(path, known[path]))}
+        listing = listing._replace(issues=self._issues + listing.issues)
+        return Look(dict.fromkeys(known, ()), listing, due, vanished, done)
 
     def look_at(self, path: str) -> Look:
         """The same for one transcript, whatever it has grown by; the others are left alone."""
@@ -110,8 +120,13 @@ class TranscriptIndexer:
         return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
 
     def changed(self, look: Look) -> Iterator[bool]:
-        """For each file that a look has found, whether it has another content than the index knows."""
-        return iter([True] * len(look.unsettled))
+        """For each file that a look has found, whether there is something to index in it: not if it cannot be read."""
+        for path in look.unsettled:
+            try:
+                with self._source.open(path):
+                    yield True
+            except ReadError:
+                yield False
 
     def is_young(self, look: Look) -> bool:
         """Whether what a look has found is indexed as it is: never."""
@@ -137,7 +152,8 @@ class TranscriptIndexer:
             if progress:
                 progress(Progress(done, len(look.unsettled), path))
             try:
-                self._index(path, known.get(path), stop, embed)
+                if not self._index(path, known.get(path), stop, embed):
+                    break
                 changes.append(FileChange(path, "changed" if path in known else "added"))
             except FileMissing:
                 pass
@@ -145,9 +161,11 @@ class TranscriptIndexer:
                 failed.append(Issue(path, str(error)))
             done += 1
         left = len(look.unsettled) - done
-        gone = [path for path in look.vanished if path in known] if not left else []
+        gone = [path for path in look.vanished if path in known and self._is_gone(path)] if not left else []
         if gone:
             self._store.remove_transcripts(gone)
+        if progress and look.unsettled:
+            progress(Progress(done, len(look.unsettled), ""))
         changes += [FileChange(path, "removed") for path in gone]
         return _report(look, changes, failed, left)
 
@@ -157,7 +175,7 @@ class TranscriptIndexer:
         wanted = self._patience
         if grown < 0 or grown >= wanted.bytes or (known and known.inode != stamp[3]):
             return True
-        if time.time() - stamp[1] / 1e9 > wanted.idle_s:
+        if abs(time.time() - stamp[1] / 1e9) > wanted.idle_s:
             return True
         if not wanted.messages:
             return False
@@ -168,27 +186,48 @@ class TranscriptIndexer:
             return True
         return new.count(b"\n") >= wanted.messages
 
-    def _index(self, path: str, known: Transcript | None, stop: Stop, embed: Callable[[], object] | None) -> None:
-        """Read a transcript from where its last part begins, or from its beginning if it is another one now."""
+    def _is_gone(self, path: str) -> bool:
+        try:
+            with self._source.open(path):
+                return False
+        except FileMissing:
+            return True
+        except ReadError:
+            return False
+
+    def _done(self, path: str, known: Transcript) -> int:
+        """Up to where a transcript need not be read again, as it is now."""
+        try:
+            with self._source.open(path) as opened:
+                return known.tail if _is_sealed(opened, _beginning(opened), known) else 0
+        except ReadError:
+            return 0
+
+    def _index(self, path: str, known: Transcript | None, stop: Stop, embed: Callable[[], object] | None) -> bool:
+        """Read a transcript from where its last part begins, or from its beginning if it is another one now.
+
+        What is done when ``stop`` says so is kept; gives whether that is everything.
+        """
         with self._source.open(path) as opened:
-            if known is None or not self._is_sealed(opened, known):
+            # What is written over the file while it is read must break the seal: its beginning is taken before.
+            beginning = _beginning(opened)
+            if known is None or not _is_sealed(opened, beginning, known):
                 known = Transcript(path, 0, 0, 0, 0, 0, 1, 0, b"")
             run = _Run(path, known, opened.stamp)
             for part, end, is_last in self._parts(opened, known):
                 run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
-                if is_last or len(run.parts) >= _PARTS_AT_ONCE:
-                    state = run.state(_seal(opened, part.start))
-                    with self._store.changing():
-                        self._store.put_transcript(state, run.keep, run.parts, self.recipe)
-                        if embed:
-                            embed()
-                    run.written()
+                if is_last or run.is_full:
+                    self._write(run, _seal(opened, beginning, part.start), embed)
                     if stop() and not is_last:
-                        return
+                        return False
+        return True
 
-    def _is_sealed(self, opened: OpenedTranscript, known: Transcript) -> bool:
-        size, _, _, inode = opened.stamp
-        return inode == known.inode and size >= known.until and _seal(opened, known.tail) == known.seal
+    def _write(self, run: "_Run", seal: bytes, embed: Callable[[], object] | None) -> None:
+        with self._store.changing():
+            self._store.put_transcript(run.state(seal), run.keep, run.parts, self.recipe)
+            if embed:
+                embed()
+        run.written()
 
     def _parts(self, opened: OpenedTranscript, known: Transcript) -> Iterator[tuple[_Part, int, bool]]:
         """The parts from the last known one on, each with where what was read of it ends; the last stays open."""
@@ -196,7 +235,8 @@ class TranscriptIndexer:
         chars, number, end = 0, known.record - 1, known.tail
         for line_end, line in opened.lines(known.tail):
             number += 1
-            if chars >= self._part_chars and line_end > 0:
+            is_full = chars >= self._part_chars or end - part.start >= _PART_BYTES
+            if is_full and line_end > 0:
                 yield part, end, False
                 part, chars = _Part(end, number, []), 0
             for found in spoken([line], self._redact, first=number):
@@ -208,6 +248,9 @@ class TranscriptIndexer:
     def _document(self, path: str, part: _Part, number: int, stamp: Stamp) -> tuple[Document, list[IndexedChunk]]:
         text = "\n".join(line.text for line in part.lines)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        said_ns = next((at for line in reversed(part.lines) if (at := _noon_ns(line.day))), stamp[1])
+        # What is stored of a part does not depend on when it was indexed: it stays while the file grows.
+        stamp = (len(text), said_ns, *stamp[2:])
         document = Document("sessions", f"{path}\n{number:06d}", "", digest, stamp, time.time_ns())
         return document, list(self._chunks(text, part.lines))
 
@@ -229,12 +272,14 @@ class _Run:
     def __init__(self, path: str, known: Transcript, stamp: Stamp) -> None:
         self.number = self.keep = known.parts
         self.parts: list[tuple[Document, list[IndexedChunk]]] = []
+        self._chars = 0
         self._path = path
         self._stamp = stamp
         self._last = known
 
     def add(self, document: tuple[Document, list[IndexedChunk]], part: _Part, end: int, is_last: bool) -> None:
         self.parts.append(document)
+        self._chars += sum(len(line.text) for line in part.lines)
         size, mtime_ns, _, inode = self._stamp
         until = end
         self._last = Transcript(
@@ -242,23 +287,45 @@ class _Run:
         )
         self.number += 1
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to write."""
+        return self._chars >= _CHARS_AT_ONCE or len(self.parts) >= _PARTS_AT_ONCE
+
     def state(self, seal: bytes) -> Transcript:
         return self._last._replace(seal=seal)
 
     def written(self) -> None:
         """What was written is kept; the part that is still open is made anew with the next."""
-        self.keep, self.parts = self.number, []
+        self.keep, self.parts, self._chars = self.number, [], 0
 
 
 def _is_known(known: Transcript | None, stamp: Stamp) -> bool:
     return known is not None and (known.size, known.mtime_ns, known.inode) == (stamp[0], stamp[1], stamp[3])
 
 
-def _seal(opened: OpenedTranscript, end: int) -> bytes:
+def _beginning(opened: OpenedTranscript) -> bytes:
+    return opened.between(0, _SEALED_BYTES)
+
+
+def _is_sealed(opened: OpenedTranscript, beginning: bytes, known: Transcript) -> bool:
+    """Whether a file has grown since it was indexed, and is the same up to the last part as far as can be told."""
+    size, _, _, inode = opened.stamp
+    return inode == known.inode and size > known.size and _seal(opened, beginning, known.tail) == known.seal
+
+
+def _seal(opened: OpenedTranscript, beginning: bytes, end: int) -> bytes:
     """What would be another if the file had been written anew: its beginning, and the bytes before a point."""
-    first = opened.between(0, min(end, _SEALED_BYTES))
     last = opened.between(max(0, end - _SEALED_BYTES), end)
-    return hashlib.sha256(first + b"\0" + last).digest()
+    return hashlib.sha256(beginning[:end] + b"\0" + last).digest()
+
+
+def _noon_ns(day: str) -> int:
+    """The middle of a day, in nanoseconds since 1970; nothing, if it is none."""
+    try:
+        return int(datetime.fromisoformat(f"{day}T12:00:00+00:00").timestamp() * 1e9) if day else 0
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _report(look: Look, changes: list[FileChange], failed: list[Issue], left: int) -> SyncReport:

@@ -1,5 +1,6 @@
 """Transcripts for people and agents: which there are, and what is said in them, without secrets."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from mdrecall.core.snippet import cut_units, utf16_units
@@ -34,28 +35,31 @@ def read_transcript(
     last = first + max(1, lines) - 1 if lines else None
     kept: list[str] = []
     used, total, following = 0, 0, None
-    for entry, number in _records(source, path, redact):
+    for number, raw in _records(source, path):
         total = number
-        if entry is None or number < first or (last is not None and number > last) or following is not None:
+        if number < first or (last is not None and number > last) or following is not None:
             continue
-        line = f"{number}  {entry.text}"
-        used += utf16_units(line) + 1
-        if used > max_chars and kept:
-            following = number
-            continue
-        kept.append(cut_units(line, max_chars))
+        for entry in spoken([raw], redact, first=number):
+            line = f"{number}  {entry.text}"
+            used += utf16_units(line) + 1
+            if used > max_chars and kept:
+                following = number
+            else:
+                kept.append(cut_units(line, max_chars))
     if following is None and last is not None and last < total:
         following = last + 1
     cut = used > max_chars
     return ReadResult(path, "\n".join(kept), first, len(kept), total, cut, following)
 
 
-def spoken_in(source: Sessions, path: str, redact: Callable[[str], str]) -> list[Spoken]:
-    """Everything that is said in a transcript."""
-    return [entry for entry, _ in _records(source, path, redact) if entry]
+def last_spoken(source: Sessions, path: str, redact: Callable[[str], str], most: int) -> list[Spoken]:
+    """The last that is said in a transcript, commands left out; no more than that is masked, or held in memory."""
+    said = (entry for number, raw in _records(source, path) for entry in spoken([raw], str, first=number))
+    last = deque((entry for entry in said if not entry.is_command), maxlen=most)
+    return [entry.masked(redact) for entry in last]
 
 
-def _records(source: Sessions, path: str, redact: Callable[[str], str]) -> Iterator[tuple[Spoken | None, int]]:
+def _records(source: Sessions, path: str) -> Iterator[tuple[int, bytes]]:
     with source.open(path) as opened:
         for number, (_, line) in enumerate(opened.lines(0), 1):
-            yield next(spoken([line], redact, first=number), None), number
+            yield number, line

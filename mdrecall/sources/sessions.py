@@ -16,7 +16,7 @@ PREFIX = "sessions/"
 
 # ``<session>.jsonl``, with a topic or without; after a reset the conversation goes on in another file, and this one
 # is kept with the time in its name.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%-]{0,255}\.jsonl(\.reset\.[0-9TZ.:-]{1,40})?")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}\.jsonl(\.reset\.[0-9TZ.:-]{1,40})?")
 _BLOCK_BYTES = 1 << 20
 
 
@@ -32,16 +32,19 @@ class OpenTranscript(NamedTuple):
 
     def lines(self, start: int) -> Iterator[tuple[int, bytes]]:
         """Each line that is complete from a point on, with where it ends; last what is after the last line end."""
-        rest, at = b"", start
+        begun: list[bytes] = []
+        at = end = start
         while at < self.stamp[0] and (block := self.between(at, min(at + _BLOCK_BYTES, self.stamp[0]))):
             at += len(block)
-            *whole, rest = (rest + block).split(b"\n")
-            end = at - len(rest) - sum(len(line) + 1 for line in whole)
-            for line in whole:
+            *whole, rest = block.split(b"\n")
+            for piece in whole:
+                line = b"".join((*begun, piece))
+                begun.clear()
                 end += len(line) + 1
                 yield end, line
-        if rest:
-            yield -1, rest
+            begun.append(rest)
+        if last := b"".join(begun):
+            yield -1, last
 
 
 class Sessions:
@@ -72,11 +75,10 @@ class Sessions:
     @contextmanager
     def open(self, path: str) -> Iterator[OpenTranscript]:
         """Open a transcript by its path, ``sessions/<name>``; raises a ``ReadError`` that says why not."""
-        name = path.removeprefix(PREFIX)
-        if not path.startswith(PREFIX) or not _NAME.fullmatch(name):
+        if not is_transcript(path):
             hint = "`mdrecall sessions list` names those that there are."
             raise PathOutside(f"{path} is not a transcript of this agent.", path=path, hint=hint)
-        file = open_below(self.folder, name, shown=path)
+        file = open_below(self.folder, path.removeprefix(PREFIX), shown=path)
         try:
             yield OpenTranscript(file, stamp_of(os.fstat(file)))
         except OSError as error:
@@ -96,12 +98,23 @@ class Sessions:
             issues.append(Issue(path, "is a symbolic link, which is not followed"))
 
 
+def is_transcript(path: str) -> bool:
+    """Whether a path has the form of a transcript's; a note in a folder ``sessions`` has not."""
+    return path.startswith(PREFIX) and _NAME.fullmatch(path.removeprefix(PREFIX)) is not None
+
+
 def transcript_of(session: str, listing: Listing) -> str:
-    """The path of the transcript that a session's id, file name or path means; raises ``FileMissing``."""
+    """The path of the transcript that a session's id, file name or path means; raises ``FileMissing``.
+
+    Of a session whose file was put aside by a reset, the last that was.
+    """
     folders = [folder for folder, _ in listing.places.values()]
     inside = os.path.basename(session) if os.path.dirname(session) in folders else session
     for path in (inside, PREFIX + inside, f"{PREFIX}{inside}.jsonl"):
         if path in listing.stamps:
             return path
+    aside = [path for path in listing.stamps if path.startswith(f"{PREFIX}{inside}.jsonl.reset.")]
+    if aside:
+        return max(aside, key=lambda path: (listing.stamps[path][1], path))
     hint = "`mdrecall sessions list` names those that there are."
     raise FileMissing(f"There is no transcript {session}.", path=session, hint=hint)

@@ -1,6 +1,5 @@
 """Conversations in the index: what is new is found, what was indexed stays, and it all equals an index made anew."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,75 +7,10 @@ from typing import Any
 
 import apsw
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from mdrecall.core.words import Analyser
-from mdrecall.engine.indexer import ChunkSize, recipe_for
-from mdrecall.engine.transcripts import Patience, TranscriptIndexer
-from mdrecall.sources.sessions import Sessions
-from mdrecall.store.sqlite import Owner, SqliteStore
-
-SIZE = ChunkSize(32, 8)
-AT_ONCE = Patience(0, 0)
-LONG_AGO = 1_600_000_000
-
-
-def message(text: str, role: str = "user", day: str = "2026-02-10") -> str:
-    record = {"type": "message", "timestamp": f"{day}T10:00:00Z", "message": {"role": role, "content": text}}
-    return json.dumps(record) + "\n"
-
-
-class Desk:
-    """A folder of transcripts and an index of them."""
-
-    def __init__(self, base: Path, patience: Patience = AT_ONCE) -> None:
-        self.folder = base / "sessions"
-        self.folder.mkdir()
-        self.base = base
-        self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
-        self.indexer = self.indexer_on(self.store, patience)
-
-    def indexer_on(self, store: SqliteStore, patience: Patience = AT_ONCE) -> TranscriptIndexer:
-        source = Sessions(str(self.folder))
-        return TranscriptIndexer(
-            store, source, SIZE, Analyser(), redact=str, patience=patience, recipe=recipe_for(SIZE)
-        )
-
-    def write(self, name: str, *texts: str, mode: str = "a") -> Path:
-        path = self.folder / name
-        with path.open(mode) as file:
-            file.write("".join(texts))
-        return path
-
-    def content(self, store: SqliteStore | None = None) -> list[tuple[Any, ...]]:
-        db = apsw.Connection((store or self.store).path)
-        found = list(
-            db.execute(
-                """
-                SELECT path, hash, ordinal, start_line, end_line, overlap, trail, records, text
-                FROM chunks JOIN documents ON documents.id = document_id ORDER BY path, ordinal
-                """
-            )
-        )
-        db.close()
-        return found
-
-    def chunk_ids(self) -> set[int]:
-        db = apsw.Connection(self.store.path)
-        found = {number for (number,) in db.execute("SELECT id FROM chunks")}
-        db.close()
-        return found
-
-    def anew(self) -> list[tuple[Any, ...]]:
-        store = SqliteStore(str(self.base / "anew.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
-        try:
-            self.indexer_on(store).sync()
-            return self.content(store)
-        finally:
-            store.destroy()
-            store.close()
+from mdrecall.engine.transcripts import Patience
+from mdrecall.types import Space
+from tests.engine.talks import LONG_AGO, Desk, message
 
 
 @pytest.fixture
@@ -144,6 +78,100 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(desk: Desk) -> None:
     desk.write("a.jsonl", "\n", message("third"))
     desk.indexer.sync()
     assert [row[7] for row in desk.content()] == ["1,2,3"]
+
+
+def test_half_an_emoji_a_broken_byte_or_a_nul_keeps_nothing_from_being_indexed(desk: Desk) -> None:
+    path = desk.write("a.jsonl", message("half \ud83d of one"), message("a \0 in it"))
+    with path.open("ab") as file:
+        file.write(message("caf# au lait").encode().replace(b"#", b"\xe9"))
+        file.write(b"\xef\xbb\xbf" + message("a mark").encode().replace(b"\n", b"\r\n"))
+    assert desk.indexer.sync().failed == ()
+    (row,) = desk.content()
+    assert row[-1] == "User: half \ufffd of one\nUser: a \0 in it\nUser: caf\ufffd au lait\nUser: a mark"
+
+
+def test_an_edit_that_keeps_the_length_of_a_file_is_noticed(desk: Desk) -> None:
+    path = desk.write("a.jsonl", *(message(f"number {number:04d} " + "word " * 20) for number in range(300)))
+    desk.indexer.sync()
+    text = path.read_bytes().replace(b"number 0150", b"FIGURE 0150")
+    with path.open("r+b") as file:
+        file.write(text)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    desk.indexer.sync(look=desk.indexer.look())
+    assert desk.content() == desk.anew()
+
+
+def test_a_file_that_is_written_over_while_it_is_read_is_read_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = desk.write("a.jsonl", *(message(f"number {number:04d} " + "word " * 20) for number in range(3_000)))
+    other = path.read_bytes().replace(b"number", b"FIGURE")
+    put = desk.store.put_transcript
+
+    def meanwhile(*arguments: Any) -> None:
+        put(*arguments)
+        with path.open("r+b") as file:
+            file.write(other + message("more").encode())
+
+    monkeypatch.setattr(desk.store, "put_transcript", meanwhile)
+    desk.indexer.sync()
+    monkeypatch.undo()
+    desk.indexer.sync()
+    assert desk.content() == desk.anew()
+
+
+def test_a_stop_in_the_middle_of_a_conversation_is_told_and_taken_up_again(desk: Desk) -> None:
+    desk.write("gone.jsonl", message("the seal"))
+    desk.indexer.sync()
+    (desk.folder / "gone.jsonl").unlink()
+    desk.write("a.jsonl", *(message(f"number {number} " + "word " * 20) for number in range(10_000)))
+    asked: list[bool] = []
+    report = desk.indexer.sync(stop=lambda: asked.append(True) or len(asked) > 1)  # type: ignore[func-returns-value]
+    assert (report.left, report.added, report.removed) == (1, 0, 0)
+    assert desk.content()
+    assert desk.indexer.look(everything=True).new_bytes < (desk.folder / "a.jsonl").stat().st_size
+    desk.indexer.sync()
+    assert desk.content() == desk.anew()
+
+
+def test_what_tools_have_written_is_not_read_again_and_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = message("x" * 100_000, "toolResult")
+    path = desk.write("a.jsonl", message("first"), *[tool] * 100)
+    desk.indexer.sync()
+    read: list[int] = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda *where: (found := pread(*where), read.append(len(found)))[0])  # type: ignore[func-returns-value]
+    desk.write("a.jsonl", message("one more"))
+    desk.indexer.sync()
+    monkeypatch.undo()
+    assert sum(read) < 2_500_000 < path.stat().st_size / 3
+    assert desk.content() == desk.anew()
+
+
+def test_a_long_line_is_put_together_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.sources.sessions._BLOCK_BYTES", 7)
+    desk.write("a.jsonl", message("the walrus"), "\n", message("sleeps " * 500), message("on").rstrip())
+    desk.indexer.sync()
+    monkeypatch.undo()
+    assert desk.content() == desk.anew()
+
+
+def test_growth_is_stored_without_looking_at_what_is_there(desk: Desk) -> None:
+    from mdrecall.store.sqlite import transcripts, vectors
+
+    desk.write("a.jsonl", message("the walrus"))
+    desk.indexer.sync()
+    space = vectors.ensure_space(db := apsw.Connection(desk.store.path), Space("p", "m", "f", 4))
+    ran: list[tuple[str, Any]] = []
+    db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
+    transcripts.put(db, desk.store.transcripts()["sessions/a.jsonl"], 0, (), "recipe")
+    vectors.pending(db, space, 0, 10)
+    db.exec_trace = None
+    asks = [(sql, bindings) for sql, bindings in ran if sql.startswith(("SELECT", "DELETE", "UPDATE"))]
+    steps = [row[3] for sql, bindings in asks for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+    db.close()
+    assert len(steps) > 10
+    assert [step for step in steps if "SCAN" in step and "VIRTUAL" not in step and "spaces" not in step] == []
 
 
 @pytest.mark.parametrize("how", ["shorter", "other beginning", "another file"])
@@ -229,6 +257,24 @@ class TestPatience:
         assert desk.indexer.look().unsettled == []
         desk.store.close()
 
+    def test_a_time_in_the_future_does_not_keep_it_waiting(self, tmp_path: Path) -> None:
+        desk = self.desk(tmp_path, Patience(100_000, 50))
+        path = desk.write("a.jsonl", message("the first"))
+        os.utime(path, (4_000_000_000, 4_000_000_000))
+        assert desk.indexer.look().unsettled == ["sessions/a.jsonl"]
+        desk.store.close()
+
+    @pytest.mark.parametrize(("patience", "due"), [(Patience(0, 50), True), (Patience(100_000, 0), False)])
+    def test_no_bytes_are_any_growth_and_no_messages_are_no_threshold(
+        self, tmp_path: Path, patience: Patience, due: bool
+    ) -> None:
+        desk = self.desk(tmp_path, patience)
+        desk.write("a.jsonl", message("the first"))
+        desk.indexer.sync()
+        desk.write("a.jsonl", *(message("x") for _ in range(60)))
+        assert bool(desk.indexer.look().unsettled) is due
+        desk.store.close()
+
     def test_or_when_nothing_more_is_said(self, tmp_path: Path) -> None:
         desk = self.desk(tmp_path, Patience(100_000, 50))
         path = desk.write("a.jsonl", message("the first"))
@@ -236,55 +282,3 @@ class TestPatience:
         os.utime(path, (LONG_AGO, LONG_AGO))
         assert desk.indexer.look().unsettled == ["sessions/a.jsonl"]
         desk.store.close()
-
-
-class Talks(RuleBasedStateMachine):
-    """Whatever happens to transcripts, a sync leaves the index as a new one would be."""
-
-    base: Path
-
-    def __init__(self) -> None:
-        super().__init__()
-        import tempfile
-
-        self.scratch = tempfile.TemporaryDirectory()
-        self.desk = Desk(Path(self.scratch.name))
-
-    names = st.sampled_from(["a.jsonl", "b-topic-7.jsonl", "c.jsonl.reset.2026-02-10T10-00-00.000Z"])
-    texts = st.lists(st.sampled_from(["walrus " * 5, "鯨は海にいる" * 20, "x", "word " * 300, ""]), max_size=8)
-
-    @rule(name=names, said=texts, torn=st.booleans())
-    def say(self, name: str, said: list[str], torn: bool) -> None:
-        lines = "".join(message(text) for text in said)
-        self.desk.write(name, lines[:-7] if torn else lines)
-
-    @rule(name=names, said=texts)
-    def begin_anew(self, name: str, said: list[str]) -> None:
-        self.desk.write(name, *(message(text) for text in said), mode="w")
-
-    @rule(name=names, garbage=st.binary(max_size=40))
-    def spoil(self, name: str, garbage: bytes) -> None:
-        with (self.desk.folder / name).open("ab") as file:
-            file.write(garbage + b"\n")
-
-    @rule(name=names)
-    def lose(self, name: str) -> None:
-        (self.desk.folder / name).unlink(missing_ok=True)
-
-    @rule()
-    def look(self) -> None:
-        self.desk.indexer.sync(look=self.desk.indexer.look())
-
-    @invariant()
-    def the_index_is_as_a_new_one(self) -> None:
-        self.desk.indexer.sync()
-        assert self.desk.content() == self.desk.anew()
-        assert self.desk.store.check() == ()
-
-    def teardown(self) -> None:
-        self.desk.store.close()
-        self.scratch.cleanup()
-
-
-def test_in_whatever_order_things_are_said_the_index_is_as_a_new_one() -> None:
-    run_state_machine_as_test(Talks, settings=settings(max_examples=25, stateful_step_count=12, deadline=None))

@@ -20,6 +20,9 @@ _CHUNK = """
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
+_NOTE = """
+    SELECT 1 FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=? AND source <> 'sessions'
+"""
 _FRESH_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
 
 
@@ -37,11 +40,10 @@ def recipe(db: apsw.Connection) -> str:
 
 def hashes(db: apsw.Connection, source: SourceName) -> dict[str, bytes]:
     """Every file of a source with a hash of its content."""
-    found: dict[str, bytes] = {}
+    found: dict[str, list[bytes]] = {}
     for path, digest in rows(db, "SELECT path, hash FROM documents WHERE source=? ORDER BY path", (source,)):
-        name = file_of(path)
-        found[name] = found.get(name, b"") + digest
-    return found
+        found.setdefault(file_of(path), []).append(digest)
+    return {path: b"".join(digests) for path, digests in found.items()}
 
 
 def count_chunks(db: apsw.Connection) -> int:
@@ -57,6 +59,11 @@ def count_by_source(db: apsw.Connection) -> tuple[SourceCount, ...]:
 def load_chunks(db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
     """Chunks by their ids, in that order; one that is gone meanwhile is left out."""
     return [chunk for chunk_id in ids if (chunk := _load(db, chunk_id)) is not None]
+
+
+def notes_among(db: apsw.Connection, ids: Sequence[int]) -> set[int]:
+    """Which of some chunks are of notes, and not of conversations."""
+    return {chunk_id for chunk_id in ids for _ in rows(db, _NOTE, (chunk_id,))}
 
 
 def tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:

@@ -165,6 +165,10 @@ class SqliteStore:
         with self._reading() as db:
             return documents.load_chunks(db, ids)
 
+    def notes_among(self, ids: Sequence[int]) -> set[int]:
+        with self._reading() as db:
+            return documents.notes_among(db, ids)
+
     def match_terms(self, terms: Sequence[Term], chunk_count: int) -> list[Match]:
         with self._reading() as db:
             return keyword.match_terms(db, terms, chunk_count)

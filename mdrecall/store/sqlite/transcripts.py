@@ -26,8 +26,7 @@ def put(
 ) -> None:
     """Keep the first parts of a transcript, let others take the place of the rest, and note how far it is read."""
     with transaction(db):
-        stale = [path for path in _parts(db, state.path) if path >= part_path(state.path, keep)]
-        remove_documents(db, "sessions", stale)
+        remove_documents(db, "sessions", _parts(db, state.path, keep))
         put_documents(db, parts, recipe)
         marks = ", ".join("?" * len(state))
         db.execute(f"INSERT OR REPLACE INTO transcripts({_COLUMNS}) VALUES({marks})", state)
@@ -37,11 +36,11 @@ def remove(db: apsw.Connection, paths: Iterable[str]) -> None:
     """Take transcripts out of the index."""
     with transaction(db):
         for path in paths:
-            remove_documents(db, "sessions", _parts(db, path))
+            remove_documents(db, "sessions", _parts(db, path, 0))
             db.execute("DELETE FROM transcripts WHERE path=?", (path,))
 
 
-def _parts(db: apsw.Connection, path: str) -> list[str]:
-    between = (part_path(path, 0), f"{path}{MARK}~")
+def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
+    between = (part_path(path, first), f"{path}{MARK}~")
     found = rows(db, "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?", between)
     return [part for (part,) in found]

@@ -1,0 +1,73 @@
+"""A folder of transcripts and an index of them, to compare with one that is made anew."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from mdrecall.core.words import Analyser
+from mdrecall.engine.indexer import ChunkSize, recipe_for
+from mdrecall.engine.transcripts import Patience, TranscriptIndexer
+from mdrecall.sources.sessions import Sessions
+from mdrecall.store.sqlite import Owner, SqliteStore
+
+SIZE = ChunkSize(32, 8)
+AT_ONCE = Patience(0, 0)
+LONG_AGO = 1_600_000_000
+
+
+def message(text: str, role: str = "user", day: str = "2026-02-10") -> str:
+    record = {"type": "message", "timestamp": f"{day}T10:00:00Z", "message": {"role": role, "content": text}}
+    return json.dumps(record) + "\n"
+
+
+class Desk:
+    """A folder of transcripts and an index of them."""
+
+    def __init__(self, base: Path, patience: Patience = AT_ONCE) -> None:
+        self.folder = base / "sessions"
+        self.folder.mkdir()
+        self.base = base
+        self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+        self.indexer = self.indexer_on(self.store, patience)
+
+    def indexer_on(self, store: SqliteStore, patience: Patience = AT_ONCE) -> TranscriptIndexer:
+        source = Sessions(str(self.folder))
+        return TranscriptIndexer(
+            store, source, SIZE, Analyser(), redact=str, patience=patience, recipe=recipe_for(SIZE)
+        )
+
+    def write(self, name: str, *texts: str, mode: str = "a") -> Path:
+        path = self.folder / name
+        with path.open(mode) as file:
+            file.write("".join(texts))
+        return path
+
+    def content(self, store: SqliteStore | None = None) -> list[tuple[Any, ...]]:
+        db = apsw.Connection((store or self.store).path)
+        found = list(
+            db.execute(
+                """
+                SELECT path, hash, ordinal, start_line, end_line, overlap, trail, records, text
+                FROM chunks JOIN documents ON documents.id = document_id ORDER BY path, ordinal
+                """
+            )
+        )
+        db.close()
+        return found
+
+    def chunk_ids(self) -> set[int]:
+        db = apsw.Connection(self.store.path)
+        found = {number for (number,) in db.execute("SELECT id FROM chunks")}
+        db.close()
+        return found
+
+    def anew(self) -> list[tuple[Any, ...]]:
+        store = SqliteStore(str(self.base / "anew.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+        try:
+            self.indexer_on(store).sync()
+            return self.content(store)
+        finally:
+            store.destroy()
+            store.close()
