@@ -9,7 +9,7 @@ from mdrecall.core.session_note import USUAL_MESSAGES, note_name, note_text
 from mdrecall.core.start import Excerpt, excerpt, rendered, shared_out
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
-from mdrecall.sources.conversation import spoken_in
+from mdrecall.sources.conversation import last_spoken
 from mdrecall.sources.daily import create_note
 from mdrecall.sources.sessions import Sessions, transcript_of
 from mdrecall.types import Issue
@@ -40,7 +40,7 @@ def session_context(memory: Memory, session_key: str, *, today: date, most_chars
         texts += [(path, text, False) for path, text in _lasting(memory, left_out)]
     elif any(_read(memory, name, []) for name in _LASTING):
         left_out.append(Issue(_LASTING[0], f"is for the main private session only, which {session_key!r} is not"))
-    for day in (today, today - timedelta(days=1)):
+    for day in (today, today - timedelta(days=1)) if today > date.min else (today,):
         path = f"memory/{day.isoformat()}.md"
         if text := _read(memory, path, left_out):
             texts.append((path, text, True))
@@ -93,7 +93,7 @@ def save_session(
     moment = now.astimezone(UTC)
     redact = redactor(memory.settings.logging.redact_patterns).redact
     text = note_text(
-        spoken_in(listing, path, redact),
+        last_spoken(listing, path, redact, max(1, messages)),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",
         key=session_key,
         session=path.removeprefix("sessions/").partition(".jsonl")[0],

@@ -104,9 +104,9 @@ def _embeddings(memory: Memory) -> Iterator[Finding]:
         return
     if note := status.custom.get("providerNote"):
         yield Finding("embeddings", "note", str(note))
-    if status.fallback:
-        yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
     probe = memory.probe_embedding()
+    if status.fallback and status.fallback["reason"] != probe.error:
+        yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
     if not probe.ok:
         yield Finding("embeddings", "wrong", probe.error)
     elif not memory.probe_vectors():

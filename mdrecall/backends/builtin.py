@@ -149,8 +149,8 @@ class BuiltinBackend:
         report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
         if self._meaning is None:
             return report
-        instead = self._meaning.chosen.instead
-        said = (Issue("memorySearch.provider", instead),) if instead else ()
+        chosen = self._meaning.chosen
+        said = (Issue(chosen.wanted, f"cannot be used: {chosen.instead}"),) if chosen.instead else ()
         left = self._repairing(self._unembedded)
         return report._replace(issues=(*report.issues, *said), unembedded=left)
 

@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(found.text)
         print_issues(found.left_out)
+        if not found.parts:
+            print("There is no note of today or yesterday, and no MEMORY.md for this session.", file=sys.stderr)
     return 0 if found.parts else 1
 
 

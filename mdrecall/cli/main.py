@@ -93,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return 0
     except KeyboardInterrupt:
+        print("Stopped. What was done so far is kept.", file=sys.stderr)
         return 130
     except OSError as error:
         _silence_stdout()

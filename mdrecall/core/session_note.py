@@ -16,9 +16,14 @@ def note_name(day: str, slug: str) -> str:
     return f"{day}-{words}.md" if words else f"{day}.md"
 
 
+def is_command(line: Spoken) -> bool:
+    """Whether it is an order to the program and not to be kept, such as ``/reset``."""
+    return line.text.partition(": ")[2].startswith("/")
+
+
 def note_text(lines: Sequence[Spoken], *, when: str, key: str, session: str, source: str, most: int) -> str:
     """The last messages under what is known of their conversation; empty if nothing was said."""
-    said = [line.text for line in lines if not line.text.partition(": ")[2].startswith("/")]
+    said = [line.text for line in lines if not is_command(line)]
     if not said:
         return ""
     about = [("Session key", key), ("Session", session), ("Source", source)]

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-_NEWLINES = re.compile(r"\s*\n+\s*")
-_SPACES = re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
@@ -68,4 +66,4 @@ def _text(content: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _SPACES.sub(" ", _NEWLINES.sub(" ", text)).strip()
+    return " ".join(text.split())

@@ -1,7 +1,9 @@
 """Transcripts for people and agents: which there are, and what is said in them, without secrets."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 
+from mdrecall.core.session_note import is_command
 from mdrecall.core.snippet import cut_units, utf16_units
 from mdrecall.core.transcript import Spoken, spoken
 from mdrecall.sources.sessions import PREFIX, Sessions, transcript_of
@@ -34,9 +36,12 @@ def read_transcript(
     last = first + max(1, lines) - 1 if lines else None
     kept: list[str] = []
     used, total, following = 0, 0, None
-    for entry, number in _records(source, path, redact):
+    for number, record in _records(source, path):
         total = number
-        if entry is None or number < first or (last is not None and number > last) or following is not None:
+        if number < first or (last is not None and number > last) or following is not None:
+            continue
+        entry = next(spoken([record], redact, first=number), None)
+        if entry is None:
             continue
         line = f"{number}  {entry.text}"
         used += utf16_units(line) + 1
@@ -50,12 +55,16 @@ def read_transcript(
     return ReadResult(path, "\n".join(kept), first, len(kept), total, cut, following)
 
 
-def spoken_in(source: Sessions, path: str, redact: Callable[[str], str]) -> list[Spoken]:
-    """Everything that is said in a transcript."""
-    return [entry for entry, _ in _records(source, path, redact) if entry]
+def last_spoken(source: Sessions, path: str, redact: Callable[[str], str], most: int) -> list[Spoken]:
+    """The last things that are said in a transcript, without commands; secrets are looked for in these alone."""
+    plain: deque[bytes] = deque(maxlen=most)
+    for _, record in _records(source, path):
+        if (said := next(spoken([record], str), None)) and not is_command(said):
+            plain.append(record)
+    return [entry for record in plain for entry in spoken([record], redact)]
 
 
-def _records(source: Sessions, path: str, redact: Callable[[str], str]) -> Iterator[tuple[Spoken | None, int]]:
+def _records(source: Sessions, path: str) -> Iterator[tuple[int, bytes]]:
     with source.open(path) as opened:
         for number, (_, line) in enumerate(opened.lines(0), 1):
-            yield next(spoken([line], redact, first=number), None), number
+            yield number, line

@@ -97,11 +97,16 @@ class Sessions:
 
 
 def transcript_of(session: str, listing: Listing) -> str:
-    """The path of the transcript that a session's id, file name or path means; raises ``FileMissing``."""
+    """The path of the transcript that a session's id, file name or path means; raises ``FileMissing``.
+
+    Where only transcripts that a reset has put aside are left of a session, its id means the last of them.
+    """
     folders = [folder for folder, _ in listing.places.values()]
     inside = os.path.basename(session) if os.path.dirname(session) in folders else session
     for path in (inside, PREFIX + inside, f"{PREFIX}{inside}.jsonl"):
         if path in listing.stamps:
             return path
+    if archived := [path for path in listing.stamps if path.startswith(f"{PREFIX}{inside}.jsonl.reset.")]:
+        return max(archived)
     hint = "`mdrecall sessions list` names those that there are."
     raise FileMissing(f"There is no transcript {session}.", path=session, hint=hint)
