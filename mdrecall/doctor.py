@@ -58,11 +58,16 @@ def _memory(memory: Memory) -> Iterator[Finding]:
         ("embeddings", lambda: _embeddings(memory)),
         ("watching", lambda: _watching(memory.status())),
     ]
+    said: set[str] = set()
     for name, check in checks:
         try:
-            yield from check()
+            for finding in check():
+                said.add(finding.said)
+                yield finding
         except RecallError as error:
-            yield Finding(name, "wrong", str(error), error.hint)
+            if not said & {str(error), told(error)}:
+                yield Finding(name, "wrong", str(error), error.hint)
+            said.add(str(error))
 
 
 def _notes(memory: Memory) -> Iterator[Finding]:

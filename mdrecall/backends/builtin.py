@@ -179,11 +179,13 @@ class BuiltinBackend:
         meaning = self._meaning
         used = self._repairing(meaning.used) if meaning else None
         mode = self._usual_mode()
+        lacks_vectors, files_changed = self._repairing(self._lacks_vectors), self._repairing(self._freshness.is_dirty)
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
             "watcher": self._freshness.watcher(),
             "folders": self._freshness.folder_count(),
+            "filesChanged": files_changed,
         }
         if meaning and used is None:
             custom["providerUnavailableReason"] = meaning.chosen.instead
@@ -200,7 +202,7 @@ class BuiltinBackend:
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=self._repairing(self._is_dirty),
+            dirty=lacks_vectors or files_changed,
             workspace_dir=self._settings.workspace,
             db_path=self._store.path,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
@@ -215,9 +217,8 @@ class BuiltinBackend:
             custom=custom,
         )
 
-    def _is_dirty(self) -> bool:
-        lacks = self._meaning is not None and self._meaning.lacks_vectors(self._store)
-        return lacks or self._freshness.is_dirty()
+    def _lacks_vectors(self) -> bool:
+        return self._meaning is not None and self._meaning.lacks_vectors(self._store)
 
     def _vector_status(self) -> dict[str, object]:
         if self._meaning is None:

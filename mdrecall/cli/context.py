@@ -10,7 +10,9 @@ from mdrecall.cli.output import print_issues, print_json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session-key", metavar="KEY", default="main", help="whose session it is (default: main)")
-    parser.add_argument("--chars", type=whole_number, metavar="N", help="at most so many characters (default: 12000)")
+    parser.add_argument(
+        "--chars", type=whole_number, metavar="N", help="at most so many characters of notes (default: 12000)"
+    )
     parser.add_argument("--today", type=_day, metavar="DAY", help="the day that counts as today (YYYY-MM-DD)")
     add_common(parser)
 
