@@ -51,7 +51,6 @@ class RemoteEmbedder:
         self._concurrency = concurrency
         seconds = _QUERY_S if provider.waits_for_model else query_s * _QUERY_SHARE
         self._query = Patience(seconds, _QUERY_RETRIES, in_all=True)
-        self._sign_of_life = Patience(_QUERY_S if provider.waits_for_model else _PING_S, retries=0)
         self._dimensions = 0
         self._most_inputs = provider.request_inputs
         self._is_well = False
@@ -100,7 +99,8 @@ class RemoteEmbedder:
 
     def ping(self) -> bytes:
         """The vector of a word; asked for once, and not waited for as long as real work is."""
-        return self._ask([_PING], is_query=False, patience=self._sign_of_life)[0]
+        seconds = min(_BULK.seconds, _QUERY_S if self._row.waits_for_model else _PING_S)
+        return self._ask([_PING], is_query=False, patience=Patience(seconds, retries=0))[0]
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """The vector of a query. Words cannot be weighed here."""
