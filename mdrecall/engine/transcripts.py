@@ -176,14 +176,16 @@ class TranscriptIndexer:
             run = _Run(path, known, opened.stamp)
             for part, end, is_last in self._parts(opened, known):
                 run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
-                if is_last or len(run.parts) >= _PARTS_AT_ONCE:
+                # The last part is made anew the next time: with it alone nothing would ever be gained.
+                is_stopped = len(run.parts) > 1 and stop()
+                if is_last or is_stopped or len(run.parts) >= _PARTS_AT_ONCE:
                     state = run.state(_seal(opened, part.start))
                     with self._store.changing():
                         self._store.put_transcript(state, run.keep, run.parts, self.recipe)
                         if embed:
                             embed()
                     run.written()
-                    if stop() and not is_last:
+                    if is_stopped and not is_last:
                         return
 
     def _is_sealed(self, opened: OpenedTranscript, known: Transcript) -> bool:
