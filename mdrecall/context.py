@@ -53,7 +53,7 @@ def session_context(memory: Memory, session_key: str, *, today: date, most_chars
         left_out.append(
             Issue(_LASTING[0], f"is for this agent's main private session only, which {session_key!r} is not")
         )
-    for day in (today, today - timedelta(days=1)):
+    for day in (today, today - timedelta(days=1)) if today > date.min else (today,):
         path = f"memory/{day.isoformat()}.md"
         if text := _read(memory, path, left_out):
             texts.append((path, text, True))

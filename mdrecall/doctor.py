@@ -58,11 +58,16 @@ def _memory(memory: Memory) -> Iterator[Finding]:
         ("embeddings", lambda: _embeddings(memory)),
         ("watching", lambda: _watching(memory.status())),
     ]
+    said: set[str] = set()
     for name, check in checks:
         try:
-            yield from check()
+            for finding in check():
+                said.add(finding.said)
+                yield finding
         except RecallError as error:
-            yield Finding(name, "wrong", str(error), error.hint)
+            if not said & {str(error), told(error)}:
+                yield Finding(name, "wrong", str(error), error.hint)
+            said.add(str(error))
 
 
 def _notes(memory: Memory) -> Iterator[Finding]:
@@ -104,9 +109,9 @@ def _embeddings(memory: Memory) -> Iterator[Finding]:
         return
     if note := status.custom.get("providerNote"):
         yield Finding("embeddings", "note", str(note))
-    if status.fallback:
-        yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
     probe = memory.probe_embedding()
+    if status.fallback and status.fallback["reason"] != probe.error:
+        yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
     if not probe.ok:
         yield Finding("embeddings", "wrong", probe.error)
     elif not memory.probe_vectors():

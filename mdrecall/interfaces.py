@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
@@ -252,6 +252,15 @@ class Embedder(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Pings(Protocol):
+    """An embedder that can be asked for a sign of life, for those who will not wait as long as for real work."""
+
+    def ping(self) -> bytes:
+        """The vector of a word, soon, or an ``EmbedderError``."""
+        ...
 
 
 class BatchApi(Protocol):

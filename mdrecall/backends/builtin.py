@@ -152,8 +152,8 @@ class BuiltinBackend:
         report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
         if self._meaning is None:
             return report
-        instead = self._meaning.chosen.instead
-        said = (Issue("memorySearch.provider", instead),) if instead else ()
+        chosen = self._meaning.chosen
+        said = (Issue(chosen.wanted, f"cannot be used: {chosen.instead}"),) if chosen.instead else ()
         left = self._repairing(self._unembedded)
         return report._replace(issues=(*report.issues, *said), unembedded=left)
 
@@ -182,11 +182,13 @@ class BuiltinBackend:
         meaning = self._meaning
         used = self._repairing(meaning.used) if meaning else None
         mode = self._usual_mode()
+        lacks_vectors, files_changed = self._repairing(self._lacks_vectors), self._repairing(self._freshness.is_dirty)
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
             "watcher": self._freshness.watcher(),
             "folders": self._freshness.folder_count(),
+            "filesChanged": files_changed,
         }
         if meaning and used is None:
             custom["providerUnavailableReason"] = meaning.chosen.instead
@@ -203,7 +205,7 @@ class BuiltinBackend:
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=self._repairing(self._is_dirty),
+            dirty=lacks_vectors or files_changed,
             workspace_dir=self._settings.workspace,
             db_path=self._store.path,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
@@ -218,9 +220,8 @@ class BuiltinBackend:
             custom=custom,
         )
 
-    def _is_dirty(self) -> bool:
-        lacks = self._meaning is not None and self._meaning.lacks_vectors(self._store)
-        return lacks or self._freshness.is_dirty()
+    def _lacks_vectors(self) -> bool:
+        return self._meaning is not None and self._meaning.lacks_vectors(self._store)
 
     def _vector_status(self) -> dict[str, object]:
         if self._meaning is None:

@@ -50,9 +50,9 @@ def choose_embedders(loaded: Loaded) -> Chosen:
     """What the settings ask for; the offline embedder if they ask for nothing."""
     search = loaded.settings.memory_search
     chooser = Chooser(loaded)
-    if search.provider in (None, "auto"):
-        return chooser.automatic()
-    return chooser.explicit(search.provider or "")
+    is_automatic = search.provider in (None, "auto")
+    chosen = chooser.automatic() if is_automatic else chooser.explicit(search.provider or "")
+    return chosen._replace(note=f"{loaded.unread} {chosen.note}".strip())
 
 
 class Chooser:

@@ -8,7 +8,7 @@ from mdrecall.config.settings import MemorySearch
 from mdrecall.engine.embedding import Fills
 from mdrecall.engine.meaning import MeaningLeg
 from mdrecall.errors import EmbedderError, StoreUnavailable, told
-from mdrecall.interfaces import Embedder, Store
+from mdrecall.interfaces import Embedder, Pings, Store
 from mdrecall.types import Passage, Probe
 
 if TYPE_CHECKING:
@@ -107,7 +107,10 @@ def probe_of(embedder: Embedder) -> Probe:
     """Whether an embedder works: a word is embedded, and the time taken."""
     began = time.perf_counter()
     try:
-        made = embedder.embed_chunks([Passage("", "ping")])
+        if isinstance(embedder, Pings):
+            vector = embedder.ping()
+        else:
+            vector = embedder.embed_chunks([Passage("", "ping")])[0].vector
     except EmbedderError as error:
         return Probe(False, told(error))
-    return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(made[0].vector) // 4)
+    return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(vector) // 4)

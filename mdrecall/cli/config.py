@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from mdrecall.cli.options import add_common
@@ -57,6 +58,8 @@ def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
         return
     read = ", ".join(files) if files else "no configuration file; the defaults are used"
     print(f"{style('ok', 'green')}  {read}")
+    if loaded[0].unread:
+        print(f"{style('!', 'yellow', stream=sys.stderr)} {loaded[0].unread}", file=sys.stderr)
 
 
 def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:

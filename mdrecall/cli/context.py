@@ -10,7 +10,9 @@ from mdrecall.cli.output import print_issues, print_json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session-key", metavar="KEY", default="main", help="whose session it is (default: main)")
-    parser.add_argument("--chars", type=whole_number, metavar="N", help="at most so many characters (default: 12000)")
+    parser.add_argument(
+        "--chars", type=whole_number, metavar="N", help="at most so many characters of notes (default: 12000)"
+    )
     parser.add_argument("--prompt", action="store_true", help="print the system prompt's section on memory instead")
     parser.add_argument("--today", type=_day, metavar="DAY", help="the day that counts as today (YYYY-MM-DD)")
     add_common(parser)
@@ -35,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(found.text)
         print_issues(found.left_out)
+        if not found.parts:
+            print("There is no note of today or yesterday, and no MEMORY.md for this session.", file=sys.stderr)
     return 0 if found.parts else 1
 
 

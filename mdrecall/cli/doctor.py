@@ -3,7 +3,7 @@
 import argparse
 
 from mdrecall.cli.options import add_common, chosen_agents
-from mdrecall.cli.output import print_json, printable, style
+from mdrecall.cli.output import homes_short, print_json, printable, style
 from mdrecall.doctor import Finding, examine
 from mdrecall.errors import RecallError
 from mdrecall.wire import to_json
@@ -43,6 +43,6 @@ def _agents(options: argparse.Namespace) -> list[str]:
 
 def _show(finding: Finding) -> None:
     mark, colour = _MARKS[finding.verdict]
-    print(f"{style(mark, colour)} {finding.check + ':':15} {printable(finding.said)}", flush=True)
+    print(f"{style(mark, colour)} {finding.check + ':':15} {homes_short(printable(finding.said))}", flush=True)
     if finding.mend:
         print(f"{'':18}{style(printable(finding.mend), 'dim')}")

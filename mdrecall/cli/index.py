@@ -43,4 +43,4 @@ def _changes(report: SyncReport) -> str:
     said = [f"{count:,} {word}" for count, word in counts if count]
     if report.rebuilt:
         said.insert(0, "built anew")
-    return ", ".join(said) or "nothing new"
+    return ", ".join(said) or "no file has changed"

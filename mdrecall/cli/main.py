@@ -93,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return 0
     except KeyboardInterrupt:
+        goes_on = " The index answers as it is; `mdrecall index` goes on." if options.command == "index" else ""
+        print(f"Stopped.{goes_on}", file=sys.stderr)
         return 130
     except OSError as error:
         _silence_stdout()

@@ -1,6 +1,7 @@
 """Writing for people and for programs: colour where there is a terminal, JSON where it was asked for."""
 
 import os
+import re
 import sys
 from typing import Any, TextIO
 
@@ -41,7 +42,7 @@ def print_issues(issues: tuple[Issue, ...], most: int = 20) -> None:
     """What there is to say about files, on standard error."""
     for issue in issues[:most]:
         said = printable(issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}")
-        print(f"{style('!', 'yellow', stream=sys.stderr)} {said}", file=sys.stderr)
+        print(f"{style('!', 'yellow', stream=sys.stderr)} {homes_short(said)}", file=sys.stderr)
     if len(issues) > most:
         print(f"  … and {len(issues) - most} more", file=sys.stderr)
 
@@ -54,6 +55,12 @@ def printable(text: str) -> str:
 def counted(count: int, noun: str) -> str:
     """``1 file``, ``2,000 files``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def homes_short(text: str) -> str:
+    """A text with ``~`` for the home folder wherever a path begins with it."""
+    home = os.path.expanduser("~").rstrip(os.sep) + os.sep
+    return re.sub(rf"(?<![^\s(]){re.escape(home)}", f"~{os.sep}", text) if len(home) > 1 else text
 
 
 def home_short(path: str) -> str:

@@ -18,12 +18,14 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
         yield None
         return
     began = drawn = time.monotonic()
+    told = ""
 
     def draw(progress: Progress) -> None:
-        nonlocal drawn
+        nonlocal drawn, told
         now = time.monotonic()
-        if now - drawn >= _EVERY_S and progress.total:
-            drawn = now
+        is_news = " " in progress.label and progress.label != told
+        if (is_news or now - drawn >= _EVERY_S) and progress.total:
+            drawn, told = now, progress.label
             sys.stderr.write(f"\r\x1b[K{_line(label, progress, now - began)}")
             sys.stderr.flush()
 

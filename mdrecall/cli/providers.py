@@ -1,6 +1,7 @@
 """``mdrecall providers``: who could make the embeddings here, and who does."""
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import add_common
@@ -33,14 +34,18 @@ def run(options: argparse.Namespace) -> int:
         name = style(f"{row.name:18}", "bold" if row.role else "dim" if not works else "green")
         print(f"{mark} {name} {printable(_said(row))}")
     print(style("→ makes the embeddings   ↪ stands in when that fails   ✓ can be used   · cannot", "dim"))
+    if loaded.unread:
+        print(f"{style('!', 'yellow', stream=sys.stderr)} {printable(loaded.unread)}", file=sys.stderr)
     return 0
 
 
 def _said(row: "ProviderRow") -> str:
     if not row.usable:
         return row.why
-    parts = [row.model, row.where and f"at {row.where}", row.key and f"key from {row.key}", row.why]
-    if row.probe:
-        answered = f"answers in {row.probe.ms:.0f} ms, {row.probe.dims} dimensions"
-        parts.append(answered if row.probe.ok else row.probe.error)
-    return ", ".join(part for part in parts if part)
+    parts = [row.model, row.where and f"at {row.where}", row.key and f"key from {row.key}"]
+    if row.probe is None:
+        parts.append(row.why)
+    elif row.probe.ok:
+        parts.append(f"answers in {row.probe.ms:.0f} ms, {row.probe.dims} dimensions")
+    said = ", ".join(part for part in parts if part)
+    return f"{said}: {row.probe.error}" if row.probe and not row.probe.ok else said

@@ -49,7 +49,9 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         home_short(status.workspace_dir) + (" (every Markdown file in it)" if status.custom["wholeFolder"] else ""),
     )
     yield "Index", home_short(status.db_path)
-    waiting = "changes on disk wait for the next search or `mdrecall index`" if status.dirty else "up to date"
+    waiting = "vectors wait for `mdrecall index`" if status.dirty else "up to date"
+    if status.custom["filesChanged"]:
+        waiting = "changes on disk wait for the next search or `mdrecall index`"
     yield "Indexed", f"{counted(status.files, 'file')} · {counted(status.chunks, 'chunk')} · {waiting}"
     yield "Sources", ", ".join(status.sources)
     if status.extra_paths:
@@ -81,7 +83,8 @@ def _paid(status: Status) -> str:
     """What embedding has cost and would cost: texts, not money, which only the provider knows."""
     have = status.vector.get("chunks", 0)
     kept = counted(status.cache["entries"], "text")
-    return f"{have:,} of {counted(status.chunks, 'chunk')} have vectors; {kept} kept for when they come again"
+    whose = f" of {status.provider}" if status.fallback else ""
+    return f"{have:,} of {counted(status.chunks, 'chunk')} have vectors{whose}; {kept} kept for when they come again"
 
 
 def _batch(batch: dict[str, Any]) -> str:

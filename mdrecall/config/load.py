@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.config import keys
 from mdrecall.config.credentials import Credentials, agent_folder
-from mdrecall.config.places import Places, default_workspace, expand, find_places, shorten
+from mdrecall.config.places import Places, default_workspace, expand, find_places, shorten, unread_config
 from mdrecall.config.proxies import proxy_for
 from mdrecall.config.read import Found, Layer, build, first_with, leaf_keys, read_file, resolve
 from mdrecall.config.rules import nearest
@@ -33,6 +33,8 @@ class Loaded(NamedTuple):
     """Where models are downloaded from."""
     proxy: Callable[[str], str | None]
     """Through which proxy an address is reached."""
+    unread: str = ""
+    """What to say of a file that looks like configuration and is not read."""
 
 
 class _Agent(NamedTuple):
@@ -113,8 +115,9 @@ def load(
         remote=settings.memory_search.remote,
     )
     hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
-    labels = tuple(file.label for file in files)
-    return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env))
+    labels, unread = tuple(file.label for file in files), "" if config else unread_config(places, space.value)
+    return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env),
+                  unread)  # fmt: skip
 
 
 def _hidden(settings: Settings) -> Settings:

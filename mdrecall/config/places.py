@@ -45,6 +45,15 @@ def expand(path: str, home: str, relative_to: str) -> str:
     return os.path.normpath(os.path.join(relative_to, path))
 
 
+def unread_config(places: Places, workspace: str) -> str:
+    """What to say of a ``mdrecall.json`` among the notes, where nobody looks for it; empty if another is there."""
+    path = os.path.join(workspace, "mdrecall.json")
+    if places.own_config_path or not os.path.isfile(path):
+        return ""
+    right = shorten(os.path.join(places.own_state_dir, "mdrecall.json"), places.home)
+    return f"{shorten(path, places.home)} is not read. Move it to {right}, or name it with --config or MDRECALL_CONFIG."
+
+
 def shorten(path: str, home: str) -> str:
     """The path as a person reads it, with ``~`` for the home."""
     return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path

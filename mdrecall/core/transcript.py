@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-_NEWLINES = re.compile(r"\s*\n+\s*")
-_SPACES = re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
 # What a program leaves that cuts a text in the middle of an emoji; no index and no file can hold it.
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -82,4 +80,4 @@ def _text(content: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _HALVES.sub("\ufffd", _SPACES.sub(" ", _NEWLINES.sub(" ", text)).strip())
+    return _HALVES.sub("\ufffd", " ".join(text.split()))

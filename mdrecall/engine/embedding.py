@@ -178,6 +178,9 @@ class Filler:
             return Filled()
         self._failed_at, self.last_error = None, ""
         filling = None
+        if progress:
+            count = self._store.count_chunks()
+            progress(Progress(count - self.missing(), count, f"Waiting for {self._embedder.provider}"))
         try:
             self._embedder.prepare(self._stored_length(), progress)
             filling = _Filling(self._store, self._cache, self._embedder, self._caching, progress, stop)

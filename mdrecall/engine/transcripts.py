@@ -216,9 +216,11 @@ class TranscriptIndexer:
             run = _Run(path, known, opened.stamp)
             for part, end, is_last in self._parts(opened, known):
                 run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
-                if is_last or run.is_full:
+                # The last part is made anew the next time: with it alone nothing would ever be gained.
+                is_stopped = len(run.parts) > 1 and stop()
+                if is_last or is_stopped or run.is_full:
                     self._write(run, _seal(opened, beginning, part.start), embed)
-                    if stop() and not is_last:
+                    if is_stopped and not is_last:
                         return False
         return True
 

@@ -107,7 +107,7 @@ def test_errors_in_json_mode_are_json(workspace: Workspace, run: Run) -> None:
 def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "text")
     assert run("index").out.startswith("Indexed 1 file in 1 chunk (1 new)")
-    assert "(nothing new)" in run("index").out
+    assert "(no file has changed)" in run("index").out
     (report,) = run("index", "--force", "--json").json
     assert report == {
         "agentId": "main", "files": 1, "chunks": 1,

@@ -204,7 +204,8 @@ def test_progress_counts_up_to_all_chunks(bench: Bench) -> None:
     bench.write(**many(70))
     told: list[Progress] = []
     Filler(bench.store, HashEmbedder(), KEEPING).fill(progress=told.append)
-    assert [(step.completed, step.total, step.label) for step in told] == [(64, 70, "vectors"), (70, 70, "vectors")]
+    steps = [(0, 70, "Waiting for test"), (64, 70, "vectors"), (70, 70, "vectors")]
+    assert [(step.completed, step.total, step.label) for step in told] == steps
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -229,6 +229,26 @@ def test_a_link_is_not_followed(desk: Desk) -> None:
     assert [issue.problem for issue in report.issues] == ["is a symbolic link, which is not followed"]
 
 
+def test_who_is_stopped_keeps_the_part_at_hand_and_goes_on_from_there(desk: Desk) -> None:
+    desk.write("long.jsonl", *(message(f"sentence {number} " * 40) for number in range(300)))
+    looks = 0
+
+    def stop() -> bool:
+        """Not before the transcript is begun, and then at once."""
+        nonlocal looks
+        looks += 1
+        return looks > 1
+
+    sizes = []
+    for _ in range(3):
+        looks = 0
+        desk.indexer.sync(stop=stop)
+        sizes.append(len(desk.content()))
+    assert 0 < sizes[0] < sizes[1] < sizes[2] < len(desk.anew())
+    desk.indexer.sync()
+    assert desk.content() == desk.anew()
+
+
 class TestPatience:
     """A conversation that goes on is indexed when enough has been said."""
 

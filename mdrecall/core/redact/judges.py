@@ -44,6 +44,8 @@ def is_named_secret(match: re.Match[str], value: str) -> bool:
     """``name: value`` and its kin: by the name, what stands before it and the value."""
     name, separator = match[1].lower(), match[2]
     before = match.string[max(0, match.start() - 24) : match.start()]
+    if match.string.startswith("*** ", match.end(2)) and "***" not in before:
+        return False  # A mask, not the end of bold letters: what comes behind it is the next word.
     if name == "pin":
         return not before[-1:].isalnum() and _is_pin(value)
     if not is_value(match, value) or (name == "pwd" and value[0] in "/~."):

@@ -16,6 +16,7 @@ from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
 _QUERY_S = 60.0
 _BULK = Patience(seconds=120.0, retries=3)
 _QUERY_RETRIES = 2
+_PING_S = 10.0
 #: The search gives up after its whole time; what knows the reason has to tell it before.
 _QUERY_SHARE = 0.9
 _SECRET_NAMES = ("auth", "key", "token", "secret", "cookie", "password")
@@ -95,6 +96,11 @@ class RemoteEmbedder:
         self._dimensions = stored
         if not stored:
             self._ask([_PING], is_query=False, patience=_BULK)
+
+    def ping(self) -> bytes:
+        """The vector of a word; asked for once, and not waited for as long as real work is."""
+        seconds = min(_BULK.seconds, _QUERY_S if self._row.waits_for_model else _PING_S)
+        return self._ask([_PING], is_query=False, patience=Patience(seconds, retries=0))[0]
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """The vector of a query. Words cannot be weighed here."""

@@ -64,3 +64,13 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 def test_all_of_it_together_is_left_alone_too() -> None:
     assert redact("\n\n".join(ORDINARY)) == "\n\n".join(ORDINARY)
+
+
+@pytest.mark.parametrize("text", ["password=hunter2hunter2 please deploy", "set token=abcdef123456 thanks"])
+def test_the_word_behind_a_secret_is_left_alone(text: str) -> None:
+    name, _, behind = text.partition("=")
+    assert redact(text) == f"{name}=*** {behind.partition(' ')[2]}"
+
+
+def test_bold_letters_before_a_secret_are_no_mask() -> None:
+    assert redact("***Password:*** hunter2hunter2") == "***Password:*** ***"

@@ -1,0 +1,151 @@
+"""What somebody meets who has just begun: files in the wrong place, servers that are down, Ctrl-C, long transcripts."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mdrecall.cli.output import homes_short
+from tests.backends.settings import configure, written
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+from tests.providers.faults import status
+from tests.providers.server import ProviderServer
+
+
+def nobody_listens() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+def compatible(url: str) -> dict[str, object]:
+    return {"provider": "openai-compatible", "model": "local-embed", "remote": {"baseUrl": url}}
+
+
+def sessions_of(workspace: Workspace) -> Path:
+    folder = workspace.state / "agents" / "main" / "sessions"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["status", "doctor", "providers", "config check"])
+def test_a_configuration_among_the_notes_is_not_read_and_named(workspace: Workspace, run: Run, command: str) -> None:
+    workspace.write("mdrecall.json", '{"memorySearch": {"provider": "offline"}}')
+    lost, right = workspace.path / "mdrecall.json", workspace.state / "mdrecall.json"
+    done = run(*command.split())
+    said = done.out + done.err
+    assert f"{lost} is not read. Move it to {right}, or" in said
+    assert done.code == 0
+    assert "is not read" not in run(*command.split(), "--config", str(lost)).out
+
+
+def test_once_there_is_a_configuration_in_its_place_none_other_is_named(workspace: Workspace, run: Run) -> None:
+    workspace.write("mdrecall.json", "{}")
+    configure(workspace)
+    assert "is not read" not in run("status").out
+
+
+def test_ctrl_c_ends_an_index_run_at_once_and_the_notes_are_found(workspace: Workspace, run: Run) -> None:
+    written(workspace)
+    with ProviderServer("openai-compatible", key=None, latency_s=60) as server:
+        configure(workspace, compatible(server.url))
+        command = [sys.executable, "-m", "mdrecall", "index"]
+        env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+        running = subprocess.Popen(
+            command, cwd=workspace.path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        server.wait_for(1)
+        began = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+        assert time.monotonic() - began < 10
+    assert (running.returncode, out) == (130, "")
+    assert err == "Stopped. The index answers as it is; `mdrecall index` goes on.\n"
+    assert "memory/walrus.md" in run("search", "walrus").out
+
+
+def test_a_dead_server_is_known_at_once_by_a_probe(workspace: Workspace, run: Run) -> None:
+    configure(workspace, compatible(nobody_listens()))
+    began = time.monotonic()
+    done = run("status", "--deep", "--json")
+    assert "cannot be reached" in done.json[0]["embeddingProbe"]["error"]
+    assert time.monotonic() - began < 3, "it was asked again"
+
+
+def test_a_probe_asks_once(workspace: Workspace, run: Run) -> None:
+    with ProviderServer("openai-compatible", key=None) as server:
+        server.faults.add(status(503).times(None))
+        configure(workspace, compatible(server.url))
+        assert "answers 503" in run("status", "--deep").out
+        assert len(server.requests) == 1
+
+
+def test_what_waits_for_vectors_is_not_called_a_change_on_disk(workspace: Workspace, run: Run) -> None:
+    written(workspace)
+    configure(workspace, compatible(nobody_listens()))
+    done = run("index")
+    assert done.code == 2
+    assert "is without some vectors" in done.err
+    assert "vectors wait for `mdrecall index`" in run("status").out
+    workspace.write("memory/new.md", "new")
+    assert "changes on disk wait" in run("status").out
+
+
+def test_a_key_that_is_not_there_is_told_once(workspace: Workspace, run: Run) -> None:
+    written(workspace)
+    configure(workspace, {"provider": "openai", "remote": {"apiKey": "${NO_SUCH_KEY}"}})
+    assert "! openai cannot be used: memorySearch.remote.apiKey refers to ${NO_SUCH_KEY}" in run("index").err
+
+
+def test_the_doctor_says_a_thing_once(workspace: Workspace, run: Run) -> None:
+    written(workspace)
+    with ProviderServer("openai") as server:
+        search = {"provider": "openai", "remote": {"baseUrl": server.url, "apiKey": "wrong"}, "fallback": "offline"}
+        configure(workspace, search)
+        done = run("doctor")
+    assert done.out.count("answers 401") == 1
+    assert "1 to mend." in done.out
+
+
+def test_a_home_is_shortened_where_a_path_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    said = "/home/ada/a is not /mnt/home/ada/b, nor /home/adamant; see (/home/ada/c) and https://x/home/ada/d"
+    assert homes_short(said) == "~/a is not /mnt/home/ada/b, nor /home/adamant; see (~/c) and https://x/home/ada/d"
+    monkeypatch.setenv("HOME", "/")
+    assert homes_short("https://x /a") == "https://x /a"
+
+
+def test_no_context_is_told_and_the_first_of_all_days_has_no_yesterday(workspace: Workspace, run: Run) -> None:
+    done = run("context", "--today", "0001-01-01")
+    assert (done.code, done.out) == (1, "")
+    assert "There is no note of today or yesterday" in done.err
+
+
+def test_a_session_that_a_reset_has_ended_is_found_by_its_id(workspace: Workspace, run: Run) -> None:
+    folder = sessions_of(workspace)
+    for day in ("01", "02"):
+        said = {"type": "message", "message": {"role": "user", "content": f"talk of day {day}"}}
+        (folder / f"old.jsonl.reset.2026-01-{day}T00-00-00.000Z").write_text(json.dumps(said) + "\n")
+    assert {entry["session"] for entry in run("sessions", "list", "--json").json} == {"old"}
+    assert "talk of day 02" in run("sessions", "show", "old").out
+
+
+def test_secrets_are_looked_for_only_in_what_is_shown(workspace: Workspace, run: Run) -> None:
+    folder = sessions_of(workspace)
+    said = {"type": "message", "message": {"role": "user", "content": "the zeppelin is late again " * 30}}
+    command = {"type": "message", "message": {"role": "user", "content": "/reset"}}
+    (folder / "long.jsonl").write_text((json.dumps(said) + "\n") * 30_000 + (json.dumps(command) + "\n") * 20)
+    began = time.monotonic()
+    shown = run("sessions", "show", "long", "--from", "29999", "--lines", "2").out
+    assert shown.startswith("29999  User: the zeppelin")
+    assert time.monotonic() - began < 5
+    assert run("sessions", "save", "long", "--slug", "air").code == 0
+    [note] = (workspace.path / "memory").glob("*-air.md")
+    assert note.read_text().count("User: the zeppelin") == 15
