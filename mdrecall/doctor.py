@@ -15,6 +15,7 @@ from mdrecall.types import Issue, Status
 # Other programs watch files too: a limit that is nearly used up by this one is as good as reached.
 _SHARE_OF_WATCHES = 0.5
 _LITTLE_ROOM_BYTES = 100 * 1024 * 1024
+_BY_WORDS = {"store.vector.enabled": False}
 
 
 class Finding(NamedTuple):
@@ -44,17 +45,21 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
     files = ", ".join(loaded.files)
     yield Finding("configuration", "good", files or "no file; every setting has its default")
     try:
-        with Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory:
-            yield from _memory(memory)
+        with (
+            Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory,
+            Memory.open(workspace, agent=agent, config=config, one_shot=True, overrides=_BY_WORDS) as by_words,
+        ):
+            yield from _memory(memory, by_words)
     except RecallError as error:
         yield Finding("memory", "wrong", str(error), error.hint)
     yield from _canary()
 
 
-def _memory(memory: Memory) -> Iterator[Finding]:
+def _memory(memory: Memory, by_words: Memory) -> Iterator[Finding]:
+    """``by_words`` is the same memory without an embedder: looking at the notes must not cost time or money."""
     checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
         ("index", lambda: _index(memory)),
-        ("notes", lambda: _notes(memory)),
+        ("notes", lambda: _notes(by_words)),
         ("embeddings", lambda: _embeddings(memory)),
         ("watching", lambda: _watching(memory.status())),
     ]

@@ -57,5 +57,7 @@ class FillerWithFallback:
         if not problem or filled.is_waiting or stop():
             return filled
         other = self._second.fill(progress=progress, stop=stop)
-        said = f"{problem.rstrip('.')}. {self._second.space.provider} stands in for {self._first.space.provider}."
-        return other._replace(error=f"{said} {other.error}".strip())
+        problem, name = problem.rstrip("."), self._second.space.provider
+        if other.error:
+            return other._replace(error=f"{problem}. The fallback {name} fails too: {other.error}")
+        return other._replace(error=f"{problem}. {name} stands in for {self._first.space.provider}.")
