@@ -32,6 +32,7 @@ from mdrecall.types import (
     Transcript,
     never,
 )
+from mdrecall.types.parts import part_path
 
 _CHUNKS_A_PART = 6
 _UNITS_A_TOKEN = 4
@@ -253,7 +254,7 @@ class TranscriptIndexer:
         said_ns = next((at for line in reversed(part.lines) if (at := _noon_ns(line.day))), stamp[1])
         # What is stored of a part does not depend on when it was indexed: it stays while the file grows.
         stamp = (len(text), said_ns, *stamp[2:])
-        document = Document("sessions", f"{path}\n{number:06d}", "", digest, stamp, time.time_ns())
+        document = Document("sessions", part_path(path, number), "", digest, stamp, time.time_ns())
         return document, list(self._chunks(text, part.lines))
 
     def _chunks(self, text: str, lines: list[Spoken]) -> Iterator[IndexedChunk]:

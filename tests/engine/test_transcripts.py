@@ -10,6 +10,7 @@ import pytest
 
 from mdrecall.engine.transcripts import Patience
 from mdrecall.types import Space
+from mdrecall.types.parts import part_path
 from tests.engine.talks import LONG_AGO, Desk, message
 
 
@@ -28,7 +29,7 @@ def test_a_chunk_cites_the_records_it_is_from(desk: Desk) -> None:
     report = desk.indexer.sync()
     assert (report.added, report.failed) == (1, ())
     ((path, _, _, start, end, _, trail, records, text),) = desk.content()
-    assert (path, start, end, records) == ("sessions/a.jsonl\n000000", 2, 6, "2,4,6")
+    assert (path, start, end, records) == (part_path("sessions/a.jsonl", 0), 2, 6, "2,4,6")
     assert (trail, text) == ("# 2026-02-10", "User: the walrus\nAssistant: sleeps\nUser: on")
 
 
@@ -199,7 +200,7 @@ def test_what_vanishes_leaves_the_index_and_a_reset_keeps_its_words(desk: Desk) 
     (desk.folder / "b.jsonl").unlink()
     report = desk.indexer.sync()
     assert (report.added, report.removed) == (1, 2)
-    assert [row[0] for row in desk.content()] == ["sessions/a.jsonl.reset.2026-02-10T10-00-00.000Z\n000000"]
+    assert [row[0] for row in desk.content()] == [part_path("sessions/a.jsonl.reset.2026-02-10T10-00-00.000Z", 0)]
 
 
 def test_a_folder_that_cannot_be_looked_at_deletes_nothing(desk: Desk) -> None:

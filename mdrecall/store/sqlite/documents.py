@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import apsw
 
-from mdrecall.store.sqlite.parts import file_of
 from mdrecall.store.sqlite.rows import rows, single
 from mdrecall.types import KnownDocument, SourceCount, SourceName, StoredChunk
+from mdrecall.types.parts import file_of
 
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _COUNTS = """

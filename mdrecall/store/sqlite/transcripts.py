@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import apsw
 
-from mdrecall.store.sqlite.parts import MARK, part_path
 from mdrecall.store.sqlite.rows import rows, transaction
 from mdrecall.store.sqlite.write import put_documents, remove_documents
 from mdrecall.types import Document, IndexedChunk, Transcript
+from mdrecall.types.parts import MARK, part_path
 
 _COLUMNS = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 

@@ -11,9 +11,9 @@ import apsw
 
 from mdrecall.errors import StoreBusy
 from mdrecall.store.sqlite.documents import tail_before
-from mdrecall.store.sqlite.parts import named
 from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
+from mdrecall.types.parts import named
 
 #: Removals older than this many revisions are forgotten; whoever fell behind further loads everything again.
 REMEMBERED_REVISIONS = 1_000

@@ -1,7 +1,7 @@
 """A transcript is stored in parts, each a document of its own: what their paths are."""
 
-#: Between a file's path and the number of its part, in the path of a document.
-MARK = "\n"
+#: Between a file's path and the number of its part, in the path of a document. No file's name can hold it.
+MARK = "\0"
 
 
 def file_of(path: str) -> str:
@@ -16,4 +16,4 @@ def named(path: str) -> str:
 
 def part_path(path: str, number: int) -> str:
     """The path of the document that is one part of a transcript."""
-    return f"{path}{MARK}{number:06d}"
+    return f"{path}{MARK}{number:09d}"
