@@ -1,6 +1,5 @@
 """The fallback: its own model, address and key; its own space; told wherever one may look; and the way back."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,18 +25,6 @@ from tests.providers.faults import dead_url
 from tests.providers.server import KEY, ProviderServer
 
 QUERY = "which animal sleeps on ice"
-
-
-@pytest.fixture
-def openai() -> Iterator[ProviderServer]:
-    with ProviderServer("openai") as server:
-        yield server
-
-
-@pytest.fixture
-def voyage() -> Iterator[ProviderServer]:
-    with ProviderServer("voyage", dimensions=96, key=OTHER_KEY) as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import importlib.util
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,18 +20,6 @@ from tests.providers.server import ProviderServer
 from tests.providers.wire import Recorded
 
 PATIENT_MS = 60_000
-
-
-@pytest.fixture
-def openai() -> Iterator[ProviderServer]:
-    with ProviderServer("openai") as server:
-        yield server
-
-
-@pytest.fixture
-def voyage() -> Iterator[ProviderServer]:
-    with ProviderServer("voyage", dimensions=96, key=OTHER_KEY) as server:
-        yield server
 
 
 def backend(memory: Memory) -> BuiltinBackend:
