@@ -21,6 +21,14 @@ RecallError
 │   ├── FileBusy               another process keeps the file
 │   └── FileUnwritable         a link on the way, a full disk, or no permission
 ├── SessionsError          sessions.json cannot be used
+├── ArgumentError          an argument of a tool is missing or of the wrong kind
+├── PluginError            a plugin cannot be used
+├── BackendUnavailable     a backend cannot answer now; another one may
+│   ├── ProgramMissing         its program is not there or cannot be started
+│   ├── ProgramTimedOut        its program took longer than it may, and was killed
+│   ├── ProgramBusy            its database is locked by another process
+│   ├── ProgramFailed          its program ended with an error
+│   └── ProgramUnreadable      what its program said is not an answer
 ├── EmbedderError          texts cannot be turned into vectors
 │   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
 │   ├── KeyRefused             a key is missing, or the provider does not take it
@@ -148,6 +156,51 @@ class FileUnwritable(WriteError):
 
 class SessionsError(RecallError):
     """``sessions.json`` cannot be read or written, or another process keeps it; it is left as it is."""
+
+
+class ArgumentError(RecallError):
+    """An argument of a tool is missing or of the wrong kind; ``name`` is the argument."""
+
+    def __init__(self, message: str, *, name: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
+
+
+class PluginError(RecallError):
+    """A plugin cannot be used; ``plugin`` is its id."""
+
+    def __init__(self, message: str, *, plugin: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.plugin = plugin
+
+
+class BackendUnavailable(RecallError):
+    """A backend cannot answer now; what was asked of it can be asked of another one."""
+
+
+class ProgramMissing(BackendUnavailable):
+    """The program of a backend is not there or cannot be started."""
+
+
+class ProgramTimedOut(BackendUnavailable):
+    """The program of a backend took longer than it may; it was killed with all that it had started."""
+
+
+class ProgramBusy(BackendUnavailable):
+    """The database of a backend's program is locked by another process."""
+
+
+class ProgramFailed(BackendUnavailable):
+    """The program of a backend ended with an error; ``code`` and ``output`` are what it left."""
+
+    def __init__(self, message: str, *, hint: str = "", code: int = 0, output: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.output = output
+
+
+class ProgramUnreadable(BackendUnavailable):
+    """What the program of a backend said is not an answer."""
 
 
 class EmbedderError(RecallError):

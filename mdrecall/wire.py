@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mdrecall.types import ReadResult, SearchAnswer, SearchResult
+from mdrecall.types import ReadResult, SearchAnswer, SearchResult, StandIn
 
 
 def to_json(value: Any) -> Any:
@@ -32,6 +32,8 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
         found |= {"provider": answer.provider, "model": answer.model}
     if answer.fallback:
         found["fallback"] = {"reason": answer.fallback}
+    if answer.instead:
+        found["fallback"] = stand_in_to_json(answer.instead)
     if answer.degraded:
         found["degraded"] = {"reason": answer.degraded}
     if answer.stale:
@@ -39,6 +41,16 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
     if answer.issues:
         found["issues"] = to_json(answer.issues)
     return found
+
+
+def stand_in_to_json(instead: StandIn) -> dict[str, str]:
+    """Who should have answered, and why it did not, under OpenClaw's names."""
+    return {
+        "from": instead.backend,
+        "reason": instead.reason,
+        "since": instead.since,
+        "nextTry": instead.next_try,
+    }
 
 
 def result_to_json(result: SearchResult) -> dict[str, Any]:

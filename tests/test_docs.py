@@ -19,7 +19,9 @@ from mdrecall.config.read import leaf_keys
 PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
-USED_NOW = re.compile(r"memorySearch\.(?!multimodal).*|agents\.defaults\..*|logging\..*|mdrecall\..*")
+USED_NOW = re.compile(
+    r"memorySearch\.(?!multimodal).*|agents\.defaults\..*|logging\..*|mdrecall\..*|memory\..*|plugins\..*"
+)
 
 
 def settings_table() -> str:

@@ -376,6 +376,24 @@ OWN = Section(
             shapes.OwnFlush,
             {"checkpoint": Key(flag(), False, "Whether the last messages are noted when no model wrote a memory.")},
         ),
+        "qmd": Section(
+            shapes.OwnQmd,
+            {
+                "session": Key(flag(), True, "Whether a memory that stays open keeps `qmd mcp` running to answer."),
+                "firstRetrySeconds": Key(
+                    whole(1),
+                    15,
+                    "How long qmd is left alone after a failure; doubled each time, to 10 minutes at most.",
+                ),
+            },
+        ),
+        "tools": Section(
+            shapes.OwnTools,
+            {
+                "maxChars": Key(whole(200), 10_000, "How many characters of notes one memory_search gives a model."),
+                "append": Key(flag(), False, "Whether agents get memory_append, to write notes."),
+            },
+        ),
         "vectors": Section(
             shapes.Vectors,
             {

@@ -33,6 +33,8 @@ class Loaded(NamedTuple):
     """Where models are downloaded from."""
     proxy: Callable[[str], str | None]
     """Through which proxy an address is reached."""
+    environment: Mapping[str, str]
+    """What programs that are started inherit."""
     unread: str = ""
     """What to say of a file that looks like configuration and is not read."""
 
@@ -97,6 +99,8 @@ def load(
         index_path=index.value,
         index_path_is_ours=index_is_ours,
         sessions_dir=os.path.join(state_dir, "agents", chosen, "sessions"),
+        state_dir=state_dir,
+        qmd_dir=_qmd_dir(state_dir, chosen, index.value, index_is_ours and own_place),
         standalone=standalone,
         memory_search=build(keys.MEMORY_SEARCH, found, "memorySearch"),
         memory=build(keys.MEMORY, found, "memory"),
@@ -117,7 +121,7 @@ def load(
     hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     labels, unread = tuple(file.label for file in files), "" if config else unread_config(places, space.value)
     return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env),
-                  unread)  # fmt: skip
+                  env, unread)  # fmt: skip
 
 
 def _hidden(settings: Settings) -> Settings:
@@ -396,3 +400,10 @@ def _index_path(
     whose = "" if agent_id == "main" else f"-{agent_id}"
     file = f"{name or 'root'}-{digest}{whose}.sqlite"
     return Found(os.path.join(places.own_state_dir, "index", file), "default"), True
+
+
+def _qmd_dir(state_dir: str, agent_id: str, index_path: str, own_place: bool) -> str:
+    """OpenClaw's place for the agent; a workspace that was named by hand has one of its own beside its index."""
+    if own_place:
+        return index_path.removesuffix(".sqlite") + ".qmd"
+    return os.path.join(state_dir, "agents", agent_id, "qmd")

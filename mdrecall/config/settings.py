@@ -232,6 +232,16 @@ class OwnRemote(NamedTuple):
     batch_min_chunks: int
 
 
+class OwnQmd(NamedTuple):
+    session: bool
+    first_retry_seconds: int
+
+
+class OwnTools(NamedTuple):
+    max_chars: int
+    append: bool
+
+
 class OwnFlush(NamedTuple):
     checkpoint: bool
 
@@ -248,6 +258,8 @@ class Own(NamedTuple):
     watch: WatchSettings
     remote: OwnRemote
     flush: OwnFlush
+    qmd: OwnQmd
+    tools: OwnTools
     vectors: Vectors
 
 
@@ -265,6 +277,10 @@ class Settings(NamedTuple):
     """Whether the path is one that only mdrecall writes to, rather than one from ``store.path``."""
     sessions_dir: str
     """Where this agent's transcripts and its ``sessions.json`` are; without OpenClaw, in mdrecall's own folder."""
+    state_dir: str
+    """OpenClaw's folder for what it keeps; without OpenClaw, mdrecall's own."""
+    qmd_dir: str
+    """Where this agent's qmd keeps its configuration, its index and the exported transcripts."""
     standalone: bool
     """Whether there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
     memory_search: MemorySearch

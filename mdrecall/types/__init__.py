@@ -7,6 +7,7 @@ from mdrecall.types.answers import (
     Reason,
     SearchAnswer,
     SearchResult,
+    StandIn,
     Why,
 )
 from mdrecall.types.notes import (
@@ -77,6 +78,7 @@ __all__ = [
     "SourceName",
     "Space",
     "Stamp",
+    "StandIn",
     "Status",
     "Stop",
     "StoredChunk",

@@ -7,7 +7,7 @@ from mdrecall.types.notes import Issue, SourceName
 
 Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
-Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "no_searchable_words"]
+Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "no_searchable_words", "scope_denied"]
 
 
 class Why(NamedTuple):
@@ -63,22 +63,38 @@ class SearchResult(NamedTuple):
         return f"{self.path}#{lines}"
 
 
+class StandIn(NamedTuple):
+    """Why another backend answered than the one that the settings ask for."""
+
+    backend: str
+    """The one that was asked for."""
+    reason: str
+    since: str
+    """When it stopped answering, as ISO 8601 in UTC."""
+    next_try: str
+    """When it will be asked again."""
+
+
 class SearchAnswer:
     """The results of one search, best first; when there are none, ``reason`` and ``action`` say why and what to do.
 
     ``mode`` is how the answer was found, ``provider`` and ``model`` whose vectors were searched; they are empty if
     none were. ``fallback`` says why that is not the provider that was asked for; ``degraded``, why meaning was left out
     though it was asked for; ``stale``, which changes of the files are not in the index yet.
+    ``backend`` is who answered, and ``instead`` says of whom and why where that is not the one of the settings.
     ``issues`` tells what could not be looked at or is not as new as it should be; the results stand nevertheless.
     """
 
     __slots__ = (
-        "action", "degraded", "fallback", "issues", "mode", "model", "provider", "reason", "results", "stale",
+        "action", "backend", "degraded", "fallback", "instead", "issues", "mode", "model", "provider", "reason",
+        "results", "stale",
     )  # fmt: skip
 
     results: tuple[SearchResult, ...]
     reason: Reason
     action: str
+    backend: str
+    instead: StandIn | None
     mode: Mode
     provider: str
     model: str
@@ -100,8 +116,12 @@ class SearchAnswer:
         degraded: str = "",
         stale: str = "",
         issues: tuple[Issue, ...] = (),
+        backend: str = "builtin",
+        instead: StandIn | None = None,
     ) -> None:
-        values = (action, degraded, fallback, issues, mode, model, provider, reason, results, stale)
+        values = (
+            action, backend, degraded, fallback, instead, issues, mode, model, provider, reason, results, stale,
+        )  # fmt: skip
         for name, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 

@@ -111,6 +111,8 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.maxFileBytes": 33_554_432,
     "mdrecall.ignore": (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"),
     "mdrecall.maxPerFile": None,
+    "mdrecall.qmd.firstRetrySeconds": 15,
+    "mdrecall.qmd.session": True,
     "mdrecall.queryTimeoutMs": 3000,
     "mdrecall.searchWaitMs": 250,
     "mdrecall.firstIndexWaitMs": 30_000,
@@ -118,6 +120,8 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.remote.concurrency": 1,
     "mdrecall.remote.batchMinChunks": 1,
     "mdrecall.flush.checkpoint": False,
+    "mdrecall.tools.append": False,
+    "mdrecall.tools.maxChars": 10_000,
     "mdrecall.vectors.engine": "auto",
     "mdrecall.vectors.maxBytes": 1_073_741_824,
 }

@@ -1,0 +1,1 @@
+"""The qmd program as a sidecar: started, fed, asked, and killed when it does not answer."""
