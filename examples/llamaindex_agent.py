@@ -1,4 +1,4 @@
-"""LlamaIndex. ``python -m examples.llamaindex_agent`` (llama-index-llms-openai, a key, ``--real MODEL``: a real model)"""
+"""LlamaIndex. ``python -m examples.llamaindex_agent`` (llama-index-llms-openai, a key, ``--real MODEL``: a real one)"""
 
 import asyncio
 from collections.abc import Sequence

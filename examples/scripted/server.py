@@ -99,9 +99,7 @@ def _messages(step: Call | str, number: str) -> dict[str, Any]:
     return told | {"stop_reason": reason, "usage": {"input_tokens": 0, "output_tokens": 0}}
 
 
-_SHAPES: dict[
-    str, tuple[Callable[[dict[str, Any]], list[str]], Callable[[Call | str, str], dict[str, Any]]]
-] = {
+_SHAPES: dict[str, tuple[Callable[[dict[str, Any]], list[str]], Callable[[Call | str, str], dict[str, Any]]]] = {
     "/v1/chat/completions": (_chat_results, _chat),
     "/v1/responses": (_responses_results, _responses),
     "/v1/messages": (_messages_results, _messages),

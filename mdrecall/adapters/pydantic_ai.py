@@ -19,6 +19,7 @@ def pydantic_ai_tools(tools: Toolset | Memory, session_key: str = "") -> "list[T
 def _tool(toolset: Toolset, spec: ToolSpec) -> "Tool[Any]":
     with needs("pydantic-ai"):
         from pydantic_ai import Tool, ToolFailed
+        from pydantic_core import SchemaValidator, core_schema
 
     def call(**arguments: Any) -> str:
         told = toolset.call(spec.name, arguments)
@@ -26,4 +27,7 @@ def _tool(toolset: Toolset, spec: ToolSpec) -> "Tool[Any]":
             raise ToolFailed(told.text)
         return told.text
 
-    return Tool.from_schema(call, spec.name, spec.description, schema(spec))
+    tool = Tool.from_schema(call, spec.name, spec.description, schema(spec))
+    # As it is made it takes any JSON, and a list instead of an object would end the whole run.
+    tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema()))
+    return tool
