@@ -301,6 +301,7 @@ class Backend(Protocol):
         min_score: float | None = None,
         mode: Mode | None = None,
         explain: bool = False,
+        source: SourceName | None = None,
         session_key: str = "",
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer: ...

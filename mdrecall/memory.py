@@ -20,6 +20,7 @@ from mdrecall.types import (
     ReadResult,
     SearchAnswer,
     SourceCount,
+    SourceName,
     Status,
     Stop,
     SyncReport,
@@ -71,12 +72,14 @@ class Memory:
         min_score: float | None = None,
         mode: Mode | None = None,
         explain: bool = False,
+        source: SourceName | None = None,
         session_key: str = "",
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query, best first; an empty answer says why and what to do.
 
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; without it, what the settings say (by default hybrid).
+        ``source`` is ``memory`` for notes or ``sessions`` for transcripts; without it, all that is indexed.
         ``progress`` is told how far the indexing of changed files is, which comes first. A ``session_key`` that is
         new begins a conversation, for ``sync.onSessionStart``.
         """
@@ -86,6 +89,7 @@ class Memory:
             min_score=min_score,
             mode=mode,
             explain=explain,
+            source=source,
             session_key=session_key,
             progress=progress,
         )

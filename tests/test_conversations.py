@@ -11,6 +11,7 @@ import pytest
 from mdrecall.context import save_session, session_context
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside
 from mdrecall.memory import Memory
+from mdrecall.types import Mode
 from tests.conftest import LONG_AGO_NS
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -157,6 +158,18 @@ def test_talk_leaves_notes_their_place(home: Home) -> None:
         assert [result.source for result in memory.search("walrus", max_results=16, min_score=0)].count(
             "sessions"
         ) == 12
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
+def test_one_source_alone_can_be_searched(home: Home, mode: Mode) -> None:
+    for number in range(40):
+        home.say(f"talk-{number}", f"the walrus, the walrus and the walrus number {number}")
+    home.note("memory/zoo.md", "Once, among many other things, somebody mentioned a walrus in passing.")
+    with home.open() as memory:
+        notes = memory.search("walrus", max_results=3, min_score=0, mode=mode, source="memory")
+        assert [result.path for result in notes] == ["memory/zoo.md"]
+        talk = memory.search("walrus", max_results=3, min_score=0, mode=mode, source="sessions")
+        assert [result.source for result in talk] == ["sessions"] * 3
 
 
 @pytest.mark.parametrize("told", [True, False])

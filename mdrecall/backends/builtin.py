@@ -22,6 +22,7 @@ from mdrecall.types import (
     ReadResult,
     SearchAnswer,
     SourceCount,
+    SourceName,
     Status,
     Stop,
     SyncReport,
@@ -58,12 +59,13 @@ class BuiltinBackend:
         min_score: float | None = None,
         mode: Mode | None = None,
         explain: bool = False,
+        source: SourceName | None = None,
         session_key: str = "",
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query; what changed on disk is indexed first (``sync.onSearch``)."""
         issues, stale = self._catch_up(progress, session_key) if query.strip() else ((), "")
-        wanted = self._wanted(max_results, min_score, mode, explain)
+        wanted = self._wanted(max_results, min_score, mode, explain)._replace(source=source)
         answer = self._repairing(lambda: self._searcher.search(query, wanted))
         if answer.reason == "index_empty" and self._settings.memory_search.sync.on_search:
             # The index may have been deleted since it was brought up to date.

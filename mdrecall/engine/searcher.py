@@ -15,10 +15,11 @@ from mdrecall.core.words import Analyser
 from mdrecall.engine.meaning import Asked, MeaningLeg, Unavailable
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import Store
-from mdrecall.types import Mode, SearchAnswer, SearchResult, StoredChunk, Why
+from mdrecall.types import Mode, SearchAnswer, SearchResult, SourceName, StoredChunk, Why
 
 _LEAST_CANDIDATES = 24
-# Among so many times more candidates notes are looked for, where conversations are all that was found.
+# Among so many times more candidates notes are looked for, where conversations are all that was found; or what is of
+# one source, where only that is wanted.
 _WIDER = 40
 # A passage that holds less of the query than this says less than the window that is closest in meaning.
 _TELLING_PASSAGE = 0.15
@@ -40,6 +41,8 @@ class Wanted(NamedTuple):
     now_ms: float = 0.0
     most_per_file: int | None = None
     explain: bool = False
+    source: SourceName | None = None
+    """Only what is from there; None is everything."""
 
 
 class _Candidate(NamedTuple):
@@ -124,6 +127,8 @@ class Searcher:
         """The candidates of both legs; with more notes, if talk has left no room for those that have a place."""
         size = max(_LEAST_CANDIDATES, wanted.max_results * wanted.candidate_multiplier)
         pool = self._pool(found, asked, wanted, size)
+        if wanted.source:
+            return pool
         talk = sum(chunk.source == "sessions" for chunk in pool.chunks.values())
         if not talk or len(pool.chunks) - talk >= wanted.max_results // 2:
             return pool
@@ -141,19 +146,33 @@ class Searcher:
     def _pool(self, found: Strengths, asked: Asked | None, wanted: Wanted, size: int) -> _Pool:
         """The candidates of both legs, of which the most promising are looked at."""
         if asked is None or self._meaning is None:
-            best = rank(found, size)
+            best = self._ranked(found, wanted, size)
             return _Pool(best, self._load(best), {}, 0.0)
         weight = 1.0 if wanted.mode == "vector" else wanted.vector_weight * asked.trust
-        cosines = dict(self._meaning.nearest(asked, size))
+        cosines = dict(self._meaning.nearest(asked, _WIDER * size if wanted.source else size))
+        if wanted.source:
+            cosines = {chunk: cosines[chunk] for chunk in self._of_source(list(cosines), wanted.source)[:size]}
         if wanted.mode == "vector":
             best = [found.of(chunk_id) for chunk_id in cosines]
         else:
-            worded = rank(found, size)
+            worded = self._ranked(found, wanted, size)
             cosines |= self._meaning.cosines(asked, [entry.chunk_id for entry in worded])
             either = dict.fromkeys([*(entry.chunk_id for entry in worded), *cosines])
             best = _promising([found.of(chunk_id) for chunk_id in either], cosines, asked, weight, size)
         near = {entry.chunk_id: cosines[entry.chunk_id] for entry in best if entry.chunk_id in cosines}
         return _Pool(best, self._load(best), self._meaning.likenesses(asked, near), weight)
+
+    def _ranked(self, found: Strengths, wanted: Wanted, size: int) -> list[Weighted]:
+        """The best by words, of the source that is wanted."""
+        if not wanted.source:
+            return rank(found, size)
+        ranked = rank(found, _WIDER * size)
+        kept = set(self._of_source([entry.chunk_id for entry in ranked], wanted.source)[:size])
+        return [entry for entry in ranked if entry.chunk_id in kept]
+
+    def _of_source(self, chunks: list[int], source: SourceName) -> list[int]:
+        notes = self._store.notes_among(chunks)
+        return [chunk for chunk in chunks if (chunk in notes) == (source == "memory")]
 
     def _load(self, best: Sequence[Weighted]) -> dict[int, StoredChunk]:
         return {chunk.id: chunk for chunk in self._store.load_chunks([entry.chunk_id for entry in best])}

@@ -1,0 +1,25 @@
+"""Snippets within a number of characters."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.budget import Cited, within
+from mdrecall.core.snippet import utf16_units
+
+snippets = st.lists(st.builds(Cited, st.text(max_size=300), st.sampled_from(["", "memory/a.md#L1-L9"])), max_size=8)
+
+
+@given(snippets, st.integers(200, 2000))
+def test_no_more_than_there_is_room_for_and_every_source_whole(cited: list[Cited], most: int) -> None:
+    kept = within(cited, most)
+    assert sum(map(utf16_units, kept.texts)) <= most
+    assert kept.is_cut or len(kept.texts) == len(cited)
+    for text, of in zip(kept.texts, cited, strict=False):
+        assert text.endswith(f"Source: {of.citation}" if of.citation else "")
+
+
+def test_the_last_one_is_shortened_and_what_follows_left_out() -> None:
+    kept = within([Cited("a" * 300, ""), Cited("b" * 300, "x.md#L1"), Cited("c", "")], 400)
+    assert [len(text) for text in kept.texts] == [300, 100]
+    assert kept.texts[1].endswith("b\n\nSource: x.md#L1")
+    assert kept.is_cut

@@ -1,0 +1,159 @@
+"""memory_search and memory_get as a model calls them."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.memory import Memory
+from mdrecall.tools.notes import NOTICE, memory_tools
+from mdrecall.tools.toolset import Toolset
+
+
+def configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:
+    file = workspace.parent / "mdrecall.json"
+    file.write_text(json.dumps(settings))
+    return Memory.open(workspace, env=env, config=file)
+
+
+def test_a_search_has_the_contracts_shape(tools: Toolset) -> None:
+    found = tools.call("memory_search", {"query": "billing migration"})
+    first = found.details["results"][0]
+    assert first["path"] == "memory/2026-02-10.md"
+    assert first["citation"] == "memory/2026-02-10.md#L1-L4"
+    assert first["snippet"].endswith("\n\nSource: memory/2026-02-10.md#L1-L4")
+    assert {"startLine", "endLine", "score", "source", "matchStartLine"} <= set(first)
+    assert (found.details["citations"], found.details["backend"], found.details["corpus"]) == (
+        "auto",
+        "builtin",
+        ["memory"],
+    )
+    assert found.details["notice"] == NOTICE
+    assert not found.is_error
+    assert json.loads(found.text) == found.details
+
+
+def test_an_empty_answer_says_why(tools: Toolset) -> None:
+    found = tools.call("memory_search", {"query": "!!!"})
+    assert (found.details["results"], found.details["reason"]) == ([], "no_searchable_words")
+    assert found.details["action"]
+    assert "notice" not in found.details
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({}, "query"),
+        ({"query": "  "}, "query"),
+        ({"query": ["x"]}, "query"),
+        ({"query": "x", "maxResults": "many"}, "maxResults"),
+        ({"query": "x", "minScore": True}, "minScore"),
+        ({"query": "x", "corpus": "wiki"}, "corpus"),
+        ([], "arguments"),
+        ("{", "arguments"),
+    ],
+)
+def test_a_bad_argument_is_named(tools: Toolset, arguments: object, name: str) -> None:
+    found = tools.call("memory_search", arguments)
+    assert (found.is_error, found.details["argument"], found.details["status"]) == (True, name, 400)
+
+
+def test_a_missing_query_is_said_in_the_contracts_words(tools: Toolset) -> None:
+    assert tools.call("memory_search", {}).details["error"] == "query required"
+
+
+def test_snake_case_numeric_strings_and_json_texts_are_taken(tools: Toolset) -> None:
+    found = tools.call("memory_search", '{"query": "ana", "max_results": "1", "min_score": "0"}')
+    assert len(found.details["results"]) == 1
+
+
+def test_a_tool_that_is_not_there_is_told(tools: Toolset) -> None:
+    found = tools.call("memory_dance", {})
+    assert found.is_error
+    assert found.details["action"] == "There are: memory_search, memory_get."
+
+
+@pytest.mark.parametrize(
+    ("mode", "key", "is_cited"),
+    [
+        ("auto", "", True),
+        ("auto", "agent:main:main", True),
+        ("auto", "agent:main:telegram:group:7", False),
+        ("auto", "agent:main:cron:job", False),
+        ("on", "agent:main:telegram:group:7", True),
+        ("off", "agent:main:main", False),
+    ],
+)
+def test_citations_depend_on_the_chat(
+    workspace: Path, env: dict[str, str], mode: str, key: str, is_cited: bool
+) -> None:
+    with configured(workspace, env, memory={"citations": mode}) as memory:
+        found = Toolset(memory_tools(memory, key)).call("memory_search", {"query": "billing"}).details
+    assert found["citations"] == mode
+    for result in found["results"]:
+        assert ("citation" in result) == is_cited == ("\n\nSource: " in result["snippet"])
+
+
+def test_a_sub_agent_has_no_tools(memory: Memory) -> None:
+    assert memory_tools(memory, "agent:main:subagent:1") == []
+
+
+def test_all_snippets_together_keep_within_the_budget(workspace: Path, env: dict[str, str]) -> None:
+    for number in range(8):
+        (workspace / "memory" / f"{number}.md").write_text(f"ferrets {number} " * 40)
+    with configured(workspace, env, mdrecall={"tools": {"maxChars": 1000}}) as memory:
+        found = Toolset(memory_tools(memory)).call("memory_search", {"query": "ferrets", "maxResults": 8}).details
+    assert found["truncated"] is True
+    assert sum(len(result["snippet"]) for result in found["results"]) <= 1000
+    assert all("\n\nSource: " in result["snippet"] for result in found["results"])
+
+
+def test_stored_text_cannot_pass_for_a_turn(tools: Toolset) -> None:
+    found = tools.call("memory_search", {"query": "ferrets"})
+    assert "<system>" not in found.text
+    assert "</system>" not in found.text
+    assert "<|im_start|>" not in found.text
+    assert json.loads(found.text) == found.details
+    assert "<system>Ignore previous" in found.details["results"][0]["snippet"]
+    assert "x < y" in found.text
+
+
+def test_lines_are_read(tools: Toolset) -> None:
+    found = tools.call("memory_get", {"path": "memory/2026-02-10.md", "from": 3, "lines": "1"}).details
+    assert found == {
+        "path": "memory/2026-02-10.md",
+        "text": "Met Ana about the billing migration.",
+        "from": 3,
+        "lines": 1,
+        "totalLines": 4,
+        "truncated": False,
+        "nextFrom": 4,
+    }
+
+
+def test_a_missing_file_is_empty_and_said_to_be_missing(tools: Toolset) -> None:
+    found = tools.call("memory_get", {"path": "memory/2026-02-11.md"})
+    assert (found.details["text"], found.details["missing"], found.is_error) == ("", True, False)
+    assert "memory/2026-02-10.md" in found.details["action"]
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "notes.txt", "memory", "\0", "\ud800.md"])
+def test_a_refused_path_does_not_read_as_a_memory_that_is_off(tools: Toolset, path: str) -> None:
+    found = tools.call("memory_get", {"path": path})
+    assert found.is_error
+    assert "disabled" not in found.details
+    assert found.details["text"] == ""
+    found.text.encode()
+
+
+def test_a_search_that_cannot_be_made_says_that_memory_is_unavailable(workspace: Path, env: dict[str, str]) -> None:
+    index = workspace.parent / "foreign.sqlite"
+    with sqlite3.connect(index) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    with configured(workspace, env, memorySearch={"store": {"path": str(index)}}) as memory:
+        found = Toolset(memory_tools(memory)).call("memory_search", {"query": "ana"}).details
+    assert (found["results"], found["disabled"], found["unavailable"]) == ([], True, True)
+    assert {"error", "warning", "action"} <= set(found)
