@@ -72,8 +72,10 @@ def numbers(vector: bytes) -> tuple[float, ...]:
 
 
 def cosine(one: bytes, other: bytes) -> float:
-    return math.sumprod(numbers(one), numbers(other)) if hasattr(math, "sumprod") else sum(
-        x * y for x, y in zip(numbers(one), numbers(other), strict=True)
+    return (
+        math.sumprod(numbers(one), numbers(other))
+        if hasattr(math, "sumprod")
+        else sum(x * y for x, y in zip(numbers(one), numbers(other), strict=True))
     )
 
 
@@ -113,9 +115,7 @@ def judged(cuts: Cuts, ranges: dict[str, list[float]]) -> str:
             values = ranges[f"{kind}, {whose}"]
             rows.append(f"{kind}, {whose}: {sum(value >= cut for value in values)} of {len(values)} reach {cut:.2f}")
     for kind, pairs in (("restated", RESTATED), ("changed", CHANGED)):
-        found = [
-            value >= cuts.duplicate and same_fact(*pair) for value, pair in zip(ranges[kind], pairs, strict=True)
-        ]
+        found = [value >= cuts.duplicate and same_fact(*pair) for value, pair in zip(ranges[kind], pairs, strict=True)]
         rows.append(f"{kind}: {sum(found)} of {len(found)} taken for the same")
     return "\n".join(rows)
 

@@ -1,6 +1,8 @@
 """``mdrecall doctor``: check everything and say how to mend it."""
 
 import argparse
+from collections.abc import Iterator
+from typing import Literal
 
 from mdrecall.cli.options import add_common, chosen_agents
 from mdrecall.cli.output import homes_short, print_json, printable, style
@@ -21,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     for agent in agents:
         if len(agents) > 1 and not options.json:
             print(style(f"Agent {agent}", "bold"))
-        for finding in examine(workspace=options.workspace, agent=agent or None, config=options.config):
+        for finding in _findings(options, agent or None):
             findings.append((agent, finding))
             if not options.json:
                 _show(finding)
@@ -31,6 +33,29 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(style(f"\n{wrong} to mend." if wrong else "\nAll is well.", "bold"))
     return 2 if wrong else 0
+
+
+def _findings(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
+    yield from examine(workspace=options.workspace, agent=agent, config=options.config)
+    yield from _plugin(options, agent)
+
+
+def _plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
+    """The plugin in the memory slot, opened and closed again."""
+    from mdrecall.config.load import load
+    from mdrecall.plugins.registry import open_slot
+
+    try:
+        loaded = load(workspace=options.workspace, agent=agent, config=options.config)
+    except RecallError:
+        return  # Told already.
+    slot = open_slot(loaded)
+    slot.close()
+    for diagnostic in slot.diagnostics:
+        verdict: Literal["note", "wrong"] = "wrong" if diagnostic.level == "error" else "note"
+        yield Finding("plugin", verdict, diagnostic.problem, diagnostic.hint)
+    if slot.plugin:
+        yield Finding("plugin", "good", f"{slot.plugin}: {', '.join(slot.toolset.names) or 'no tools'}")
 
 
 def _agents(options: argparse.Namespace) -> list[str]:

@@ -106,7 +106,9 @@ class _Patterns:
     def remembers(self) -> re.Pattern[str]:
         mine = [f"(?:{_words(mine)}){_BETWEEN}(?:{_words(verb)})" for mine, verb in said.MINE]
         bounded = [_phrases(said.REMEMBER), _phrases(said.PREFER), _phrases(said.ALWAYS), _phrases(said.DECIDE)]
-        return re.compile("|".join([*bounded, _phrases(said.MINE_ALONE), _bounded("|".join(mine)), *said.MINE_UNSPACED]))
+        return re.compile(
+            "|".join([*bounded, _phrases(said.MINE_ALONE), _bounded("|".join(mine)), *said.MINE_UNSPACED])
+        )
 
     @cached_property
     def preference(self) -> re.Pattern[str]:

@@ -145,7 +145,9 @@ def test_what_tries_to_steer_the_agent_is_not_kept(text: str) -> None:
     assert not worth_keeping(text, 500)
 
 
-@pytest.mark.parametrize("text", ["Call me Jana, I prefer that", "I recall the tool shop, always", "Never forget my rule"])
+@pytest.mark.parametrize(
+    "text", ["Call me Jana, I prefer that", "I recall the tool shop, always", "Never forget my rule"]
+)
 def test_harmless_words_are_no_injection(text: str) -> None:
     assert not is_injection(text)
 
