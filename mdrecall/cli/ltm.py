@@ -104,7 +104,7 @@ def _search(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 def _stats(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     counts = memories.counts()
-    embedder = memories.embedder
+    embedder = memories.who
     record: dict[str, Any] = {
         "path": memories.table.uri,
         "total": counts.total,
@@ -167,7 +167,7 @@ def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 def _reembed(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     count = memories.reembed()
-    embedder = memories.embedder
+    embedder = memories.who
     if options.json:
         print_json({"embedded": count, "provider": embedder.provider, "model": embedder.model})
     else:

@@ -1,5 +1,6 @@
 """memory-lancedb in the slot: put together from the settings, offline by default, with OpenAI as OpenClaw has it."""
 
+import importlib.util
 import json
 import os
 from collections.abc import Callable
@@ -12,7 +13,11 @@ from mdrecall.errors import ConfigError, KeyRefused, PluginError
 from mdrecall.plugins.lancedb.choice import db_uri, has_own_embedder, ltm_embedder
 from mdrecall.plugins.registry import open_slot
 from tests.conftest import Workspace
+from tests.providers.server import KEY, ProviderServer
 
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("lancedb") is None, reason="not installed: lancedb; sh scripts/test installs it"
+)
 Configure = Callable[..., Loaded]
 
 
@@ -107,6 +112,29 @@ def test_a_missing_key_is_told_with_the_name_of_the_setting(configured: Configur
         ltm_embedder(configured({"embedding": {"apiKey": "${NOT_SET}"}}))
     with pytest.raises(KeyRefused, match="There is no API key for openai"):
         ltm_embedder(configured({"embedding": {"model": "text-embedding-3-large"}}))
+
+
+def test_a_server_embeds_each_memory_once_and_is_asked_only_when_needed(configured: Configure) -> None:
+    with ProviderServer("openai", dimensions=64) as server:
+        config = {"embedding": {"apiKey": KEY, "baseUrl": server.url, "model": "text-embedding-3-small"}}
+        slot = open_slot(configured(config))
+        assert server.embedded_texts() == []
+        assert slot.toolset.call("memory_store", {"text": "I prefer dark mode"}).details["action"] == "created"
+        slot.close()
+        again = open_slot(configured(config))
+        found = again.toolset.call("memory_recall", {"query": "I prefer dark mode"}).details
+        assert [memory["text"] for memory in found["memories"]] == ["I prefer dark mode"]
+        again.close()
+        assert server.embedded_texts() == ["ping", "I prefer dark mode", "I prefer dark mode"]
+
+
+def test_a_server_that_fails_is_an_answer_and_not_an_error(configured: Configure) -> None:
+    with ProviderServer("openai", dimensions=64, key="sk-another") as server:
+        slot = open_slot(configured({"embedding": {"apiKey": KEY, "baseUrl": server.url}}))
+        answer = slot.toolset.call("memory_recall", {"query": "tea"})
+        assert (answer.is_error, KEY in answer.text) == (True, False)
+        assert slot.hooks.before_agent_start("which tea do I prefer?") == ""
+        slot.close()
 
 
 def test_no_embedder_at_all_is_told(workspace: Workspace) -> None:

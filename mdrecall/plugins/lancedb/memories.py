@@ -112,23 +112,33 @@ class LongTermMemory:
         self._now_ms = now_ms
         self._adopts = adopts
         self._embedder: Embedder | None = None
+        self._is_ready = False
         self._analyser = Analyser()
         self._making = threading.Lock()
 
     @property
-    def embedder(self) -> Embedder:
+    def who(self) -> Embedder:
+        """Who embeds; asking for its name costs nothing."""
         with self._making:
             if self._embedder is None:
-                embedder = self._make_embedder()
-                embedder.prepare(self.table.dimensions())
-                self._embedder = embedder
+                self._embedder = self._make_embedder()
             return self._embedder
+
+    @property
+    def embedder(self) -> Embedder:
+        """Who embeds, ready to do so: its vectors are as long as those that it has stored, or it is asked."""
+        embedder = self.who
+        if not self._is_ready:
+            is_known = self.table.count(f"embedder = {quoted(self.identity)}") > 0
+            embedder.prepare(self.table.dimensions() if is_known else 0)
+            self._is_ready = True
+        return embedder
 
     @property
     def identity(self) -> str:
         """Who embeds, as each row says it."""
-        embedder = self.embedder
-        return f"{embedder.provider}/{embedder.model}/{embedder.fingerprint[:12]}"
+        who = self.who
+        return f"{who.provider}/{who.model}/{who.fingerprint[:12]}"
 
     def store(
         self,
@@ -238,6 +248,8 @@ class LongTermMemory:
         """Make the vectors of all memories of all agents anew with the embedder of now; gives how many."""
         with self.table.writing():
             rows = self.table.rows("id IS NOT NULL")
+            self.who.prepare(0)
+            self._is_ready = True
             vectors: list[bytes] = []
             for start in range(0, len(rows), _AT_ONCE):
                 vectors += self._kept_vectors([row.text for row in rows[start : start + _AT_ONCE]])
@@ -271,7 +283,7 @@ class LongTermMemory:
         self._check_length(vector)
         where = f"{self._live} AND {self._comparable}"
         found = {row.id: Found(row, score) for row, score in self.table.nearest(vector, where, limit)}
-        if self.embedder.traits.latin_only and latin_share(text) < 1:
+        if self.who.traits.latin_only and latin_share(text) < 1:
             for one in self._by_words(text):
                 if one.row.id not in found or found[one.row.id].score < one.score:
                     found[one.row.id] = one
@@ -283,7 +295,7 @@ class LongTermMemory:
         return [Found(row, score) for row in rows if (score := shared_words(asked, self._analyser.terms(row.text)))]
 
     def _is_same(self, text: str, other: Found) -> bool:
-        return other.score >= cuts_for(self.embedder.traits).duplicate and same_fact(text, other.row.text)
+        return other.score >= cuts_for(self.who.traits).duplicate and same_fact(text, other.row.text)
 
     def _prolonged(self, row: Row, expires: float | None) -> Row:
         """The later of two expiries holds; none is the latest."""
