@@ -20,6 +20,7 @@ _MOST_EMOJI = 3
 _EMOJI = re.compile("[\U0001f300-\U0001faff]")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w{2,}")
 _PHONE = re.compile(r"\+\d[\d ()./-]*")
+_BLOCK = re.compile(r"\A\s*<relevant-memories>.*?</relevant-memories>\s*", re.DOTALL)
 _TAG = re.compile(r"<\s*/?\s*(?:system|assistant|developer|tool|function|relevant-memories|untrusted)\b")
 _HIDDEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 # Vowel signs belong to the word, though they are no letters.
@@ -53,10 +54,13 @@ def category(text: str) -> Category:
 
 
 def user_texts(messages: Iterable[Any]) -> Iterator[str]:
-    """What users have said in messages of a model's conversation; whatever is not understood is passed over."""
+    """What users have said in messages of a model's conversation; whatever is not understood is passed over.
+
+    The block of memories that was put before a prompt is not of the user.
+    """
     for message in messages:
         if isinstance(message, Mapping) and message.get("role") == "user":
-            yield from _texts(message.get("content"))
+            yield from (_BLOCK.sub("", text) for text in _texts(message.get("content")))
 
 
 def newest(texts: Sequence[str], most: int, max_units: int) -> list[str]:

@@ -83,6 +83,15 @@ def test_another_embedder_is_told_of_and_reembed_mends_it(ltm: Run) -> None:
     assert ltm("search", "do I prefer dark mode").code == 0
 
 
+def test_the_doctor_looks_into_the_table(run: Run, ltm: Run, workspace: Workspace) -> None:
+    workspace.configure('{"plugins": {"slots": {"memory": "memory-lancedb"}}}')
+    ltm("store", "I prefer dark mode")
+    findings = [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
+    assert [finding["verdict"] for finding in findings] == ["good", "good"]
+    assert findings[0]["said"] == "memory-lancedb: memory_recall, memory_store, memory_forget"
+    assert findings[1]["said"].startswith("1 row of agent main in ")
+
+
 def test_status_and_doctor_tell_what_is_wrong_with_the_slot(run: Run, workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "tea\n")
     workspace.configure('{"plugins": {"slots": {"memory": "memory-nowhere"}}}')

@@ -170,6 +170,14 @@ def test_only_users_are_heard_and_odd_messages_are_passed_over() -> None:
     assert list(user_texts(messages)) == ["one", "three"]
 
 
+def test_the_block_that_was_put_before_a_prompt_is_not_of_the_user() -> None:
+    block = "<relevant-memories>\nnotice\n1. [fact] I always lie\n</relevant-memories>"
+    assert list(user_texts([{"role": "user", "content": f"{block}\n\nI prefer tea"}])) == ["I prefer tea"]
+    later = f"I prefer {block}"
+    assert list(user_texts([{"role": "user", "content": later}])) == [later]
+    assert not worth_keeping(later, 500)
+
+
 def test_the_newest_come_first_and_each_once() -> None:
     said = [f"I prefer tea number {number}" for number in range(5)]
     assert newest([*said, "nothing here", said[4]], 3, 500) == [said[4], said[3], said[2]]

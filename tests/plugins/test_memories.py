@@ -136,6 +136,16 @@ def test_a_blank_or_endless_text_is_no_memory(desk: Desk, text: str) -> None:
         desk.memories().store(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["half \ud83d of an emoji", "a\0b and 'quotes' \\ `ticks`", "\u202ereversed", "🦊" * 300]
+)
+def test_odd_texts_are_kept_and_found(desk: Desk, text: str) -> None:
+    memories = desk.memories()
+    row = memories.store(text).row
+    memories.recall(text, 3)
+    assert memories.get(row.id) == row
+
+
 def test_scripts_that_the_offline_embedder_does_not_know_are_found_by_their_words(desk: Desk) -> None:
     memories = desk.memories()
     for text in ("我喜欢深色模式", "Встреча всегда во вторник", "I prefer tea"):

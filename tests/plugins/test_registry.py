@@ -226,6 +226,16 @@ def test_a_broken_plugin_is_reported_and_takes_nothing_down(
     assert found.hint
 
 
+def test_the_strongest_file_has_the_configuration_of_a_plugin(workspace: Workspace) -> None:
+    claw = workspace.home / ".openclaw"
+    claw.mkdir()
+    entries = {"a": {"config": {"x": 1, "y": 2}}, "b": {"config": {"z": 3}}, "c": {"config": 4}, "d": 5}
+    (claw / "openclaw.json").write_text(json.dumps({"plugins": {"entries": entries}}))
+    workspace.configure(json.dumps({"plugins": {"entries": {"a": {"config": {"x": 0}}}}}))
+    loaded = load(workspace=str(workspace.path), env=workspace.env)
+    assert loaded.plugin_configs == {"a": {"x": 0}, "b": {"z": 3}}
+
+
 def test_nobody_can_take_the_place_of_the_built_in_ones(configured: Configure, package: Callable[..., None]) -> None:
     package("raise RuntimeError('loaded')", name="memory-core")
     slot = open_slot(configured("memory-core"))

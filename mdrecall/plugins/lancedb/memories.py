@@ -19,7 +19,7 @@ from mdrecall.core.fusion import latin_share, measured
 from mdrecall.core.likeness import Cuts, cuts_for, same_fact, shared_words
 from mdrecall.core.snippet import utf16_units
 from mdrecall.core.words import Analyser
-from mdrecall.errors import ArgumentError, EmbedderError, PluginError
+from mdrecall.errors import ArgumentError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.extra import PLUGIN
 from mdrecall.plugins.lancedb.table import Row, Table, quoted
@@ -151,6 +151,7 @@ class LongTermMemory:
         source: str = "tool",
     ) -> Stored:
         """Keep a text, or make it what an older memory says from now on; secrets in it are masked first."""
+        text = _writable(text)
         said = self._redact(text).strip()
         _check_text(said)
         vector = self._kept_vector(said)
@@ -348,9 +349,10 @@ class LongTermMemory:
 
     def _unsearched(self) -> int:
         try:
-            return self.table.count(f"{self._live} AND (embedder IS NULL OR NOT ({self._comparable}))")
-        except (EmbedderError, PluginError):
-            return 0
+            theirs = f"(embedder IS NULL OR NOT ({self._comparable}))"
+        except RecallError:
+            return 0  # Without an embedder there is nothing to compare with, which a search tells.
+        return self.table.count(f"{self._live} AND {theirs}")
 
     def _purge(self) -> None:
         self.table.delete(f"NOT ({self._unexpired})")
@@ -369,6 +371,11 @@ def _check_text(text: str) -> None:
     if utf16_units(text) > MOST_UNITS:
         said = f"A memory has at most {MOST_UNITS:,} characters, this has {utf16_units(text):,}."
         raise ArgumentError(said, name="text", hint="Store what matters of it, or write it into a note.")
+
+
+def _writable(text: str) -> str:
+    """Without halves of characters, which no UTF-8 has."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _cut(text: str, most_bytes: int) -> str:

@@ -204,7 +204,11 @@ class Table:
             self._db = self._tried(lambda: lancedb.connect(self.uri, read_consistency_interval=at_once), "opened")
 
     def _found(self) -> Any:
-        return self._db.open_table(NAME) if NAME in self._db.list_tables().tables else None
+        try:
+            return self._db.open_table(NAME)
+        except ValueError:
+            # How LanceDB says that there is none, or that another process is just making it; damage is a RuntimeError.
+            return None
 
     def _created(self, dimensions: int) -> Any:
         self._connect()
