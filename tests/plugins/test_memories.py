@@ -180,6 +180,16 @@ def test_vectors_of_another_length_are_refused_with_the_way_out_until_they_are_m
     assert other.store("I prefer tea").action == "created"
 
 
+def test_an_empty_table_takes_vectors_of_any_length(desk: Desk) -> None:
+    first = desk.memories()
+    first.forget(first.store("I prefer dark mode").row.id)
+    other = desk.memories(embedder=OtherEmbedder)
+    assert other.reembed() == 0
+    assert texts(other, "I prefer dark mode") == []
+    assert other.store("I prefer green tea").action == "created"
+    assert texts(other, "do I prefer green tea?") == ["I prefer green tea"]
+
+
 def test_vectors_of_another_embedder_of_the_same_length_are_not_compared_but_told_of(desk: Desk) -> None:
     desk.memories(embedder=OtherEmbedder).store("I prefer dark mode")
     other = desk.memories(embedder=lambda: renamed(OtherEmbedder()))

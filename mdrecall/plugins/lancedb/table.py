@@ -59,15 +59,19 @@ class Table:
         self._is_writing = False
 
     def dimensions(self) -> int:
-        """How long the stored vectors are; 0 if there is no table yet."""
+        """How long the stored vectors are; 0 if there are none."""
         table = self._opened()
-        return int(table.schema.field("vector").type.list_size) if table is not None else 0
+        if table is None or not self._tried(lambda: table.count_rows(), "read"):
+            return 0
+        return _length(table)
 
     def put(self, rows: Sequence[tuple[Row, bytes]]) -> None:
         """Write memories with their vectors; one with the same id is replaced."""
         with self.writing():
-            table = self._opened() or self._created(len(rows[0][1]) // 4)
-            data = self._data(rows, self.dimensions())
+            table, length = self._opened(), len(rows[0][1]) // 4
+            if table is None or (_length(table) != length and not self.dimensions()):
+                table = self._created(length, anew=table is not None)
+            data = self._data(rows, _length(table))
             upsert = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             self._tried(lambda: upsert.execute(data), "written to")
             self._tidied()
@@ -100,7 +104,7 @@ class Table:
         import numpy
 
         table = self._opened()
-        if table is None:
+        if table is None or not self.dimensions():
             return []
         asked = numpy.frombuffer(vector, dtype="<f4")
 
@@ -210,10 +214,12 @@ class Table:
             # How LanceDB says that there is none, or that another process is just making it; damage is a RuntimeError.
             return None
 
-    def _created(self, dimensions: int) -> Any:
+    def _created(self, dimensions: int, *, anew: bool) -> Any:
+        """A table for vectors of this length; ``anew``, if an empty one for others is there."""
         self._connect()
         schema = self._schema(dimensions)
-        made = self._tried(lambda: self._db.create_table(NAME, schema=schema, exist_ok=True), "made")
+        how: dict[str, Any] = {"mode": "overwrite"} if anew else {"exist_ok": True}
+        made = self._tried(lambda: self._db.create_table(NAME, schema=schema, **how), "made")
         self._table = made
         return made
 
@@ -285,6 +291,10 @@ class Table:
 def quoted(text: str) -> str:
     """A text in a condition."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def _length(table: Any) -> int:
+    return int(table.schema.field("vector").type.list_size)
 
 
 def _row(entry: Mapping[str, Any]) -> Row:
