@@ -23,6 +23,7 @@ RecallError
 ├── SessionsError          sessions.json cannot be used
 ├── ArgumentError          an argument of a tool is missing or of the wrong kind
 ├── PluginError            a plugin cannot be used
+├── PackageMissing         a Python package that is only needed here is not installed
 ├── BackendUnavailable     a backend cannot answer now; another one may
 │   ├── ProgramMissing         its program is not there or cannot be started
 │   ├── ProgramTimedOut        its program took longer than it may, and was killed
@@ -172,6 +173,14 @@ class PluginError(RecallError):
     def __init__(self, message: str, *, plugin: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.plugin = plugin
+
+
+class PackageMissing(RecallError):
+    """A Python package that is only needed for this is not installed; ``extra`` is what installs it."""
+
+    def __init__(self, message: str, *, extra: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.extra = extra
 
 
 class BackendUnavailable(RecallError):
