@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mdrecall.backends.open import open_backend
-from mdrecall.config.load import load
+from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import MemoryDisabled
 from mdrecall.interfaces import Backend
@@ -58,6 +58,11 @@ class Memory:
             config=None if config is None else os.fspath(config),
             overrides=overrides,
         )
+        return cls.of(loaded, one_shot=one_shot)
+
+    @classmethod
+    def of(cls, loaded: Loaded, *, one_shot: bool = False) -> Self:
+        """Open the memory that settings ask for which have been loaded already."""
         if not loaded.settings.memory_search.enabled:
             origin = loaded.found["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."

@@ -7,7 +7,7 @@ from typing import Any
 from mdrecall.cli.options import add_common, for_each_agent, open_memory
 from mdrecall.cli.output import counted, home_short, print_issues, print_json, style
 from mdrecall.memory import Memory
-from mdrecall.types import Status
+from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
 
 
@@ -25,7 +25,21 @@ def run(options: argparse.Namespace) -> int:
 
 def _agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
-        return _record(memory, agent, options)
+        record = _record(memory, agent, options)
+    record["plugin"] = _plugin(options, agent)
+    return record
+
+
+def _plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    """Which plugin is the memory, and what is wrong with it."""
+    from mdrecall.config.load import load
+    from mdrecall.plugins.registry import diagnosed
+
+    choice, diagnostics = diagnosed(load(workspace=options.workspace, agent=agent, config=options.config))
+    if not options.json and choice.id != "memory-core":
+        print(f"  {'Plugin:':12} {choice.id or 'none'}")
+        print_issues(tuple(Issue("", f"{found.problem} {found.hint}".strip()) for found in diagnostics))
+    return {"id": choice.id, "diagnostics": to_json(diagnostics)}
 
 
 def _record(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from mdrecall.errors import ConfigError
 from mdrecall.types import Secret
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_REMOTE = "memorySearch.remote"
 
 
 class Access(NamedTuple):
@@ -82,15 +81,25 @@ class Credentials:
         home: str,
         remote: Remote,
         now: Callable[[], float] = time.time,
+        remote_at: str = "memorySearch.remote",
     ) -> None:
-        """``files`` are the parsed configuration files, strongest first; ``now`` gives seconds since 1970."""
+        """``files`` are the parsed configuration files, strongest first; ``now`` gives seconds since 1970.
+
+        ``remote_at`` is where ``remote`` stands in them.
+        """
         self._env = env
         self._files = files
         self._agent_dir = agent_dir
         self._home = home
         self._remote = remote
         self._now = now
+        self._remote_at = remote_at
         self._references = References(env, files, home)
+
+    def of(self, remote: Remote, remote_at: str) -> "Credentials":
+        """The same sources with another ``remote``, for who has an address and a key of its own."""
+        return Credentials(self._env, self._files, agent_dir=self._agent_dir, home=self._home, remote=remote,
+                           now=self._now, remote_at=remote_at)  # fmt: skip
 
     def access(self, provider: str, *, uses_remote: bool) -> Access:
         """What a provider is reached with; ``uses_remote`` if ``memorySearch.remote`` is meant for it.
@@ -117,7 +126,8 @@ class Credentials:
             return self._first([self._remote_key(kind)], problems)
         for name in kind.ids:
             if look_up(self._files, "models", "providers", name, "auth") == "aws-sdk":
-                problems.append(f"models.providers.{name}.auth is aws-sdk, which gives no key. Set {_REMOTE}.apiKey.")
+                said = f"models.providers.{name}.auth is aws-sdk, which gives no key."
+                problems.append(f"{said} Set {self._remote_at}.apiKey.")
                 return None
         found = self._first(self._candidates(kind, problems), problems)
         if found is None and kind.rotates:
@@ -139,7 +149,7 @@ class Credentials:
         value = self._remote.api_key
         if kind.rotates and isinstance(value, str) and value.strip() in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
             value = _variable(value.strip())
-        return Found(value, f"{_REMOTE}.apiKey")
+        return Found(value, f"{self._remote_at}.apiKey")
 
     def _candidates(self, kind: _Kind, problems: list[str]) -> Iterator[Found]:
         """Keys and references to keys, each with its origin; the file of profiles is read when its turn has come."""
@@ -187,7 +197,7 @@ class Credentials:
     def _base_url(self, kind: _Kind, uses_remote: bool) -> str | None:
         found = self._configured(kind, "baseUrl")
         if uses_remote and _given(self._remote.base_url):
-            found = Found(self._remote.base_url, f"{_REMOTE}.baseUrl")
+            found = Found(self._remote.base_url, f"{self._remote_at}.baseUrl")
         try:
             return self._references.text(*found) if found else None
         except NoValue as reason:
@@ -196,7 +206,7 @@ class Credentials:
     def _headers(self, kind: _Kind, uses_remote: bool) -> dict[str, Secret]:
         """Those of the provider, overlaid by those of ``memorySearch.remote``."""
         found = [self._configured(kind, "headers") or Found({}, "")]
-        found += [Found(self._remote.headers, f"{_REMOTE}.headers")] if uses_remote else []
+        found += [Found(self._remote.headers, f"{self._remote_at}.headers")] if uses_remote else []
         groups = [group for group in found if isinstance(group.value, Mapping)]
         try:
             return {
@@ -212,7 +222,7 @@ class Credentials:
 
     def _nothing(self, kind: _Kind, uses_remote: bool) -> str:
         """That no source has a key, with all that were looked at."""
-        sources = [f"{_REMOTE}.apiKey"] if uses_remote else []
+        sources = [f"{self._remote_at}.apiKey"] if uses_remote else []
         sources += [shorten(self._profiles_path, self._home), kind.variable]
         sources += [f"models.providers.{name}.apiKey" for name in kind.ids]
         looked_at = ", ".join(filter(None, sources))

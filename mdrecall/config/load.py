@@ -7,6 +7,7 @@ defaults for all agents), built-in defaults. This is the only reader of the envi
 import os
 import zlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mdrecall.config import keys
@@ -37,6 +38,10 @@ class Loaded(NamedTuple):
     """What programs that are started inherit."""
     unread: str = ""
     """What to say of a file that looks like configuration and is not read."""
+    default_agent: str = "main"
+    """The agent that is meant when none is named."""
+    plugin_configs: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """What ``plugins.entries.<id>.config`` holds for each plugin, as it stands there."""
 
 
 class _Agent(NamedTuple):
@@ -79,7 +84,8 @@ def load(
         raise _config_error(problems)
     _normalise(found, places)
     standalone = not _openclaw_is_here(places, env, own_file=config is not None)
-    is_default = chosen == _default_agent(agents)
+    default_agent = _default_agent(agents)
+    is_default = chosen == default_agent
     space = Found(expand(workspace, places.home, cwd), "--workspace") if workspace is not None else None
     space = space or _configured_workspace(places, files, entries, is_default)
     space = space or _default_place(places, env, cwd, standalone, None if is_default else chosen)
@@ -121,7 +127,7 @@ def load(
     hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     labels, unread = tuple(file.label for file in files), "" if config else unread_config(places, space.value)
     return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env),
-                  env, unread)  # fmt: skip
+                  env, unread, default_agent, _plugin_configs(files))  # fmt: skip
 
 
 def _hidden(settings: Settings) -> Settings:
@@ -130,7 +136,22 @@ def _hidden(settings: Settings) -> Settings:
     key = search.remote.api_key
     headers = {name: Secret(value) for name, value in search.remote.headers.items()}
     remote = search.remote._replace(api_key=Secret(key) if isinstance(key, str) else key, headers=headers)
-    return settings._replace(memory_search=search._replace(remote=remote))
+    own = settings.lancedb.embedding
+    embedding = own._replace(api_key=Secret(own.api_key) if isinstance(own.api_key, str) else None)
+    return settings._replace(
+        memory_search=search._replace(remote=remote), lancedb=settings.lancedb._replace(embedding=embedding)
+    )
+
+
+def _plugin_configs(files: list[_File]) -> dict[str, Mapping[str, Any]]:
+    """The configuration of every plugin, from the strongest file that has one for it."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for layer in _layers(files, "plugins.entries", []):
+        for name, entry in layer.values.items() if isinstance(layer.values, dict) else ():
+            config = entry.get("config") if isinstance(entry, dict) else None
+            if isinstance(config, dict):
+                found.setdefault(name.strip(), config)
+    return found
 
 
 def agent_ids(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.types import SourceName
+from mdrecall.types import Secret, SourceName
 
 
 class Batch(NamedTuple):
@@ -204,7 +204,7 @@ class Plugins(NamedTuple):
 
 
 class LanceDbEmbedding(NamedTuple):
-    api_key: str | None
+    api_key: Secret | None
     model: str
     base_url: str | None
     dimensions: int | None

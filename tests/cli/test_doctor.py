@@ -16,7 +16,7 @@ from tests.cli.conftest import Ran, Run
 from tests.conftest import Workspace
 from tests.reliability.content import files_beside
 
-CHECKS = ["program", "configuration", "index", "notes", "embeddings", "watching", "canary"]
+CHECKS = ["program", "configuration", "index", "notes", "embeddings", "watching", "canary", "plugin"]
 
 
 def lines(ran: Ran) -> list[str]:

@@ -1,0 +1,138 @@
+"""What cosines mean between short memories: questions and their answers, restatements, and facts that differ.
+
+python -m benchmarks.memories [--minilm FOLDER] prints for each embedder the range of each kind. The cuts in
+``mdrecall/core/likeness.py`` are chosen by it.
+"""
+
+import argparse
+import math
+import struct
+import tempfile
+
+from mdrecall.core.likeness import Cuts, cuts_for, same_fact
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.interfaces import Embedder
+from mdrecall.types import Passage
+
+#: A memory, a short question about it, and a prompt in which it would help.
+ASKED = (
+    ("I prefer dark mode in my editor", "which theme does the user like?",
+     "Please set up the new editor for me, with the colours I usually have."),
+    ("My email is jana@example.com", "what is the user's mail address?",
+     "Can you fill in this form for me? It wants my name and my email."),
+    ("We decided to use PostgreSQL for the orders database", "which database did we choose for orders?",
+     "Write a migration that adds a column for discounts to the orders table of our database."),
+    ("The deploy key lives in the team's vault", "where is the deploy key?",
+     "The deploy failed because of a missing key, please look into it."),
+    ("My sister is called Martina and lives in Prague", "who is Martina?",
+     "Next weekend I visit Martina. What should I bring her from here?"),
+    ("Never push to main on Fridays", "may I push to main on a Friday?",
+     "The fix is ready, it is Friday afternoon. Push it to main now and tell me when it is done."),
+    ("I like my coffee black without sugar", "how does the user drink coffee?",
+     "Order breakfast for two, with coffee for me and tea for Tom."),
+    ("The staging server is at 10.0.0.4", "what is the address of staging?",
+     "Copy the build to the staging server and restart it there."),
+    ("Always answer me in German", "in which language should answers be?",
+     "Summarise this article for me in three sentences, in the language I like."),
+    ("My daughter is allergic to peanuts", "which foods can the child not eat?",
+     "Plan a birthday party with snacks for my daughter and her friends."),
+    ("The weekly meeting is on Tuesday at ten in the garden room", "when is the weekly meeting?",
+     "Move my dentist appointment so that it does not clash with the weekly meeting."),
+    ("I need invoices as PDF, never as Word files", "in which format are invoices wanted?",
+     "Make the invoice for the last project and send it to the customer."),
+)  # fmt: skip
+#: The same said in other words: one memory is enough.
+RESTATED = (
+    ("I prefer dark mode", "I prefer dark mode."),
+    ("I prefer dark mode", "i prefer the dark mode"),
+    ("I prefer dark mode", "I really prefer dark mode"),
+    ("My email is jana@example.com", "my email address is jana@example.com"),
+    ("We decided to use PostgreSQL", "We have decided to use PostgreSQL"),
+    ("I like my coffee black", "I like black coffee"),
+    ("Always answer in German", "Please always answer in German"),
+    ("The deploy key lives in the vault", "the deploy key lives in our vault"),
+)
+#: Alike, and another fact: both must be kept.
+CHANGED = (
+    ("I prefer dark mode", "I prefer light mode"),
+    ("My email is jana@example.com", "My email is jana@example.org"),
+    ("My phone is +41791234567", "My phone is +41791234568"),
+    ("Always answer in German", "Always answer in French"),
+    ("We decided to use PostgreSQL", "We decided to use MySQL"),
+    ("I like coffee", "I do not like coffee"),
+    ("Never push to main", "Always push to main"),
+    ("The meeting is at 10", "The meeting is at 11"),
+    ("The code of the door is 4711", "The code of the door is 4712"),
+    ("I like cats", "I don't like cats"),
+)
+
+
+def numbers(vector: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(vector) // 4}f", vector)
+
+
+def cosine(one: bytes, other: bytes) -> float:
+    return (
+        math.sumprod(numbers(one), numbers(other))
+        if hasattr(math, "sumprod")
+        else sum(x * y for x, y in zip(numbers(one), numbers(other), strict=True))
+    )
+
+
+def kept(embedder: Embedder, text: str) -> bytes:
+    return embedder.embed_chunks([Passage("", text)])[0].vector
+
+
+def shown(values: list[float]) -> str:
+    ordered = sorted(values)
+    low, middle, high = ordered[0], ordered[len(ordered) // 2], ordered[-1]
+    return f"{len(values):5}  {low:6.3f}  {middle:6.3f}  {ordered[int(len(ordered) * 0.95)]:6.3f}  {high:6.3f}"
+
+
+def measure(embedder: Embedder) -> None:
+    memories = [kept(embedder, memory) for memory, _, _ in ASKED]
+    ranges: dict[str, list[float]] = {}
+    for number, (_, question, prompt) in enumerate(ASKED):
+        for kind, text in (("question", question), ("prompt", prompt)):
+            vector = embedder.embed_query(text, {})
+            for other, memory in enumerate(memories):
+                ranges.setdefault(f"{kind}, {'its own' if other == number else 'another'}", []).append(
+                    cosine(vector, memory)
+                )
+    ranges["restated"] = [cosine(kept(embedder, one), kept(embedder, other)) for one, other in RESTATED]
+    ranges["changed"] = [cosine(kept(embedder, one), kept(embedder, other)) for one, other in CHANGED]
+    print(f"\n{embedder.provider} {embedder.model}\n{'':20}count     min  median     95%     max")
+    for kind, values in sorted(ranges.items()):
+        print(f"{kind:20}{shown(values)}")
+    print(judged(cuts_for(embedder.traits), ranges))
+
+
+def judged(cuts: Cuts, ranges: dict[str, list[float]]) -> str:
+    """What the cuts make of all that."""
+    rows = [str(cuts)]
+    for kind, cut in (("question", cuts.recall), ("prompt", cuts.prompt)):
+        for whose in ("its own", "another"):
+            values = ranges[f"{kind}, {whose}"]
+            rows.append(f"{kind}, {whose}: {sum(value >= cut for value in values)} of {len(values)} reach {cut:.2f}")
+    for kind, pairs in (("restated", RESTATED), ("changed", CHANGED)):
+        found = [value >= cuts.duplicate and same_fact(*pair) for value, pair in zip(ranges[kind], pairs, strict=True)]
+        rows.append(f"{kind}: {sum(found)} of {len(found)} taken for the same")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minilm", metavar="FOLDER", help="also all-MiniLM-L6-v2, from this folder")
+    options = parser.parse_args()
+    measure(OfflineEmbedder())
+    if options.minilm:
+        from mdrecall.embed.minilm import MiniLM
+
+        with tempfile.TemporaryDirectory() as cache:
+            embedder = MiniLM(cache, folder=options.minilm)
+            measure(embedder)
+            embedder.close()
+
+
+if __name__ == "__main__":
+    main()

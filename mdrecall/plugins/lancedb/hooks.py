@@ -1,0 +1,70 @@
+"""Memories that come and go by themselves: put before a prompt, taken from what the user has said."""
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from mdrecall.config.settings import LanceDb
+from mdrecall.core.capture import newest, user_texts
+from mdrecall.core.remembered import Entry, relevant_block
+from mdrecall.core.session_key import parse
+from mdrecall.core.snippet import utf16_units
+from mdrecall.errors import RecallError
+from mdrecall.plugins.lancedb.memories import LongTermMemory
+
+_log = logging.getLogger(__name__)
+_LEAST_PROMPT = 5
+_MOST_RECALLED = 3
+_MOST_CAPTURED = 3
+_MOST_SEEN = 20_000
+
+
+class LongTermHooks:
+    """Recalls before a turn and captures after it, in private conversations of one agent."""
+
+    def __init__(self, memories: LongTermMemory, settings: LanceDb, agent: str) -> None:
+        self._memories = memories
+        self._settings = settings
+        self._agent = agent
+        self._seen: OrderedDict[bytes, None] = OrderedDict()
+
+    def before_agent_start(self, prompt: str, session_key: str = "") -> str:
+        """Up to three memories that would help with a prompt, as a block of data to put before it."""
+        if not self._settings.auto_recall or utf16_units(prompt) < _LEAST_PROMPT or not self._is_private(session_key):
+            return ""
+        try:
+            found = self._memories.recall(prompt, _MOST_RECALLED, for_prompt=True).found
+        except RecallError as error:
+            _log.warning("No memories could be recalled: %s", error)
+            return ""
+        return relevant_block(Entry(one.row.category, one.row.text) for one in found)
+
+    def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
+        """Keep up to three of the user's newest messages that sound worth it; none is looked at twice."""
+        if not self._settings.auto_capture or not success or not self._is_private(session_key):
+            return
+        texts = [text for text in user_texts(messages) if self._is_new(text, session_key)]
+        for text in newest(texts, _MOST_CAPTURED, self._settings.capture_max_chars):
+            try:
+                self._memories.store(text, source="capture")
+            except RecallError as error:
+                _log.warning("A message could not be kept as a memory: %s", error)
+                return
+
+    def _is_private(self, session_key: str) -> bool:
+        """Whether one person talks with this agent; without a key it is whoever runs it."""
+        if not session_key.strip():
+            return True
+        key = parse(session_key)
+        return key.is_private and (not key.agent or key.belongs_to(self._agent))
+
+    def _is_new(self, text: str, session_key: str) -> bool:
+        digest = hashlib.sha256(f"{session_key}\0{text}".encode("utf-8", "surrogatepass")).digest()[:16]
+        if digest in self._seen:
+            return False
+        self._seen[digest] = None
+        while len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
+        return True

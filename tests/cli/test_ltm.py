@@ -1,0 +1,103 @@
+"""``mdrecall ltm``: what is remembered, for a person to look into and to mend."""
+
+import importlib.util
+import os
+
+import pytest
+
+from mdrecall.cli.main import main
+from tests.cli.conftest import Ran, Run
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("lancedb") is None, reason="not installed: lancedb; sh scripts/test installs it"
+)
+
+
+@pytest.fixture
+def ltm(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs ``mdrecall ltm`` in this process, because importing LanceDB takes seconds."""
+    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
+        monkeypatch.delenv(name)
+    for name, value in workspace.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(workspace.path)
+
+    def ran(*arguments: str) -> Ran:
+        try:
+            code = main(["ltm", *arguments])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Ran(code, *capfd.readouterr())
+
+    return ran
+
+
+def test_a_memory_is_stored_listed_searched_and_forgotten(ltm: Run) -> None:
+    assert (ltm("list").code, ltm("list").err) == (1, "There are no memories yet.\n")
+    stored = ltm("store", "I", "prefer", "dark", "mode", "--ttl", "30d", "--importance", "0.9", "--json").json
+    assert stored["action"] == "created"
+    assert ltm("store", "The deploy key lives in the vault").out.startswith("Stored: ")
+    listed = ltm("list", "--limit", "1", "--offset", "1", "--json").json
+    assert listed["total"] == 2
+    (memory,) = listed["memories"]
+    assert (memory["id"], memory["importance"], memory["source"]) == (stored["id"], 0.9, "cli")
+    assert memory["expiresAt"] > memory["createdAt"]
+    found = ltm("search", "where", "is", "the", "deploy", "key", "--json").json
+    assert [one["text"] for one in found] == ["The deploy key lives in the vault"]
+    assert 0.2 < found[0]["score"] <= 1
+    assert ltm("stats", "--json").json["categories"] == {"preference": 1, "other": 1}
+    short = stored["id"][:8]
+    refused = ltm("forget", short)
+    assert refused.code == 2
+    assert "Add --yes" in refused.err
+    assert ltm("forget", short, "--yes", "--json").json["deleted"] is True
+    gone = ltm("forget", short, "--yes")
+    assert (gone.code, "No memory has the id" in gone.err) == (2, True)
+    assert "the vault" in ltm("list", "--all-agents").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("list", "--ttl", "1d"), "--ttl is not for `ltm list`"),
+        (("stats", "words"), "A text is not for `ltm stats`"),
+        (("search",), "`ltm search` needs a text"),
+        (("search", "x", "--limit", "0"), "not a whole number"),
+        (("list", "--offset", "-1"), "not a whole number"),
+        (("store", "x", "--category", "gossip"), "category must be one of"),
+        (("store", "x", "--importance", "much"), "importance must be a number"),
+        (("forget", "' OR 1=1"), "Invalid memory ID format"),
+        (("juggle",), "invalid choice"),
+    ],
+)
+def test_bad_input_is_told_with_exit_code_2(ltm: Run, arguments: tuple[str, ...], said: str) -> None:
+    ran = ltm(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_another_embedder_is_told_of_and_reembed_mends_it(ltm: Run) -> None:
+    ltm("store", "I prefer dark mode")
+    assert ltm("reembed", "--json").json == {"embedded": 1, "provider": "offline", "model": "mdrecall-words-v1"}
+    assert ltm("search", "do I prefer dark mode").code == 0
+
+
+def test_the_doctor_looks_into_the_table(run: Run, ltm: Run, workspace: Workspace) -> None:
+    workspace.configure('{"plugins": {"slots": {"memory": "memory-lancedb"}}}')
+    ltm("store", "I prefer dark mode")
+    findings = [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
+    assert [finding["verdict"] for finding in findings] == ["good", "good"]
+    assert findings[0]["said"] == "memory-lancedb: memory_recall, memory_store, memory_forget"
+    assert findings[1]["said"].startswith("1 row of agent main in ")
+
+
+def test_status_and_doctor_tell_what_is_wrong_with_the_slot(run: Run, workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "tea\n")
+    workspace.configure('{"plugins": {"slots": {"memory": "memory-nowhere"}}}')
+    (record,) = run("status", "--json").json
+    assert record["plugin"]["id"] == "memory-nowhere"
+    assert record["plugin"]["diagnostics"][0]["level"] == "warning"
+    assert "memory-nowhere, which is not there" in run("status").err
+    findings = [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
+    assert [finding["verdict"] for finding in findings] == ["note"]

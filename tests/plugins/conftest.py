@@ -1,0 +1,100 @@
+"""Long-term memories in a real LanceDB in the test's own folder, with a clock that the test sets."""
+
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from mdrecall.core.redact import redactor
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.interfaces import Embedder
+from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
+from mdrecall.plugins.lancedb.table import Table
+from mdrecall.types import Embedding, Passage, ProgressCallback
+
+START_MS = 1_700_000_000_000.0
+
+
+class Clock:
+    """Time that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+
+    def __call__(self) -> float:
+        return self.now_ms
+
+
+class OtherEmbedder:
+    """The words of the offline embedder in vectors of another length, as another model has them."""
+
+    provider = "other"
+    model = "longer"
+
+    def __init__(self, more: int = 8, *, measured: bool = False) -> None:
+        self._inner = OfflineEmbedder()
+        self._more = bytes(4 * more)
+        self.dimensions = self._inner.dimensions + more
+        self.fingerprint = f"other-{more}-0123456789"
+        self.traits = self._inner.traits._replace(measured=measured)
+
+    def prepare(self, stored: int, progress: ProgressCallback | None = None) -> None:
+        self._inner.prepare(0)
+
+    def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+        return self._inner.embed_query(text, weights) + self._more
+
+    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+        return [Embedding(made.vector + self._more) for made in self._inner.embed_chunks(passages)]
+
+    def interrupt(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Desk:
+    """Opens the long-term memory of agents in one place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = Clock()
+        self._open: list[LongTermMemory] = []
+
+    def memories(
+        self,
+        agent: str = "main",
+        *,
+        embedder: Callable[[], Embedder] = OfflineEmbedder,
+        adopts: bool = False,
+        uri: str | None = None,
+    ) -> LongTermMemory:
+        memories = LongTermMemory(
+            Table(uri or str(self.folder)),
+            embedder,
+            Owner(agent, agent == "main"),
+            redact=redactor(()).redact,
+            now_ms=self.clock,
+            adopts=adopts,
+        )
+        self._open.append(memories)
+        return memories
+
+    def bytes(self) -> bytes:
+        """Everything that lies on the disk."""
+        return b"".join(path.read_bytes() for path in sorted(self.folder.rglob("*")) if path.is_file())
+
+    def close(self) -> None:
+        for memories in self._open:
+            memories.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    if importlib.util.find_spec("lancedb") is None:
+        pytest.skip("not installed: lancedb; sh scripts/test installs it")
+    desk = Desk(tmp_path / "lancedb")
+    yield desk
+    desk.close()

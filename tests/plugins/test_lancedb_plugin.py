@@ -1,0 +1,150 @@
+"""memory-lancedb in the slot: put together from the settings, offline by default, with OpenAI as OpenClaw has it."""
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mdrecall.config.load import Loaded, load
+from mdrecall.errors import ConfigError, KeyRefused, PluginError
+from mdrecall.plugins.lancedb.choice import db_uri, has_own_embedder, ltm_embedder
+from mdrecall.plugins.registry import open_slot
+from tests.conftest import Workspace
+from tests.providers.server import KEY, ProviderServer
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("lancedb") is None, reason="not installed: lancedb; sh scripts/test installs it"
+)
+Configure = Callable[..., Loaded]
+
+
+@pytest.fixture
+def configured(workspace: Workspace) -> Configure:
+    """The settings with memory-lancedb in the slot."""
+
+    def configure(config: dict[str, Any] | None = None, agent: str | None = None, **env: str) -> Loaded:
+        plugins = {"slots": {"memory": "memory-lancedb"}, "entries": {"memory-lancedb": {"config": config or {}}}}
+        agents = {"list": [{"id": "main", "default": True}, {"id": "other"}]}
+        workspace.configure(json.dumps({"plugins": plugins, "agents": agents}))
+        return load(workspace=str(workspace.path), env=workspace.env | env, agent=agent)
+
+    return configure
+
+
+def test_the_plugin_works_offline_without_any_setting_of_its_own(configured: Configure) -> None:
+    slot = open_slot(configured(), "agent:main:main")
+    assert slot.diagnostics == ()
+    assert slot.toolset.names == ("memory_recall", "memory_store", "memory_forget")
+    assert slot.toolset.call("memory_store", {"text": "I prefer dark mode"}).details["action"] == "created"
+    assert "dark mode" in slot.hooks.before_agent_start("which mode do I prefer, dark?", "agent:main:main")
+    slot.close()
+    other = open_slot(configured(agent="other"))
+    assert other.toolset.call("memory_recall", {"query": "I prefer dark mode"}).details == {"count": 0}
+    other.close()
+
+
+def test_rows_without_an_owner_are_the_default_agents(configured: Configure) -> None:
+    assert configured().default_agent == configured(agent="other").default_agent == "main"
+
+
+def test_a_sub_agent_has_no_tools(configured: Configure) -> None:
+    slot = open_slot(configured(), "agent:main:subagent:x")
+    slot.close()
+    assert (slot.plugin, slot.toolset.names) == ("memory-lancedb", ())
+
+
+def test_the_place_follows_the_state_folder(configured: Configure, workspace: Workspace) -> None:
+    assert db_uri(configured()) == str(workspace.state / "memory" / "lancedb")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("~/memories", "{home}/memories"),
+        ("${PLACE}/memories", "/srv/memories"),
+        ("memories", "{state}/memories"),
+        ("s3://bucket/memories", "s3://bucket/memories"),
+        ("gs://bucket/${PLACE}", "gs://bucket//srv"),
+        ("  ", "{state}/memory/lancedb"),
+    ],
+)
+def test_a_path_is_expanded_and_an_address_passed_on(
+    configured: Configure, workspace: Workspace, path: str, found: str
+) -> None:
+    loaded = configured({"dbPath": path}, PLACE="/srv")
+    assert db_uri(loaded) == found.format(home=workspace.home, state=workspace.state)
+
+
+def test_a_variable_that_is_not_set_is_told(configured: Configure) -> None:
+    with pytest.raises(ConfigError, match=r"dbPath refers to \$\{NOWHERE\}"):
+        db_uri(configured({"dbPath": "${NOWHERE}/x"}))
+    slot = open_slot(configured({"dbPath": "${NOWHERE}/x"}))
+    assert [(found.level, "NOWHERE" in found.problem) for found in slot.diagnostics] == [("error", True)]
+
+
+def test_without_a_word_about_embedding_the_embedder_of_the_notes_is_used(configured: Configure) -> None:
+    loaded = configured({"autoCapture": True})
+    assert not has_own_embedder(loaded)
+    assert ltm_embedder(loaded).provider == "offline"
+
+
+def test_a_key_makes_it_openai_as_in_openclaw(configured: Configure) -> None:
+    loaded = configured({"embedding": {"apiKey": "${MY_KEY}", "dimensions": 512}}, MY_KEY="sk-test-1")
+    embedder = ltm_embedder(loaded)
+    assert (embedder.provider, embedder.model) == ("openai", "text-embedding-3-small")
+    assert has_own_embedder(loaded)
+    assert "sk-test-1" not in repr(loaded.settings)
+    embedder.close()
+
+
+def test_an_address_of_ones_own_needs_no_key_and_gets_none_of_another(configured: Configure) -> None:
+    config = {"embedding": {"baseUrl": "http://127.0.0.1:9/v1", "model": "m"}}
+    embedder = ltm_embedder(configured(config, OPENAI_API_KEY="sk-hush"))
+    assert (embedder.provider, embedder.model, embedder.traits.host) == ("openai-compatible", "m", "127.0.0.1:9")
+    embedder.close()
+
+
+def test_a_missing_key_is_told_with_the_name_of_the_setting(configured: Configure) -> None:
+    with pytest.raises(KeyRefused, match=r"plugins\.entries\.memory-lancedb\.config\.embedding\.apiKey refers to"):
+        ltm_embedder(configured({"embedding": {"apiKey": "${NOT_SET}"}}))
+    with pytest.raises(KeyRefused, match="There is no API key for openai"):
+        ltm_embedder(configured({"embedding": {"model": "text-embedding-3-large"}}))
+
+
+def test_a_server_embeds_each_memory_once_and_is_asked_only_when_needed(configured: Configure) -> None:
+    with ProviderServer("openai", dimensions=64) as server:
+        config = {"embedding": {"apiKey": KEY, "baseUrl": server.url, "model": "text-embedding-3-small"}}
+        slot = open_slot(configured(config))
+        assert server.embedded_texts() == []
+        assert slot.toolset.call("memory_store", {"text": "I prefer dark mode"}).details["action"] == "created"
+        slot.close()
+        again = open_slot(configured(config))
+        found = again.toolset.call("memory_recall", {"query": "I prefer dark mode"}).details
+        assert [memory["text"] for memory in found["memories"]] == ["I prefer dark mode"]
+        again.close()
+        assert server.embedded_texts() == ["ping", "I prefer dark mode", "I prefer dark mode"]
+
+
+def test_a_server_that_fails_is_an_answer_and_not_an_error(configured: Configure) -> None:
+    with ProviderServer("openai", dimensions=64, key="sk-another") as server:
+        slot = open_slot(configured({"embedding": {"apiKey": KEY, "baseUrl": server.url}}))
+        answer = slot.toolset.call("memory_recall", {"query": "tea"})
+        assert (answer.is_error, KEY in answer.text) == (True, False)
+        assert slot.hooks.before_agent_start("which tea do I prefer?") == ""
+        slot.close()
+
+
+def test_no_embedder_at_all_is_told(workspace: Workspace) -> None:
+    workspace.configure('{"memorySearch": {"provider": "openai"}}')
+    with pytest.raises(PluginError, match="There is no embedder for memories"):
+        ltm_embedder(load(workspace=str(workspace.path), env=workspace.env))
+
+
+def test_the_folder_is_closed_to_others(configured: Configure, workspace: Workspace) -> None:
+    slot = open_slot(configured())
+    slot.toolset.call("memory_store", {"text": "I prefer dark mode"})
+    slot.close()
+    assert os.stat(workspace.state / "memory" / "lancedb").st_mode & 0o077 == 0
