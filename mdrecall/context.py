@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mdrecall.core.recall_prompt import recall_section
 from mdrecall.core.redact import redactor
-from mdrecall.core.session_key import parse
+from mdrecall.core.session_key import chat_type_of, parse
 from mdrecall.core.session_note import USUAL_MESSAGES, note_name, note_text
 from mdrecall.core.start import Excerpt, excerpt, rendered, shared_out
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
@@ -36,10 +36,10 @@ class Context(NamedTuple):
 
 def prompt_section(memory: Memory, session_key: str, *, tools: Collection[str] = TOOLS) -> str:
     """What the system prompt of a session says about memory; empty for a sub-agent, which has none."""
-    key = parse(session_key)
-    if key.kind == "subagent":
+    if parse(session_key).kind == "subagent":
         return ""
-    return recall_section(tools=tools, citations=memory.settings.memory.citations, chat_type=key.chat_type)
+    citations = memory.settings.memory.citations
+    return recall_section(tools=tools, citations=citations, chat_type=chat_type_of(session_key))
 
 
 def session_context(memory: Memory, session_key: str, *, today: date, most_chars: int = USUAL_CHARS) -> Context:

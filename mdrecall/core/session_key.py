@@ -85,6 +85,11 @@ def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
     return _understand(understood, base)
 
 
+def chat_type_of(key: str) -> ChatType:
+    """What kind of chat a key stands for; without one, a person at this machine talks with the agent."""
+    return parse(key).chat_type if key.strip() else "direct"
+
+
 def _parts(key: str) -> list[str]:
     return [part.lower() for part in map(str.strip, key.split(":")) if part]
 

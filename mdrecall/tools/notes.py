@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.core.budget import Cited, within
 from mdrecall.core.recall_prompt import cites
-from mdrecall.core.session_key import parse
+from mdrecall.core.session_key import chat_type_of, parse
 from mdrecall.errors import ArgumentError, FileMissing, QueryError, RateLimited, ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.tools import arguments as read
@@ -90,7 +90,7 @@ class MemorySearch:
     def _told(self, found: SearchAnswer, corpus: str | None) -> dict[str, Any]:
         settings = self._memory.settings
         mode = settings.memory.citations
-        shown = _shown(found, is_cited=cites(mode, chat_type(self._session_key)), most_chars=self._budget(found))
+        shown = _shown(found, is_cited=cites(mode, chat_type_of(self._session_key)), most_chars=self._budget(found))
         told = answer_to_json(found) | {"results": list(shown.results), "citations": mode}
         told |= {"provider": found.provider or "none", "backend": found.backend}
         told["corpus"] = [corpus] if corpus in ("memory", "sessions") else list(settings.memory_search.sources)
@@ -135,11 +135,6 @@ def memory_tools(memory: Memory, session_key: str = "") -> list[Tool]:
     if parse(session_key).kind == "subagent":
         return []
     return [MemorySearch(memory, session_key), MemoryGet(memory)]
-
-
-def chat_type(session_key: str) -> str:
-    """What kind of chat it is; without a key it is a person at this machine."""
-    return parse(session_key).chat_type if session_key.strip() else "direct"
 
 
 class _Shown(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mdrecall.context import prompt_section
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import NOTICE, memory_tools
 from mdrecall.tools.toolset import Toolset
@@ -157,3 +158,12 @@ def test_a_search_that_cannot_be_made_says_that_memory_is_unavailable(workspace:
         found = Toolset(memory_tools(memory)).call("memory_search", {"query": "ana"}).details
     assert (found["results"], found["disabled"], found["unavailable"]) == ([], True, True)
     assert {"error", "warning", "action"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_cited"), [("", True), ("agent:main:main", True), ("agent:main:irc:group:7", False)]
+)
+def test_the_prompt_asks_for_what_the_tools_give(memory: Memory, key: str, is_cited: bool) -> None:
+    found = Toolset(memory_tools(memory, key)).call("memory_search", {"query": "ana"}).details
+    assert ("citation" in found["results"][0]) == is_cited
+    assert ("Source: <path#line>" in prompt_section(memory, key)) == is_cited
