@@ -16,7 +16,7 @@ RecallError
 │   ├── FileMissing            nothing there
 │   └── FileUnreadable         the system refuses
 ├── WriteError             a note will not be written
-│   ├── PathRefused            not the day's file
+│   ├── PathRefused            not a note that may be written
 │   ├── NothingToWrite         the text is blank
 │   ├── FileBusy               another process keeps the file
 │   └── FileUnwritable         a link on the way, a full disk, or no permission
@@ -139,7 +139,7 @@ class WriteError(RecallError):
 
 
 class PathRefused(WriteError):
-    """The path is not that of the day's file."""
+    """The path is not that of a note that may be written."""
 
 
 class NothingToWrite(WriteError):

@@ -18,6 +18,7 @@ from mdrecall.errors import RecallError
 COMMANDS = {
     "search": "find notes by what they say",
     "get": "print lines of a memory file",
+    "note": "write something down",
     "sessions": "list past conversations, or read one",
     "context": "print what an agent should read first",
     "index": "bring the index up to date",

@@ -131,10 +131,15 @@ class MemoryGet:
 
 
 def memory_tools(memory: Memory, session_key: str = "") -> list[Tool]:
-    """The tools of a conversation; a sub-agent has none."""
+    """The tools of a conversation; a sub-agent has none, and to write there must be ``mdrecall.tools.append``."""
     if parse(session_key).kind == "subagent":
         return []
-    return [MemorySearch(memory, session_key), MemoryGet(memory)]
+    tools: list[Tool] = [MemorySearch(memory, session_key), MemoryGet(memory)]
+    if memory.settings.mdrecall.tools.append:
+        from mdrecall.tools.append import MemoryAppend
+
+        tools.append(MemoryAppend(memory, session_key))
+    return tools
 
 
 def chat_type(session_key: str) -> str:
