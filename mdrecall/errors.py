@@ -4,6 +4,7 @@ RecallError
 ├── ConfigError            a configuration file or setting cannot be used
 ├── WorkspaceError         the workspace is missing or not a folder
 ├── MemoryDisabled         the configuration switches this agent's memory off
+├── MemoryClosed           it was closed, and is asked again
 ├── QueryError             the query is blank
 ├── ConfirmationMissing    something would be deleted, and nobody agreed to it
 ├── QuestionsError         the questions of an evaluation cannot be used
@@ -76,6 +77,10 @@ class WorkspaceError(RecallError):
 
 class MemoryDisabled(RecallError):
     """The configuration switches this agent's memory off."""
+
+
+class MemoryClosed(RecallError):
+    """The memory was closed, and is asked something again."""
 
 
 class QueryError(RecallError):
