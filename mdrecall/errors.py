@@ -5,7 +5,7 @@ RecallError
 ├── WorkspaceError         the workspace is missing or not a folder
 ├── MemoryDisabled         the configuration switches this agent's memory off
 ├── MemoryClosed           it was closed, and is asked again
-├── QueryError             the query is blank
+├── QueryError             the query is blank, or its lowest score no number
 ├── ConfirmationMissing    something would be deleted, and nobody agreed to it
 ├── QuestionsError         the questions of an evaluation cannot be used
 ├── ReadError              a file will not be read
@@ -84,7 +84,7 @@ class MemoryClosed(RecallError):
 
 
 class QueryError(RecallError):
-    """The query is blank."""
+    """The query is blank, or its lowest score is not a number."""
 
 
 class ConfirmationMissing(RecallError):

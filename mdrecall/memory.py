@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping
+from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
-from mdrecall.errors import MemoryDisabled, PathRefused
+from mdrecall.errors import MemoryDisabled, PathRefused, QueryError
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
     Appended,
@@ -91,6 +92,8 @@ class Memory:
         ``progress`` is told how far the indexing of changed files is, which comes first. A ``session_key`` that is
         new begins a conversation, for ``sync.onSessionStart``.
         """
+        if min_score is not None and isnan(min_score):
+            raise QueryError("The lowest score is not a number.", hint="Give one from 0 to 1, or none.")
         return self._backend.search(
             query,
             max_results=max_results,

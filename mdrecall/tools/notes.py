@@ -117,8 +117,8 @@ class MemoryGet:
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         path = read.text(arguments, "path", required=True)
-        from_line = read.whole(arguments, "from", least=1, most=_FAR)
-        lines = read.whole(arguments, "lines", least=1, most=_FAR)
+        from_line = read.whole(arguments, "from", least=-_FAR, most=_FAR)
+        lines = read.whole(arguments, "lines", least=-_FAR, most=_FAR)
         try:
             return answer(read_to_json(self._memory.read(path, from_line=from_line, lines=lines)))
         except FileMissing as error:
