@@ -1,6 +1,10 @@
 """``mdrecall mcp``: the MCP server on standard input and output, and its entry in the configuration of clients."""
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mdrecall.mcp_server.places import Asked
 
 
 def add_memories(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.mcp_server.places import Asked
     from mdrecall.mcp_server.start import run_stdio
 
-    asked = Asked(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)
-    return run_stdio(asked, options.session_key)
+    return run_stdio(asked_for(options), options.session_key)
+
+
+def asked_for(options: argparse.Namespace) -> "Asked":
+    """The memories that the options name."""
+    from mdrecall.mcp_server.places import Asked
+
+    return Asked(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)

@@ -149,6 +149,11 @@ def agent_ids(
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
 
 
+def server_token(env: Mapping[str, str] | None = None) -> str:
+    """The token that clients of a server over HTTP must know, if it is in the environment."""
+    return (os.environ if env is None else env).get("MDRECALL_TOKEN", "").strip()
+
+
 def _current_folder() -> str:
     try:
         return os.getcwd()
