@@ -1,6 +1,7 @@
 """``mdrecall serve``: the MCP server over HTTP."""
 
 import argparse
+import os
 
 from mdrecall.cli.mcp import add_memories, asked_for
 from mdrecall.mcp_server.front import DEFAULT_HOST, DEFAULT_PORT, Front, read_token
@@ -20,10 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.config.load import server_token
+    from mdrecall.config.programs import server_token
     from mdrecall.mcp_server.start import run_http
 
-    token = read_token(options.token_file) if options.token_file else server_token()
+    token = read_token(options.token_file) if options.token_file else server_token(os.environ)
     front = Front(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
     return run_http(asked_for(options), front, _tell, options.session_key)
 

@@ -20,6 +20,9 @@ from mdrecall.errors import ConfigError, WorkspaceError
 from mdrecall.types import Secret
 from mdrecall.types.agents import normal_agent_id
 
+#: The origin of a workspace that nobody named.
+HERE = "the current folder"
+
 
 class Loaded(NamedTuple):
     """The settings, and for each the value in words and its origin."""
@@ -147,11 +150,6 @@ def agent_ids(
     agents = _agents(_files(find_places(env, cwd), cwd, config), problems)
     default = _default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
-
-
-def server_token(env: Mapping[str, str] | None = None) -> str:
-    """The token that clients of a server over HTTP must know, if it is in the environment."""
-    return (os.environ if env is None else env).get("MDRECALL_TOKEN", "").strip()
 
 
 def _current_folder() -> str:
@@ -374,7 +372,7 @@ def _default_place(
     places: Places, env: Mapping[str, str], cwd: str, standalone: bool, other_agent: str | None
 ) -> Found:
     if standalone:
-        return Found(cwd, "the current folder")
+        return Found(cwd, HERE)
     if other_agent:
         return Found(os.path.join(places.state_dir, f"workspace-{other_agent}"), "default")
     return Found(default_workspace(places, env), "default")

@@ -1,6 +1,5 @@
 """Where a server over HTTP stands, and which names and tokens it goes by."""
 
-import ipaddress
 from typing import NamedTuple
 
 from mdrecall.errors import RecallError
@@ -46,6 +45,8 @@ class Front(NamedTuple):
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a server there."""
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

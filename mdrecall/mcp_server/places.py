@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.config.load import Loaded, agent_ids, load
+from mdrecall.config.load import HERE, Loaded, agent_ids, load
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
 from mdrecall.types.agents import normal_agent_id
 
@@ -27,6 +27,7 @@ class Place(NamedTuple):
 
     name: str
     workspace: str | None
+    """The folder, if it was named or is where the server was started; None if the configuration names it."""
     agent: str
     config: str | None
     home: str
@@ -45,9 +46,11 @@ def find_places(asked: Asked, env: Mapping[str, str] | None = None) -> tuple[Pla
         return _of_workspaces(asked, env)
     if len(asked.agents) > 1:
         return _of_agents(tuple(dict.fromkeys(asked.agents)), asked.config, env)
-    workspace = os.path.abspath(asked.workspaces[0]) if asked.workspaces else None
+    named = asked.workspaces[0] if asked.workspaces else None
     agent = asked.agents[0] if asked.agents else None
-    loaded = _checked(load(env=env, workspace=workspace, agent=agent, config=asked.config))
+    loaded = _checked(load(env=env, workspace=named, agent=agent, config=asked.config))
+    is_own = named is not None or loaded.found["workspace"].origin == HERE
+    workspace = loaded.settings.workspace if is_own else None
     return (_place(loaded, loaded.settings.agent_id, workspace, asked.config),)
 
 
@@ -69,9 +72,9 @@ def _of_workspaces(asked: Asked, env: Mapping[str, str] | None) -> tuple[Place, 
     places: dict[str, Place] = {}
     for text in asked.workspaces:
         name, folder = _split(text)
-        folder = os.path.abspath(folder)
         agent = asked.agents[0] if asked.agents else None
         loaded = _checked(load(env=env, workspace=folder, agent=agent, config=asked.config))
+        folder = loaded.settings.workspace
         name = normal_agent_id(name or os.path.basename(os.path.realpath(folder)))
         if name in places:
             hint = "Give each a name of its own: --workspace NAME=DIR."

@@ -15,15 +15,21 @@ from mdrecall.errors import RecallError
 _PARTS = ("mcp.server.lowlevel.server", "mcp.server.stdio")
 
 
+def require_sdk() -> None:
+    """Refuse to go on without the SDK."""
+    # The second one came with version 2.
+    if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
+        message = "The MCP server needs the package mcp, version 2 or later, which is not installed."
+        raise RecallError(message, hint="Install it with: pip install 'mdrecall[mcp]'")
+
+
 def load_sdk(*, whole: bool = False) -> None:
     """Import the SDK's server; ``whole``, with the packages around it as they are.
 
     The SDK is most of what a start takes. Without its clients and without garbage collection, which finds nothing
     while modules are loaded, it takes three quarters of that.
     """
-    if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
-        message = "The MCP server needs the package mcp, version 2 or later, which is not installed."
-        raise RecallError(message, hint="Install it with: pip install 'mdrecall[mcp]'")
+    require_sdk()
     with _no_collection():
         if whole or "mcp" in sys.modules:
             import_module("mcp")
