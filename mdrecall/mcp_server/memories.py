@@ -2,16 +2,20 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from mdrecall.errors import ArgumentError
 from mdrecall.mcp_server.places import Place
-from mdrecall.memory import Memory
 
-Opens = Callable[[Place], Memory]
+if TYPE_CHECKING:
+    from mdrecall.memory import Memory
 
 
-def open_place(place: Place, env: Mapping[str, str] | None = None) -> Memory:
+def open_place(place: Place, env: Mapping[str, str] | None = None) -> "Memory":
     """A place's memory, followed in the background so that searches find it up to date."""
+    # The server greets its client before this is loaded.
+    from mdrecall.memory import Memory
+
     memory = Memory.open(place.workspace, agent=place.agent, config=place.config, env=env)
     memory.watch()
     return memory
@@ -20,7 +24,7 @@ def open_place(place: Place, env: Mapping[str, str] | None = None) -> Memory:
 class Memories:
     """Several memories by name; safe to use from several threads."""
 
-    def __init__(self, places: Sequence[Place], opens: Opens = open_place) -> None:
+    def __init__(self, places: Sequence[Place], opens: "Callable[[Place], Memory]" = open_place) -> None:
         self._places = {place.name: place for place in places}
         self._opens = opens
         self._locks = {name: threading.Lock() for name in self._places}
@@ -45,7 +49,7 @@ class Memories:
             message = f"There is no agent {name[:80]!r} here."
             raise ArgumentError(message, name="agent", hint=f"There are: {there}.") from None
 
-    def get(self, name: str) -> Memory:
+    def get(self, name: str) -> "Memory":
         """A memory, opened if it is not open yet."""
         place = self.place(name)
         memory = self._open.get(name)

@@ -6,7 +6,6 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from mdrecall.context import prompt_section
 from mdrecall.errors import ArgumentError, RecallError, told
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.session import Sessions
@@ -57,6 +56,8 @@ class Prompts:
         return types.GetPromptResult(description=_ABOUT, messages=[message])
 
     def _section(self, agent: str, session_key: str) -> str:
+        from mdrecall.context import prompt_section
+
         name = self._memories.place(agent or self._memories.default).name
         memory = self._memories.get(name)
         # Without a key it is a person at this machine, as for the tools.

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import mcp_types as types
@@ -13,9 +13,10 @@ from mdrecall.errors import ArgumentError, ReadError, RecallError, told
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.session import Sessions
 from mdrecall.mcp_server.threads import Threads
-from mdrecall.memory import Memory
-from mdrecall.sources.files import MemoryFiles
 from mdrecall.types import Stamp
+
+if TYPE_CHECKING:
+    from mdrecall.memory import Memory
 
 SCHEME = "mdrecall"
 PAGE = 200
@@ -116,11 +117,13 @@ class Resources:
         return types.ListResourcesResult(resources=resources)
 
     def _files(self, name: str) -> dict[str, Stamp]:
+        from mdrecall.sources.files import MemoryFiles
+
         settings = self._memories.get(name).settings
         return dict(MemoryFiles(settings, self._memories.place(name).home).scan().stamps)
 
 
-def whole_text(memory: Memory, path: str) -> str:
+def whole_text(memory: "Memory", path: str) -> str:
     """A memory file from its first line to its last."""
     read = memory.read(path)
     pages = [read.text]

@@ -1,7 +1,7 @@
 """The tools of the memories as MCP has them: listed with schemas and hints, called on threads, progress told."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -12,17 +12,20 @@ from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.progress import Reporter
 from mdrecall.mcp_server.session import Sessions
 from mdrecall.mcp_server.threads import Threads
-from mdrecall.memory import Memory
 from mdrecall.tools.arguments import text as text_argument
-from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, failed
 from mdrecall.types import ProgressCallback
 
-MakesTools: TypeAlias = Callable[[Memory, str, ProgressCallback | None], Toolset]
+if TYPE_CHECKING:
+    from mdrecall.memory import Memory
+
+MakesTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None], Toolset]
 
 
-def make_tools(memory: Memory, session_key: str, progress: ProgressCallback | None = None) -> Toolset:
+def make_tools(memory: "Memory", session_key: str, progress: ProgressCallback | None = None) -> Toolset:
     """The tools of one memory in one session: the one place that decides which there are."""
+    from mdrecall.tools.notes import memory_tools
+
     return Toolset(memory_tools(memory, session_key, progress))
 
 
@@ -64,7 +67,7 @@ class Toolbox:
             is_error=answer.is_error,
         )
 
-    def names(self, memory: Memory, session_key: str) -> tuple[str, ...]:
+    def names(self, memory: "Memory", session_key: str) -> tuple[str, ...]:
         """What the tools of one memory are called."""
         return self._makes(memory, session_key, None).names
 
