@@ -1,8 +1,11 @@
 """Where a server over HTTP stands, and which names and tokens it goes by."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.errors import RecallError
+
+if TYPE_CHECKING:
+    import socket
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8377
@@ -56,6 +59,18 @@ def is_loopback(host: str) -> bool:
 def bracketed(host: str) -> str:
     """A host as addresses write it."""
     return f"[{host}]" if ":" in host else host
+
+
+def listen(front: Front) -> "socket.socket":
+    """A socket that clients can connect to."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in front.host else socket.AF_INET
+    try:
+        return socket.create_server((front.host, front.port), family=family)
+    except OSError as error:
+        message = f"Cannot listen on {bracketed(front.host)}:{front.port}: {error.strerror or error}."
+        raise RecallError(message, hint="Choose another --port (0 takes a free one) or --host.") from error
 
 
 def read_token(path: str) -> str:

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mdrecall.errors import RecallError
 from mdrecall.mcp_server.front import Front, bracketed
 from mdrecall.mcp_server.server import Built
 
@@ -52,16 +51,6 @@ class Guard:
         scheme, _, given = authorization.partition(" ")
         # Both in the same time, whatever is given.
         return hmac.compare_digest(given.strip().encode(), self._token) and scheme.lower() == "bearer"
-
-
-def listen(front: Front) -> socket.socket:
-    """A socket that clients can connect to."""
-    family = socket.AF_INET6 if ":" in front.host else socket.AF_INET
-    try:
-        return socket.create_server((front.host, front.port), family=family)
-    except OSError as error:
-        message = f"Cannot listen on {bracketed(front.host)}:{front.port}: {error.strerror or error}."
-        raise RecallError(message, hint="Choose another --port (0 takes a free one) or --host.") from error
 
 
 def guarded(built: Built, front: Front, port: int) -> ASGIApp:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from mdrecall.mcp_server.front import Front
+from mdrecall.mcp_server.front import Front, listen
 from mdrecall.mcp_server.places import Asked, find_places
-from mdrecall.mcp_server.sdk import load_sdk
+from mdrecall.mcp_server.sdk import load_sdk, require_sdk
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.memories import Memories
@@ -21,19 +21,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def run_http(asked: Asked, front: Front, tell: Callable[[str], None], session_key: str = "") -> int:
     """Serve over HTTP until a signal comes; ``tell`` is given the address. Gives the exit code."""
+    front.check()
     _leave_on_signals()
     _log_to_stderr()
-    front.check()
     places = find_places(asked)
+    require_sdk()
+    listening = listen(front)
     load_sdk(whole=True)
     import asyncio
 
-    from mdrecall.mcp_server.http import listen, serve
+    from mdrecall.mcp_server.http import serve
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import build
 
     memories = Memories(places)
-    listening = listen(front)
     # From here on the signals are taken by the server, which raises them again when it is done.
     _ignore_signals()
     try:
