@@ -34,16 +34,28 @@ class LogNotices(logging.Handler):
 
     def __init__(self, redacts: Callable[[str], str]) -> None:
         super().__init__(logging.DEBUG)
+        self._logger = logging.getLogger("mdrecall")
+        self._level = self._logger.level
         self._redacts = redacts
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: list[_Listener] = []
         self._request: ContextVar[_Listener | None] = ContextVar("mdrecall_request", default=None)
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def open(self) -> None:
+        """Listen to what mdrecall logs."""
+        self._logger.addHandler(self)
+
+    def close(self) -> None:
+        """Stop listening; may be called twice."""
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._level)
+        super().close()
+
     async def on_set_level(
         self, context: ServerRequestContext[Any], params: types.SetLevelRequestParams
     ) -> types.EmptyResult:
-        self._ready()
+        self._ready(_LEVELS[params.level])
         peer = context.session.client_params
         self._listeners = [each for each in self._listeners if each.session.client_params is not peer]
         self._listeners = self._listeners[1 - _MOST_LISTENERS :]
@@ -55,7 +67,7 @@ class LogNotices(logging.Handler):
         level = _LEVELS.get(str((ctx.meta or {}).get(types.LOG_LEVEL_META_KEY)))
         if level is None or ctx.request_id is None:
             return await call_next(ctx)
-        self._ready()
+        self._ready(level)
         token = self._request.set(_Listener(ctx.session, level, ctx.request_id))
         try:
             return await call_next(ctx)
@@ -75,8 +87,11 @@ class LogNotices(logging.Handler):
             return
         self._loop.call_soon_threadsafe(self._send, wanted, record, said)
 
-    def _ready(self) -> None:
+    def _ready(self, level: int) -> None:
+        """From now on there is somebody to tell, and records of that level are made."""
         self._loop = asyncio.get_running_loop()
+        if not self._logger.isEnabledFor(level):
+            self._logger.setLevel(level)
 
     def _send(self, listeners: list[_Listener], record: logging.LogRecord, said: str) -> None:
         fitting = [name for name, number in _LEVELS.items() if record.levelno >= number]

@@ -1,5 +1,6 @@
 """The memories of a server: each opened when it is first asked for, followed, and closed at the end."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from mdrecall.mcp_server.places import Place
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
+
+_log = logging.getLogger(__name__)
 
 
 def open_place(place: Place, env: Mapping[str, str] | None = None) -> "Memory":
@@ -58,6 +61,7 @@ class Memories:
                 memory = self._open.get(name)
                 if memory is None:
                     memory = self._opens(place)
+                    _log.info("The memory of %s is open: %s", name, memory.settings.workspace)
                     self._open[name] = memory
                     if self._is_closed:
                         memory.close()

@@ -1,6 +1,5 @@
 """Puts the parts of the MCP server together."""
 
-import logging
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -28,12 +27,18 @@ class Built(NamedTuple):
     memories: Memories
     threads: Threads
     in_flight: "InFlight"
+    notices: LogNotices
 
     async def warm(self) -> None:
         """Open the first memory while the client and the server still greet each other."""
         # Whoever asks for it later is told what is wrong.
         with suppress(RecallError):
             await self.threads.run(lambda: self.memories.get(self.memories.default))
+
+    def close(self) -> None:
+        """Close whatever is open; may be called twice."""
+        self.notices.close()
+        self.memories.close()
 
 
 class InFlight:
@@ -77,8 +82,8 @@ def build(memories: Memories, session_key: str = "", makes: MakesTools = make_to
     notices = LogNotices(_redact)
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, notices.on_set_level)
     server.middleware.extend([in_flight, notices.during])
-    logging.getLogger("mdrecall").addHandler(notices)
-    return Built(server, memories, threads, in_flight)
+    notices.open()
+    return Built(server, memories, threads, in_flight, notices)
 
 
 def instructions(names: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from mdrecall.mcp_server.places import Asked, find_places
 from mdrecall.mcp_server.sdk import load_sdk, require_sdk
 
 if TYPE_CHECKING:
-    from mdrecall.mcp_server.memories import Memories
+    from mdrecall.mcp_server.server import Built
 
 _CLOSING_S = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -34,14 +34,14 @@ def run_http(asked: Asked, front: Front, tell: Callable[[str], None], session_ke
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import build
 
-    memories = Memories(places)
+    built = build(Memories(places), session_key)
     # From here on the signals are taken by the server, which raises them again when it is done.
     _ignore_signals()
     try:
-        asyncio.run(serve(build(memories, session_key), front, listening, tell))
+        asyncio.run(serve(built, front, listening, tell))
     finally:
         listening.close()
-        _close(memories)
+        _close(built)
     return 0
 
 
@@ -60,11 +60,11 @@ def run_stdio(asked: Asked, session_key: str = "") -> int:
     from mdrecall.mcp_server.server import build
     from mdrecall.mcp_server.stdio import serve
 
-    memories = Memories(places)
+    built = build(Memories(places), session_key)
     try:
-        asyncio.run(serve(build(memories, session_key), wire))
+        asyncio.run(serve(built, wire))
     finally:
-        _close(memories)
+        _close(built)
     return 0
 
 
@@ -84,11 +84,13 @@ def _ignore_signals() -> None:
 
 
 def _log_to_stderr() -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="mdrecall: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, format="mdrecall: %(message)s")
 
 
-def _close(memories: "Memories") -> None:
+def _close(built: "Built") -> None:
     """Close the memories, but not for ever: better a thread is left behind than a process."""
-    closing = threading.Thread(target=memories.close, name="mdrecall-close", daemon=True)
+    closing = threading.Thread(target=built.close, name="mdrecall-close", daemon=True)
     closing.start()
     closing.join(_CLOSING_S)

@@ -44,13 +44,15 @@ class _Lines:
         return line.decode("utf-8", "replace")
 
     def _read(self) -> None:
-        rest = b""
+        begun: list[bytes] = []
         with suppress(OSError):
             while data := os.read(self._file, _READ_BYTES):
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    self._put(line)
-        self._put(rest)
+                *ended, rest = data.split(b"\n")
+                for line in ended:
+                    self._put(b"".join((*begun, line)))
+                    begun.clear()
+                begun.append(rest)
+        self._put(b"".join(begun))
         self._put(None)
 
     def _put(self, line: bytes | None) -> None:

@@ -1,5 +1,7 @@
 """The tools of the memories as MCP has them: listed with schemas and hints, called on threads, progress told."""
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +20,8 @@ from mdrecall.types import ProgressCallback
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
+
+_log = logging.getLogger(__name__)
 
 MakesTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None], Toolset]
 
@@ -88,7 +92,12 @@ class Toolbox:
             tools = self._makes(self._memories.get(name), session_key, progress)
         except RecallError as error:
             return failed(error)
-        return tools.call(tool, arguments) if tool in tools.names else None
+        if tool not in tools.names:
+            return None
+        began = time.monotonic()
+        answer = tools.call(tool, arguments)
+        _log.debug("%s of %s took %d ms.", tool, name, (time.monotonic() - began) * 1000)
+        return answer
 
     def _whose(self, arguments: dict[str, Any]) -> str:
         """The memory that the arguments name, which is taken out of them; else the default one."""

@@ -26,7 +26,7 @@ class Home:
     def __init__(self, base: Path) -> None:
         self._base = base
         self._spaces: dict[str, Workspace] = {}
-        self._memories: list[Memories] = []
+        self._built: list[Built] = []
         self.opened: list[str] = []
 
     def workspace(self, name: str = "notes") -> Workspace:
@@ -46,16 +46,16 @@ class Home:
         """A server for the memories that are asked for; by default that of one workspace."""
         asked = asked or Asked(workspaces=(str(self.workspace().path),))
         memories = Memories(find_places(asked, self.env), self._open)
-        self._memories.append(memories)
-        return build(memories, session_key, makes)
+        self._built.append(build(memories, session_key, makes))
+        return self._built[-1]
 
     def _open(self, place: Place) -> Memory:
         self.opened.append(place.name)
         return open_place(place, self.env)
 
     def close(self) -> None:
-        for memories in self._memories:
-            memories.close()
+        for built in self._built:
+            built.close()
 
 
 @pytest.fixture

@@ -41,8 +41,9 @@ class Printing:
         return answer({"read": sys.stdin.read(), "long": "x" * 300_000})
 
 memories = Memories(find_places(Asked(workspaces=(sys.argv[1],))))
-asyncio.run(serve(build(memories, makes=lambda memory, key, progress: Toolset([Printing()])), wire))
-memories.close()
+built = build(memories, makes=lambda memory, key, progress: Toolset([Printing()]))
+asyncio.run(serve(built, wire))
+built.close()
 """
 
 
