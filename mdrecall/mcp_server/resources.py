@@ -1,5 +1,6 @@
 """The memory files as resources: ``mdrecall://<agent>/<path>``, listed in pages and read through the same guard."""
 
+import time
 from bisect import bisect_right
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEME = "mdrecall"
 PAGE = 200
+_KEPT_S = 30.0
 _MARKDOWN = "text/markdown"
 
 
@@ -55,6 +57,7 @@ class Resources:
         self._memories = memories
         self._sessions = sessions
         self._threads = threads
+        self._seen: dict[str, tuple[float, dict[str, Stamp]]] = {}
 
     async def on_list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -107,8 +110,8 @@ class Resources:
         self._memories.place(after.agent)
         resources: list[types.Resource] = []
         for name in names[names.index(after.agent) :]:
-            stamps = self._files(name)
-            paths = sorted(stamps)
+            stamps = self._files(name, is_first=not cursor)
+            paths = list(stamps)
             start = bisect_right(paths, after.path) if name == after.agent else 0
             room = PAGE - len(resources)
             resources += [_resource(Address(name, path), stamps[path]) for path in paths[start : start + room]]
@@ -116,11 +119,17 @@ class Resources:
                 return types.ListResourcesResult(resources=resources, next_cursor=resources[-1].uri)
         return types.ListResourcesResult(resources=resources)
 
-    def _files(self, name: str) -> dict[str, Stamp]:
+    def _files(self, name: str, *, is_first: bool) -> dict[str, Stamp]:
+        """The files of a memory in order; further pages come from the look at the disk that the first one took."""
         from mdrecall.sources.files import MemoryFiles
 
-        settings = self._memories.get(name).settings
-        return dict(MemoryFiles(settings, self._memories.place(name).home).scan().stamps)
+        seen_at, stamps = self._seen.get(name, (0.0, {}))
+        now = time.monotonic()
+        if is_first or not seen_at or now - seen_at > _KEPT_S:
+            settings = self._memories.get(name).settings
+            stamps = dict(sorted(MemoryFiles(settings, self._memories.place(name).home).scan().stamps.items()))
+            self._seen[name] = (now, stamps)
+        return stamps
 
 
 def whole_text(memory: "Memory", path: str) -> str:
