@@ -21,7 +21,7 @@ class Reporter:
     def __init__(self, context: ServerRequestContext[Any]) -> None:
         self._context = context
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Progress] = asyncio.Queue()
+        self._queue: asyncio.Queue[Progress | None] = asyncio.Queue()
         self._sender: asyncio.Task[None] | None = None
         self._sent_at = 0.0
         self._before = 0
@@ -40,7 +40,10 @@ class Reporter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._sender:
+        if self._sender and error is None:
+            self._queue.put_nowait(None)
+            await self._sender
+        elif self._sender:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
 
@@ -52,8 +55,7 @@ class Reporter:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, progress)
 
     async def _send(self) -> None:
-        while True:
-            progress = await self._queue.get()
+        while progress := await self._queue.get():
             if progress.completed < self._last.completed or progress.total != self._last.total:
                 self._before += self._last.completed
             elif progress.completed == self._last.completed:

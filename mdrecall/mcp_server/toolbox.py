@@ -95,7 +95,8 @@ class Toolbox:
         if tool not in tools.names:
             return None
         began = time.monotonic()
-        answer = tools.call(tool, arguments)
+        with self._memories.board(name).read_by(progress):
+            answer = tools.call(tool, arguments)
         _log.debug("%s of %s took %d ms.", tool, name, (time.monotonic() - began) * 1000)
         return answer
 

@@ -6,15 +6,16 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
-from mdrecall.mcp_server.places import Asked
+from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.places import Asked, find_places
 from mdrecall.mcp_server.resources import PAGE
-from mdrecall.mcp_server.server import Built
+from mdrecall.mcp_server.server import Built, build
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
@@ -301,7 +302,8 @@ def test_progress_is_told_as_numbers_that_only_grow(home: Home) -> None:
     assert told == [(2, 2), (5, 5)]
 
 
-def test_the_first_index_tells_how_far_it_is(home: Home) -> None:
+def test_a_search_that_builds_the_first_index_tells_how_far_it_is(home: Home) -> None:
+    home.workspace().configure('{"memorySearch": {"sync": {"watch": false}}}')
     for number in range(40):
         home.workspace().write(f"memory/{number}.md", f"# Note {number}\n\nAbout the walrus number {number}.\n")
     told: list[float] = []
@@ -315,6 +317,53 @@ def test_the_first_index_tells_how_far_it_is(home: Home) -> None:
     assert with_client(home.server(), act, mode="legacy").structured_content["results"]
     assert told
     assert told == sorted(set(told))
+
+
+class FirstIndex:
+    """What a memory stands on while its first index is built by somebody else."""
+
+    def __init__(self) -> None:
+        self.may_tell, self.may_end, self.watched = threading.Event(), threading.Event(), threading.Event()
+
+    def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
+        self.may_tell.wait(20)
+        progress(Progress(1, 2, "memory/a.md"))
+        self.may_end.wait(20)
+
+    def watch(self) -> None:
+        self.watched.set()
+
+    def close(self) -> None:
+        self.may_tell.set()
+        self.may_end.set()
+
+
+def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Home) -> None:
+    settings, index, slow = home.workspace().memory().settings, FirstIndex(), Slow()
+    memories = Memories(
+        find_places(Asked(workspaces=(settings.workspace,)), home.env), lambda place: Memory(settings, cast(Any, index))
+    )
+    built = build(memories, makes=only(slow))
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+        slow.may_end.set()
+
+    async def act(client: Client) -> None:
+        call = asyncio.ensure_future(client.call_tool("slow", {}, progress_callback=tell))
+        await asyncio.to_thread(slow.began.wait, 20)
+        index.may_tell.set()
+        await call
+
+    try:
+        with_client(built, act, mode="legacy")
+        index.may_end.set()
+        assert index.watched.wait(20)
+    finally:
+        built.close()
+        home.workspace().close()
+    assert told == [(1, 2, "memory/a.md")]
 
 
 def test_what_is_logged_for_a_request_is_told_at_the_level_asked_for_and_without_secrets(home: Home) -> None:
