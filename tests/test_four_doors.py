@@ -1,4 +1,4 @@
-"""Python, asyncio, the command line and the tools of a model: the same calls through each, the same answers."""
+"""Python, asyncio, the command line, the tools of a model and MCP: the same calls through each, the same answers."""
 
 import asyncio
 import os
@@ -23,6 +23,7 @@ from tests.doors.doors import (
     run_in_process,
     tools_of,
 )
+from tests.doors.mcp import McpDoor, McpServer
 
 
 class House:
@@ -39,7 +40,12 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     base = tmp_path_factory.mktemp("doors")
     env = furnish(base)
     workspace = str(base / "notes")
-    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner, Memory.open(workspace, env=env) as memory:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        asyncio.Runner() as runner,
+        Memory.open(workspace, env=env) as memory,
+        McpServer(workspace, env) as server,
+    ):
         for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
             patch.delenv(name)
         for name, value in env.items():
@@ -50,6 +56,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "python": PythonDoor(memory),
             "async": AsyncDoor(same, runner),
             "tools": ToolDoor(tools_of(memory)),
+            "mcp": McpDoor(server),
             "command": CommandDoor(workspace, run_in_process),
         }
         yield House(doors, workspace, env)

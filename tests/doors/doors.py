@@ -6,7 +6,7 @@ What legitimately differs between them is undone here, and nowhere else:
 * A command line is typed by people, so it refuses a count below 1 and a score outside 0 to 1. Programs may pass any
   number: the memory takes a count below 1 for 1 (lines: 0 for all), a score below 0 for 0, and one above 1 leaves
   everything out. Not a number is refused by all.
-* Tools say ``maxResults``, ``minScore``, ``corpus`` (with ``all``), ``from``; take a number for a text, and a blank
+* Tools, called in this process or through MCP, say ``maxResults``, ``minScore``, ``corpus`` (with ``all``), ``from``; take a number for a text, and a blank
   number for none.
 * Tools add ``citations``, ``backend``, ``corpus`` and ``notice``, say that the provider is ``none``, end each snippet
   with its source, give at most 100 results, and cut the snippets of one answer to one budget (``truncated``).
