@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall import AsyncMemory, Memory
-from tests.doors.calls import CALLS, Call, furnish
+from tests.doors.calls import APPENDED, CALLS, NOT_APPENDED, Call, furnish
 from tests.doors.doors import (
     AsyncDoor,
     CommandDoor,
@@ -90,6 +90,30 @@ def test_the_calls_are_of_every_kind_and_many(house: House) -> None:
     assert len(CALLS) >= 200
     assert set(outcomes) == {"found", "nothing", "missing", "refused", "bad argument"}
     assert min(outcomes.values()) >= 5
+
+
+def test_every_door_appends_the_same(house: House) -> None:
+    told = {
+        name: [door.ask(Call("append", text, {"file": f"by {name}"})) for text in APPENDED]
+        for name, door in house.doors.items()
+    }
+    for name, answers in told.items():
+        paths = {answer.body.pop("path", None) for answer in answers} - {None}
+        assert paths == {f"memory/by {name}.md"}
+        for answer in answers:
+            answer.body.pop("citation", None)
+        assert answers == told["python"], name
+    files = [(Path(house.workspace) / f"memory/by {name}.md").read_bytes() for name in house.doors]
+    assert len(set(files)) == 1
+
+
+@pytest.mark.parametrize("file", NOT_APPENDED)
+def test_no_door_appends_where_nothing_may_be_written(file: str, house: House) -> None:
+    call = Call("append", "x", {"file": file})
+    wanted = expected(call, house)
+    assert wanted.outcome in ("refused", "bad argument")
+    for name, door in house.doors.items():
+        assert door.ask(call) == wanted, name
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ NOTES: dict[str, str | bytes] = {
 TALK = ("Where is the lighthouse key?", "In the blue drawer, next to the walrus.")
 CONFIG: dict[str, Any] = {
     "memorySearch": {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}},
-    "mdrecall": {"maxFileBytes": MAX_FILE_BYTES, "tools": {"maxChars": 200_000}},
+    "mdrecall": {"maxFileBytes": MAX_FILE_BYTES, "tools": {"maxChars": 200_000, "append": True}},
 }
 
 
@@ -67,24 +67,19 @@ def furnish(base: Path) -> dict[str, str]:
 
 
 class Call(NamedTuple):
-    """One question: a search, or a read."""
+    """One thing to do: a search, a read, or something to append."""
 
     kind: str
     what: Any
-    """The query or the path."""
+    """The query, the path, or the text."""
     options: Mapping[str, Any] = MappingProxyType({})
-    """``max_results``, ``min_score``, ``source``; ``from_line``, ``lines``."""
+    """``max_results``, ``min_score``, ``source``; ``from_line``, ``lines``; ``file``."""
 
     @property
     def is_well_typed(self) -> bool:
         """Whether a typed caller can make it."""
-        kinds: dict[str, Any] = {
-            "max_results": int,
-            "min_score": (int, float),
-            "source": str,
-            "from_line": int,
-            "lines": int,
-        }
+        kinds: dict[str, Any] = dict.fromkeys(("max_results", "from_line", "lines"), int)
+        kinds |= {"min_score": (int, float), "source": str, "file": str}
         right = all(isinstance(value, kinds[name]) for name, value in self.options.items())
         return isinstance(self.what, str) and right and self.options.get("source", "memory") in ("memory", "sessions")
 
@@ -154,3 +149,18 @@ CALLS = [
     *(Call("get", "MEMORY.md", {name: "two"}) for name in ("from_line", "lines")),
     *(Call(kind, what) for kind in ("search", "get") for what in NO_TEXTS),
 ]
+
+#: One after another, into a note of each door's own.
+APPENDED = [
+    "Ana prefers tea.",
+    "Ana prefers tea.",
+    "## A\n\nx\n## B\n\ny",
+    "## B\n\ny\n\n## C\n\nz\n",
+    "会议 🦦\r\nend",
+    " ",
+    "",
+]
+NOT_APPENDED = [
+    "../x.md", "/etc/passwd", "memory/../x.md", ".hidden", "x.txt", "a/b", "2026-02-30", "memory/link.md",
+    "memory/pipe.md", "memory/folder.md", "memory/huge.md",
+]  # fmt: skip

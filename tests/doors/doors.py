@@ -6,12 +6,13 @@ What legitimately differs between them is undone here, and nowhere else:
 * A command line is typed by people, so it refuses a count below 1 and a score outside 0 to 1. Programs may pass any
   number: the memory takes a count below 1 for 1 (lines: 0 for all), a score below 0 for 0, and one above 1 leaves
   everything out. Not a number is refused by all.
-* Tools, called in this process or through MCP, say ``maxResults``, ``minScore``, ``corpus`` (with ``all``), ``from``; take a number for a text, and a blank
-  number for none.
+* Tools, called in this process or through MCP, say ``maxResults``, ``minScore``, ``corpus`` (with ``all``), ``from``;
+  take a number for a text, and a blank number for none.
 * Tools add ``citations``, ``backend``, ``corpus`` and ``notice``, say that the provider is ``none``, end each snippet
   with its source, give at most 100 results, and cut the snippets of one answer to one budget (``truncated``).
 * A file that is not there is an error in Python and on the command line, but an empty text that is ``missing`` to a
-  model, which then goes on. A blank path is a missing argument to a tool.
+  model, which then goes on. A blank path is a missing argument to a tool, and so is a note that may not be written or a
+  blank text, which Python and the command line call by their own names.
 * The command line has exit codes: 1 where nothing is found or read, 2 where something is wrong.
 """
 
@@ -21,16 +22,20 @@ import json
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
-from mdrecall import AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer
+from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer
 from mdrecall.cli.main import main
-from mdrecall.errors import FileMissing, QueryError, ReadError
+from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
-from mdrecall.wire import answer_to_json, read_to_json
+from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
 from tests.doors.calls import Call
 
-_OUTCOMES = {"FileMissing": "missing", "QueryError": "bad argument", "UsageError": "bad argument"}
-_NAMES = {
+_BAD = "bad argument"
+_OUTCOMES = {"FileMissing": "missing"} | dict.fromkeys(
+    ("QueryError", "UsageError", "PathRefused", "NothingToWrite"), _BAD
+)
+_TOOLS = {"search": ("memory_search", "query"), "get": ("memory_get", "path"), "append": ("memory_append", "text")}
+_NAMES = {"file": "file"} | {
     "max_results": "maxResults",
     "min_score": "minScore",
     "source": "corpus",
@@ -67,6 +72,8 @@ class PythonDoor:
 
     def ask(self, call: Call) -> Told:
         try:
+            if call.kind == "append":
+                return appended(self._memory.append(call.what, **call.options))
             if call.kind == "search":
                 return found(self._memory.search(call.what, **call.options))
             return read(self._memory.read(call.what, **call.options))
@@ -89,6 +96,8 @@ class AsyncDoor:
 
     async def _ask(self, call: Call) -> Told:
         try:
+            if call.kind == "append":
+                return appended(await self._memory.append(call.what, **call.options))
             if call.kind == "search":
                 return found(await self._memory.search(call.what, **call.options))
             return read(await self._memory.read(call.what, **call.options))
@@ -97,7 +106,7 @@ class AsyncDoor:
 
 
 class CommandDoor:
-    """``mdrecall search`` and ``get`` with ``--json``; ``run`` makes a command and gives exit code and output."""
+    """``mdrecall search``, ``get`` and ``note`` with ``--json``; ``run`` makes one and gives exit code and output."""
 
     def __init__(self, workspace: str, run: "RunsCommand") -> None:
         self._workspace = workspace
@@ -118,7 +127,8 @@ class CommandDoor:
         options = [f"--{names.get(name, name)}={value}" for name, value in call.options.items()]
         first = [f"--query={call.what}"] if call.kind == "search" else []
         last = [] if call.kind == "search" else ["--", call.what]
-        return [call.kind, *first, *options, "--json", "--workspace", self._workspace, *last]
+        command = "note" if call.kind == "append" else call.kind
+        return [command, *first, *options, "--json", "--workspace", self._workspace, *last]
 
 
 class RunsCommand(Protocol):
@@ -153,16 +163,18 @@ class ToolDoor:
         return True
 
     def ask(self, call: Call) -> Told:
-        name, first = ("memory_search", "query") if call.kind == "search" else ("memory_get", "path")
+        name, first = _TOOLS[call.kind]
         body, is_error = self._call(name, {first: call.what} | {_NAMES[key]: call.options[key] for key in call.options})
         if "argument" in body:
             assert (is_error, body["status"]) == (True, 400)
-            return Told("bad argument", {})
+            return Told(_BAD, {})
         if "error" in body:
             assert is_error != ("missing" in body)
             outcome = "missing" if "missing" in body else "refused"
             return Told(outcome, {"message": body["error"], "hint": body.get("action", "")})
         assert not is_error
+        if call.kind == "append":
+            return Told("found", body)
         return _as_python(body) if call.kind == "search" else Told("found" if body["lines"] else "nothing", body)
 
 
@@ -186,10 +198,14 @@ def read(result: ReadResult) -> Told:
     return Told("found" if result.line_count else "nothing", read_to_json(result))
 
 
+def appended(done: Appended) -> Told:
+    return Told("found", appended_to_json(done))
+
+
 def refused(error: RecallError) -> Told:
-    if isinstance(error, QueryError):
-        return Told("bad argument", {})
-    assert isinstance(error, ReadError)
+    if isinstance(error, QueryError | PathRefused | NothingToWrite):
+        return Told(_BAD, {})
+    assert isinstance(error, ReadError | WriteError)
     body = {"message": str(error), "hint": error.hint}
     return Told("missing" if isinstance(error, FileMissing) else "refused", body)
 
@@ -197,7 +213,7 @@ def refused(error: RecallError) -> Told:
 def _of_command(code: int, body: dict[str, Any]) -> Told:
     error = body["error"]
     outcome = _OUTCOMES.get(error.pop("type"), "refused")
-    return Told(outcome, {} if outcome == "bad argument" else error)
+    return Told(outcome, {} if outcome == _BAD else error)
 
 
 def _as_python(body: dict[str, Any]) -> Told:
@@ -219,6 +235,6 @@ def _as_python(body: dict[str, Any]) -> Told:
 def level(call: Call, told: Told) -> Told:
     """An answer as those of all doors can be: snippets without blanks around them, a blank path no argument."""
     if call.kind == "get" and isinstance(call.what, str) and not call.what.strip() and told.outcome == "refused":
-        return Told("bad argument", {})
+        return Told(_BAD, {})
     results = [result | {"snippet": result["snippet"].strip()} for result in told.body.get("results", [])]
     return told._replace(body=told.body | {"results": results}) if results else told
