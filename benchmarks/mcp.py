@@ -3,7 +3,8 @@
 In one run on the same notes: a search as a library call, the same as ``memory_search`` of a running ``mdrecall mcp``
 with the SDK's client, and beside it an echo server written with the SDK alone, for what the protocol itself costs:
 once with a short answer and once with one as long as that of a search. Then how long a start takes until
-``initialize`` is answered, over a bare pipe, and until the first search is. The ratios are what to compare.
+``initialize`` is answered, over a bare pipe, and until the first search is; and, because waiting depends on what else
+the machine does, how much CPU time that takes. The ratios are what to compare.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -83,9 +85,10 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
     short, _ = asyncio.run(asked(echo, env, "echo", lambda query: {"text": query}, queries))
     long, _ = asyncio.run(asked(echo, env, "echo", lambda query: {"text": query, "chars": chars}, queries))
     starts = [start(serve, env, queries[0]) for _ in range(repeat)]
+    greeted = [start(serve, env, "") for _ in range(repeat)]
     bare = [start(echo, env, "") for _ in range(repeat)]
     p50 = statistics.median(library), statistics.median(remote), statistics.median(short), statistics.median(long)
-    hello, first = (statistics.median(figures) for figures in zip(*starts, strict=True))
+    hello, first, _ = (statistics.median(figures) for figures in zip(*starts, strict=True))
     load.append(round(os.getloadavg()[0], 2))
     return {
         "files": count,
@@ -98,7 +101,9 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
             "stdio: the SDK's echo, as long, p50": p50[3],
             "start until initialize is answered": hello,
             "start until the first search is answered": first,
-            "start of the SDK's echo server": statistics.median(bare_hello for bare_hello, _ in bare),
+            "start of the SDK's echo server": statistics.median(figures[0] for figures in bare),
+            "CPU of a start, a greeting and an end": statistics.median(figures[2] for figures in greeted),
+            "the same of the SDK's echo server": statistics.median(figures[2] for figures in bare),
         },
         "ratios": {
             "memory_search / (2 library calls + echo)": p50[1] / (2 * p50[0] + p50[2]),
@@ -140,9 +145,9 @@ async def asked(
     return took[10:], int(statistics.median(chars))
 
 
-def start(command: list[str], env: dict[str, str], query: str) -> tuple[float, float]:
-    """Milliseconds from the start of a server to its first answer, and to that of its first search."""
-    began = time.perf_counter()
+def start(command: list[str], env: dict[str, str], query: str) -> tuple[float, float, float]:
+    """Milliseconds from the start of a server to its first answer, to that of its first search, and its CPU time."""
+    used_before, began = used_s(), time.perf_counter()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, env=env, text=True, **pipes) as server:  # type: ignore[call-overload]
         send(server, {"id": 1, "method": "initialize", "params": HELLO})
@@ -155,7 +160,13 @@ def start(command: list[str], env: dict[str, str], query: str) -> tuple[float, f
             server.stdout.readline()
             first = (time.perf_counter() - began) * 1000
         server.stdin.close()
-    return hello, first
+    return hello, first, (used_s() - used_before) * 1000
+
+
+def used_s() -> float:
+    """The CPU time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def send(server: "subprocess.Popen[str]", message: dict[str, Any]) -> None:
