@@ -27,7 +27,7 @@ COMMANDS = {
     "doctor": "check everything and say how to mend it",
     "providers": "show who could make the embeddings, and who does",
     "flush": "write memories down before a conversation is compacted",
-    "mcp": "serve memory to an agent, or tell the agent's program to start this",
+    "mcp": "serve memory to an agent, or have its program start this",
     "serve": "serve memory to agents over HTTP",
     "reset": "delete the index; the notes stay",
     "eval": "measure how well your own questions are answered",
