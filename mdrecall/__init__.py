@@ -3,12 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mdrecall.aio import AsyncMemory
     from mdrecall.errors import RecallError
     from mdrecall.memory import Memory
-    from mdrecall.types import ReadResult, SearchAnswer, SearchResult, Status, SyncReport
+    from mdrecall.types import Appended, ReadResult, SearchAnswer, SearchResult, Status, SyncReport
 
 __version__ = "0.1.0"
 __all__ = [
+    "Appended",
+    "AsyncMemory",
     "Memory",
     "ReadResult",
     "RecallError",
@@ -19,7 +22,7 @@ __all__ = [
     "__version__",
 ]
 
-_HOMES = {"Memory": "mdrecall.memory", "RecallError": "mdrecall.errors"}
+_HOMES = {"AsyncMemory": "mdrecall.aio", "Memory": "mdrecall.memory", "RecallError": "mdrecall.errors"}
 
 
 def __getattr__(name: str) -> Any:

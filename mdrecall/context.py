@@ -47,7 +47,7 @@ def session_context(memory: Memory, session_key: str, *, today: date, most_chars
     key = parse(session_key)
     left_out: list[Issue] = []
     texts: list[tuple[str, str, bool]] = []
-    if key.is_main and (not key.agent or key.belongs_to(memory.settings.agent_id)):
+    if key.is_main_of(memory.settings.agent_id):
         texts += [(path, text, False) for path, text in _lasting(memory, left_out)]
     elif any(_read(memory, name, []) for name in _LASTING):
         left_out.append(

@@ -4,7 +4,8 @@ RecallError
 ├── ConfigError            a configuration file or setting cannot be used
 ├── WorkspaceError         the workspace is missing or not a folder
 ├── MemoryDisabled         the configuration switches this agent's memory off
-├── QueryError             the query is blank
+├── MemoryClosed           it was closed, and is asked again
+├── QueryError             the query is blank, or its lowest score no number
 ├── ConfirmationMissing    something would be deleted, and nobody agreed to it
 ├── QuestionsError         the questions of an evaluation cannot be used
 ├── ReadError              a file will not be read
@@ -16,7 +17,7 @@ RecallError
 │   ├── FileMissing            nothing there
 │   └── FileUnreadable         the system refuses
 ├── WriteError             a note will not be written
-│   ├── PathRefused            not the day's file
+│   ├── PathRefused            not a note that may be written
 │   ├── NothingToWrite         the text is blank
 │   ├── FileBusy               another process keeps the file
 │   └── FileUnwritable         a link on the way, a full disk, or no permission
@@ -79,8 +80,12 @@ class MemoryDisabled(RecallError):
     """The configuration switches this agent's memory off."""
 
 
+class MemoryClosed(RecallError):
+    """The memory was closed, and is asked something again."""
+
+
 class QueryError(RecallError):
-    """The query is blank."""
+    """The query is blank, or its lowest score is not a number."""
 
 
 class ConfirmationMissing(RecallError):
@@ -140,7 +145,7 @@ class WriteError(RecallError):
 
 
 class PathRefused(WriteError):
-    """The path is not that of the day's file."""
+    """The path is not that of a note that may be written."""
 
 
 class NothingToWrite(WriteError):

@@ -14,9 +14,11 @@ from mdrecall.core.checkpoint import Message, checkpoint_text
 from mdrecall.core.flush import DEFAULT_WINDOW, Book, Decision, Rules, Situation, Turn, begun, decide, flushed
 from mdrecall.core.flush_text import Moment, Prompts, daily_path, prompts
 from mdrecall.core.no_reply import visible
-from mdrecall.errors import ConfigError, SessionsError
-from mdrecall.sources.daily import Appended, append_daily
+from mdrecall.errors import SessionsError
+from mdrecall.sources.daily import append_daily
 from mdrecall.sources.session_entries import Entry, read_entry, rebook
+from mdrecall.sources.today import user_time
+from mdrecall.types import Appended
 
 __all__ = ["Appended", "Decision", "Flush", "Message", "Prompts", "State"]
 
@@ -201,27 +203,8 @@ class Flush:
             return 0
 
     def _moment(self, now: datetime | None, zone: str | tzinfo | None) -> Moment:
-        here = (now or datetime.now(UTC)).astimezone(self._zone(zone))
+        here = user_time(now, zone, self.settings.defaults.user_timezone)
         return Moment(here.year, here.month, here.day, here.weekday(), here.hour, here.minute, _label(here))
-
-    def _zone(self, zone: str | tzinfo | None) -> tzinfo | None:
-        """The zone that is meant: the one given, else the user's if there is such a zone, else this machine's."""
-        if isinstance(zone, tzinfo):
-            return zone
-        found = _zone_named(zone or self.settings.defaults.user_timezone or "")
-        if zone and not found:
-            hint = "Give one such as Europe/Zurich or UTC; the package tzdata has them if the system does not."
-            raise ConfigError(f"There is no time zone {zone!r}.", hint=hint)
-        return found
-
-
-def _zone_named(name: str) -> tzinfo | None:
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name.strip())
-    except (ValueError, OSError, KeyError):
-        return None
 
 
 def _label(here: datetime) -> str:

@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Callable, Mapping
+from math import isnan
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
-from mdrecall.errors import MemoryDisabled
+from mdrecall.errors import MemoryDisabled, PathRefused, QueryError
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
+    Appended,
     Conversation,
     Happened,
     Issue,
@@ -27,13 +29,20 @@ from mdrecall.types import (
     never,
 )
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from mdrecall.sources.note import Place
+
 
 class Memory:
     """One workspace's memory. Use it as a context manager, or call ``close()`` when done."""
 
-    def __init__(self, settings: Settings, backend: Backend) -> None:
+    def __init__(self, settings: Settings, backend: Backend, home: str = "") -> None:
+        """``home`` is the user's folder, which is never taken for a folder of notes as a whole."""
         self.settings = settings
         self._backend = backend
+        self._home = home
 
     @classmethod
     def open(
@@ -67,7 +76,7 @@ class Memory:
             origin = loaded.found["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
-        return cls(loaded.settings, open_backend(loaded, one_shot=one_shot))
+        return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded.home)
 
     def search(
         self,
@@ -88,6 +97,8 @@ class Memory:
         ``progress`` is told how far the indexing of changed files is, which comes first. A ``session_key`` that is
         new begins a conversation, for ``sync.onSessionStart``.
         """
+        if min_score is not None and isnan(min_score):
+            raise QueryError("The lowest score is not a number.", hint="Give one from 0 to 1, or none.")
         return self._backend.search(
             query,
             max_results=max_results,
@@ -102,6 +113,36 @@ class Memory:
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, straight from the disk; a ``ReadError`` says why a path is refused."""
         return self._backend.read_file(path, from_line=from_line, lines=lines)
+
+    def append(
+        self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
+    ) -> Appended:
+        """Append a text to a note as it is; nothing that stands there is changed.
+
+        ``file`` is a day (``YYYY-MM-DD``), a note by its name or its path in ``memory/``, or ``MEMORY.md``; without it,
+        the note of the day that it is ``now`` for the user. Under a ``session_key`` that is not the agent's main
+        private conversation only that one is written, as in a memory flush. Sections that the note has already are
+        left out; a ``WriteError`` says why a text is not written.
+        """
+        from mdrecall.sources.note import append_note
+
+        place = self._place(file or "", now, session_key)
+        return append_note(self.settings.workspace, text, place, max_bytes=self.settings.mdrecall.max_file_bytes)
+
+    def _place(self, file: str, now: "datetime | None", session_key: str) -> "Place":
+        from mdrecall.core.session_key import parse
+        from mdrecall.sources.files import MemoryFiles
+        from mdrecall.sources.note import place_of
+        from mdrecall.sources.today import user_time
+
+        files = MemoryFiles(self.settings, self._home or os.sep)
+        is_plain = files.is_whole_folder() and bool(files.scan().stamps)
+        today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
+        place, days = (place_of(name, today=today, is_plain=is_plain) for name in (file, ""))
+        if place != days and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
+            hint = f"Write to {days.shown}, the only note that this conversation may append to."
+            raise PathRefused(f"{place.shown} is not the note of the day.", path=place.shown, hint=hint)
+        return place
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index in line with the files; ``force`` builds a new index beside the one that answers.

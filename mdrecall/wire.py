@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mdrecall.types import ReadResult, SearchAnswer, SearchResult, StandIn
+from mdrecall.types import Appended, ReadResult, SearchAnswer, SearchResult, StandIn
 
 
 def to_json(value: Any) -> Any:
@@ -77,3 +77,13 @@ def read_to_json(read: ReadResult) -> dict[str, Any]:
         "truncated": read.truncated,
     }
     return found if read.next_from is None else found | {"nextFrom": read.next_from}
+
+
+def appended_to_json(done: Appended) -> dict[str, Any]:
+    """What was written where; without lines if nothing was, and with ``skipped`` if something was left out."""
+    found: dict[str, Any] = to_json(done)
+    if done.bytes:
+        found["citation"] = done.citation
+    if not done.skipped:
+        del found["skipped"]
+    return found

@@ -281,7 +281,7 @@ class BuiltinBackend:
     def close(self) -> None:
         """Let go of the index; may be called twice."""
         if self._meaning is not None:
-            self._freshness.stop_following()
+            self._freshness.hurry()
             self._meaning.interrupt()
         self._freshness.close()
         if self._meaning is not None:

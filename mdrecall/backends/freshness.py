@@ -60,6 +60,7 @@ class Freshness:
         self._one_shot = one_shot
         self._syncer = Syncer(self._act)
         self._closing = threading.Event()
+        self._unfollowed = threading.Event()
         self._filling: threading.Thread | None = None
         self._fill_lock = threading.Lock()
         self._met: tuple[Issue, ...] = ()
@@ -239,16 +240,21 @@ class Freshness:
                             hint="One is enough for all that share the index.")  # fmt: skip
         try:
             self._follower = self._make_follower(tell, always=always)
-            if not self._closing.is_set():
+            if not self._unfollowed.is_set():
                 self._follower.run()
         finally:
             self._store.watching.release()
 
     def stop_following(self) -> None:
-        """End ``follow``; may be called twice, and from a signal."""
-        self._closing.set()
+        """End ``follow``, and nothing else; may be called twice, and from a signal."""
+        self._unfollowed.set()
         if self._follower:
             self._follower.stop()
+
+    def hurry(self) -> None:
+        """Let everything that is under way end where it can be taken up again, without waiting for it."""
+        self._closing.set()
+        self.stop_following()
 
     def follow_in_background(self) -> None:
         """Follow the files in a thread, as the settings have it; if another process does so, be ready to take over."""
@@ -258,11 +264,11 @@ class Freshness:
             self._following.start()
 
     def _follow_or_wait(self) -> None:
-        while not self._closing.is_set():
+        while not self._unfollowed.is_set():
             try:
                 self.follow(lambda happened: None, always=False)
             except (StoreError, OSError):
-                self._closing.wait(_CLOSING_S)
+                self._unfollowed.wait(_CLOSING_S)
 
     def _make_follower(self, tell: Callable[[Happened], None], *, always: bool) -> "Follower":
         from mdrecall.engine.follower import Follower, Timing
@@ -280,7 +286,7 @@ class Freshness:
         looks = self.look()
         report = SyncReport()
         if not self._sync.is_up_to_date(looks):
-            request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._closing.is_set)
+            request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._unfollowed.is_set)
             report = self._syncer.run(request) or report
         if self._filler and not self._filler.is_instant and not self._filler.is_complete():
             self._fill_in_background()
@@ -315,7 +321,7 @@ class Freshness:
 
     def close(self) -> None:
         """End everything that is under way where it can be taken up again; may be called twice."""
-        self.stop_following()
+        self.hurry()
         self._syncer.close(_CLOSING_S)
         for thread in (self._filling, self._following):
             if thread is not None and thread.is_alive() and thread is not threading.current_thread():

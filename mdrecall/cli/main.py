@@ -18,6 +18,7 @@ from mdrecall.errors import RecallError
 COMMANDS = {
     "search": "find notes by what they say",
     "get": "print lines of a memory file",
+    "note": "write something down",
     "sessions": "list past conversations, or read one",
     "context": "print what an agent should read first",
     "index": "bring the index up to date",
@@ -27,6 +28,8 @@ COMMANDS = {
     "providers": "show who could make the embeddings, and who does",
     "flush": "write memories down before a conversation is compacted",
     "ltm": "list, search, store or forget long-term memories",
+    "mcp": "serve memory to an agent, or have its program start this",
+    "serve": "serve memory to agents over HTTP",
     "reset": "delete the index; the notes stay",
     "eval": "measure how well your own questions are answered",
     "config": "show, check or describe the configuration",

@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--max-results", type=whole_number, metavar="N", help="at most this many results")
     parser.add_argument("--min-score", type=share, metavar="S", help="leave out results below this score (0 to 1)")
     parser.add_argument("--mode", choices=MODES, help="by words, by meaning, or both (default: what the settings say)")
+    parser.add_argument("--source", choices=("memory", "sessions"), help="only notes, or only transcripts")
     parser.add_argument("--explain", action="store_true", help="say why each result stands where it does")
     add_common(parser)
 
@@ -31,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
             min_score=options.min_score,
             mode=options.mode,
             explain=options.explain,
+            source=options.source,
             progress=progress,
         )
     if options.json:

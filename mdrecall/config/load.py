@@ -21,6 +21,9 @@ from mdrecall.errors import ConfigError, WorkspaceError
 from mdrecall.types import Secret
 from mdrecall.types.agents import normal_agent_id
 
+#: The origin of a workspace that nobody named.
+HERE = "the current folder"
+
 
 class Loaded(NamedTuple):
     """The settings, and for each the value in words and its origin."""
@@ -390,7 +393,7 @@ def _default_place(
     places: Places, env: Mapping[str, str], cwd: str, standalone: bool, other_agent: str | None
 ) -> Found:
     if standalone:
-        return Found(cwd, "the current folder")
+        return Found(cwd, HERE)
     if other_agent:
         return Found(os.path.join(places.state_dir, f"workspace-{other_agent}"), "default")
     return Found(default_workspace(places, env), "default")

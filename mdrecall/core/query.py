@@ -6,6 +6,7 @@ from mdrecall.core.stem import stem
 from mdrecall.core.stopwords import STOP_WORDS
 from mdrecall.core.words import is_unspaced, name_terms, surface_words, tokens
 
+#: What follows is not looked for; nobody asks so much, but a text may be pasted.
 MAX_QUERY_CHARS = 4_000
 MAX_TERMS = 64
 _MIN_PREFIX_CHARS = 3

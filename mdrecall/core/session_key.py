@@ -67,6 +67,10 @@ class SessionKey(NamedTuple):
         """Whether private notes may be shown: only in a conversation that is known to be with one person."""
         return self.kind == "direct"
 
+    def is_main_of(self, agent: str) -> bool:
+        """Whether it is an agent's main private conversation; a key without an agent is taken for the agent's own."""
+        return self.is_main and (not self.agent or self.belongs_to(agent))
+
     def belongs_to(self, agent: str) -> bool:
         """Whether the key names this agent; a key without an agent belongs to none."""
         return bool(self.agent) and self.agent == normal_agent_id(agent)

@@ -8,7 +8,7 @@ from mdrecall.core.diversity import spread
 from mdrecall.core.fusion import Likeness, fuse, likeness, word_weights
 from mdrecall.core.headings import read_lines, titles, trails
 from mdrecall.core.keyword import Match, Strengths, Weighted, Weights, by_words, rank, score, strengths, weigh
-from mdrecall.core.query import parse_query
+from mdrecall.core.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.snippet import Passage, best_passage, snippet_around
 from mdrecall.core.windows import windows
 from mdrecall.core.words import Analyser
@@ -88,6 +88,7 @@ class Searcher:
         """The best chunks for a query; an empty answer says why."""
         if not query.strip():
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
+        query = query.strip()[:MAX_QUERY_CHARS]
         terms = parse_query(query)
         if not terms:
             action = "Use at least one letter or digit: names, words and identifiers are looked up, signs are not."

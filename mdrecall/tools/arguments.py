@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from mdrecall.errors import ArgumentError
@@ -47,7 +48,9 @@ def text(arguments: Mapping[str, Any], name: str, *, required: bool = False, tri
     """A text; a number stands for its digits."""
     value = given(arguments, name)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
+        # A number that is too long to be written stays one, and is refused below.
+        with suppress(ValueError):
+            value = str(value)
     if value is not None and not isinstance(value, str):
         raise ArgumentError(f"{name} must be a text, not {_shown(value)}.", name=name)
     value = value or ""

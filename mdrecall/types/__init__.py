@@ -11,6 +11,7 @@ from mdrecall.types.answers import (
     Why,
 )
 from mdrecall.types.notes import (
+    Appended,
     Chunk,
     Conversation,
     Document,
@@ -50,6 +51,7 @@ from mdrecall.types.work import (
 
 __all__ = [
     "MODES",
+    "Appended",
     "Chunk",
     "Conversation",
     "Document",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from mdrecall.types.notes import Issue, SourceName
+from mdrecall.types.notes import Issue, SourceName, cited
 
 Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
@@ -57,10 +57,7 @@ class SearchResult(NamedTuple):
     @property
     def citation(self) -> str:
         """``path#L3`` or ``path#L3-L9``."""
-        lines = f"L{self.start_line}"
-        if self.end_line != self.start_line:
-            lines += f"-L{self.end_line}"
-        return f"{self.path}#{lines}"
+        return cited(self.path, self.start_line, self.end_line)
 
 
 class StandIn(NamedTuple):

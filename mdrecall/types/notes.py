@@ -121,3 +121,27 @@ class Conversation(NamedTuple):
     """When something was last added, in seconds since 1970."""
     archived: bool
     """Whether it ended with a reset."""
+
+
+class Appended(NamedTuple):
+    """What was written where."""
+
+    path: str
+    """Relative to the workspace."""
+    bytes: int
+    skipped: tuple[str, ...] = ()
+    """The first line of every section that the file had already."""
+    start_line: int | None = None
+    end_line: int | None = None
+
+    @property
+    def citation(self) -> str:
+        """``path#L3`` or ``path#L3-L9``; the path alone if nothing was written."""
+        return cited(self.path, self.start_line, self.end_line)
+
+
+def cited(path: str, start_line: int | None, end_line: int | None) -> str:
+    """Lines of a file as answers name them: ``path#L3`` or ``path#L3-L9``."""
+    if start_line is None:
+        return path
+    return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")

@@ -216,3 +216,10 @@ def test_equal_notes_rank_alike_whatever_was_indexed_first(workspace: Workspace)
     for number in range(20):
         workspace.write(f"memory/n{number:03d}.md", "zebra note")
     assert [result.path for result in memory.search("zebra note")] == fresh
+
+
+def test_of_a_very_long_query_only_the_beginning_is_embedded(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+    memory = workspace.memory()
+    long = "walrus " + "ice " * 2_000
+    assert memory.search(long + "and more " * 100_000, min_score=0).results == memory.search(long, min_score=0).results

@@ -61,6 +61,13 @@ def test_every_text_is_paid_for_once(workspace: Workspace, stand_in: ProviderSer
     assert threads() == []
 
 
+def test_whoever_has_stopped_following_may_still_sync(workspace: Workspace, stand_in: ProviderServer) -> None:
+    with opened(workspace, stand_in) as memory:
+        memory.stop_following()
+        assert memory.sync().unembedded == 0
+        assert vectors(memory) == 12
+
+
 def test_requests_overlap(workspace: Workspace, stand_in: ProviderServer) -> None:
     stand_in.faults.add(faults.fine(), faults.hang().times(3))
     memory = opened(workspace, stand_in, concurrency=3)

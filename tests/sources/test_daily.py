@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.errors import FileBusy, FileUnwritable, NothingToWrite, PathRefused
-from mdrecall.sources.daily import Appended, append_daily
+from mdrecall.sources.daily import append_daily
+from mdrecall.types import Appended
 from tests.processes import finish, python, until
 
 DAY = "2026-02-16"

@@ -1,0 +1,277 @@
+"""AsyncMemory: the same as Memory, on threads, so that an event loop is not held up.
+
+Each call runs in a thread of the memory's own: asyncio's default threads are few and shared with everything else in
+the program, name resolution too, so that a dozen searches that wait for a provider would hold up the rest, or the rest
+them. Threads are kept and used again, because each has its own connection to the index.
+
+A call that is cancelled gives way at once. What its thread is doing goes on to its end, a ``sync`` or ``follow`` only
+to where it can be taken up again; what comes of it is dropped.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from contextvars import copy_context
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+from mdrecall.errors import MemoryClosed
+from mdrecall.types import (
+    Appended,
+    Conversation,
+    Happened,
+    Issue,
+    Mode,
+    Probe,
+    ProgressCallback,
+    ReadResult,
+    SearchAnswer,
+    SourceCount,
+    SourceName,
+    Status,
+    Stop,
+    SyncReport,
+    never,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from mdrecall.config.settings import Settings
+    from mdrecall.memory import Memory
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_MOST_THREADS = 64
+_CLOSING_S = 10.0
+
+
+class AsyncMemory:
+    """One workspace's memory for asyncio. Use it as an async context manager, or await ``close()`` when done.
+
+    Every method is that of ``Memory``. Progress and events are told in the thread of the loop; ``stop`` is asked in the
+    thread that works.
+    """
+
+    def __init__(self, memory: "Memory", threads: "Threads") -> None:
+        self._memory = memory
+        self._threads = threads
+
+    @classmethod
+    async def open(
+        cls,
+        workspace: str | os.PathLike[str] | None = None,
+        *,
+        agent: str | None = None,
+        config: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        one_shot: bool = False,
+    ) -> Self:
+        """Open the memory of a workspace; even what must be imported for it is imported in a thread."""
+
+        def opened() -> "Memory":
+            from mdrecall.memory import Memory
+
+            return Memory.open(workspace, agent=agent, config=config, env=env, overrides=overrides, one_shot=one_shot)
+
+        threads = Threads()
+        try:
+            return cls(await threads.call(opened, otherwise=lambda memory: memory.close()), threads)
+        except BaseException:
+            threads.release()
+            raise
+
+    @property
+    def settings(self) -> "Settings":
+        return self._memory.settings
+
+    async def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        mode: Mode | None = None,
+        explain: bool = False,
+        source: SourceName | None = None,
+        session_key: str = "",
+        progress: ProgressCallback | None = None,
+    ) -> SearchAnswer:
+        return await self._call(
+            self._memory.search,
+            query,
+            max_results=max_results,
+            min_score=min_score,
+            mode=mode,
+            explain=explain,
+            source=source,
+            session_key=session_key,
+            progress=_on_this_loop(progress) if progress else None,
+        )
+
+    async def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        return await self._call(self._memory.read, path, from_line=from_line, lines=lines)
+
+    async def append(
+        self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
+    ) -> Appended:
+        return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key)
+
+    async def sync(
+        self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never
+    ) -> SyncReport:
+        """As ``Memory.sync``; a sync that is cancelled, or under way when the memory is closed, is stopped."""
+        given_up = threading.Event()
+
+        def is_over() -> bool:
+            return given_up.is_set() or self._threads.is_closing or stop()
+
+        try:
+            return await self._call(
+                self._memory.sync, force=force, progress=_on_this_loop(progress) if progress else None, stop=is_over
+            )
+        finally:
+            given_up.set()
+
+    async def sessions(self) -> list[Conversation]:
+        return await self._call(self._memory.sessions)
+
+    async def compacted(self, session: str) -> SyncReport:
+        return await self._call(self._memory.compacted, session)
+
+    async def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        return await self._call(self._memory.read_session, session, from_line=from_line, lines=lines)
+
+    async def watch(self) -> None:
+        await self._call(self._memory.watch)
+
+    async def follow(self, tell: Callable[[Happened], None]) -> None:
+        """As ``Memory.follow``, until it is cancelled or ``stop_following`` is called."""
+        try:
+            await self._call(self._memory.follow, _on_this_loop(tell))
+        except (asyncio.CancelledError, GeneratorExit):
+            self.stop_following()
+            raise
+
+    def stop_following(self) -> None:
+        """End ``follow``; it waits for nothing, so that it can be called from a signal."""
+        self._memory.stop_following()
+
+    async def status(self) -> Status:
+        return await self._call(self._memory.status)
+
+    async def counts(self) -> tuple[SourceCount, ...]:
+        return await self._call(self._memory.counts)
+
+    async def issues(self) -> tuple[Issue, ...]:
+        return await self._call(self._memory.issues)
+
+    async def check(self) -> tuple[str, ...]:
+        return await self._call(self._memory.check)
+
+    async def index_files(self) -> list[tuple[str, int]]:
+        return await self._call(self._memory.index_files)
+
+    async def reset(self) -> None:
+        await self._call(self._memory.reset)
+
+    async def probe_embedding(self) -> Probe:
+        return await self._call(self._memory.probe_embedding)
+
+    async def probe_vectors(self) -> bool:
+        return await self._call(self._memory.probe_vectors)
+
+    async def close(self) -> None:
+        """Let go of the index when what is under way has ended, or after ten seconds; may be called twice."""
+        await self._threads.close(self._memory.stop_following, self._memory.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _call(self, act: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Awaitable[_T]:
+        return self._threads.call(lambda: act(*args, **kwargs))
+
+
+class Threads:
+    """The threads of one memory, and what is under way in them."""
+
+    def __init__(self, patience_s: float = _CLOSING_S) -> None:
+        """``patience_s`` is how long what is under way is waited for in the end."""
+        self.is_closing = False
+        self._patience_s = patience_s
+        self._pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mdrecall-aio")
+        self._under_way: set[Future[Any]] = set()
+        self._closed: Future[None] = Future()
+
+    async def call(self, act: Callable[[], _T], *, otherwise: Callable[[_T], object] | None = None) -> _T:
+        """What ``act`` gives, made in a thread; if nobody waits for it any more, it is given to ``otherwise``."""
+
+        def begun() -> _T:
+            self._refuse_if_closing()
+            return act()
+
+        self._refuse_if_closing()
+        work = self._pool.submit(copy_context().run, begun)
+        self._under_way.add(work)
+        work.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.wrap_future(work)
+        except (asyncio.CancelledError, GeneratorExit):
+            if otherwise:
+                work.add_done_callback(lambda done: _given(done, otherwise))
+            raise
+
+    async def close(self, hurry: Callable[[], None], act: Callable[[], None]) -> None:
+        """Take no more calls, wait for those under way, and do the last one, in a thread that is sure to be free."""
+        if not self.is_closing:
+            self.is_closing = True
+            self._closed.set_running_or_notify_cancel()
+            threading.Thread(target=self._close, args=(hurry, act), name="mdrecall-close").start()
+        await asyncio.wrap_future(self._closed)
+
+    def release(self) -> None:
+        """Let the threads end as soon as they have nothing to do."""
+        self.is_closing = True
+        self._pool.shutdown(wait=False)
+
+    def _close(self, hurry: Callable[[], None], act: Callable[[], None]) -> None:
+        try:
+            hurry()
+            wait(tuple(self._under_way), timeout=self._patience_s)
+            act()
+        except BaseException as error:
+            self._closed.set_exception(error)
+        else:
+            self._closed.set_result(None)
+        finally:
+            self._pool.shutdown(wait=False)
+
+    def _refuse_if_closing(self) -> None:
+        if self.is_closing:
+            raise MemoryClosed("The memory is closed.", hint="Open it again with AsyncMemory.open.")
+
+
+def _given(done: Future[_T], taker: Callable[[_T], object]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        taker(done.result())
+
+
+def _on_this_loop(tell: Callable[[_T], None]) -> Callable[[_T], None]:
+    """A callback for another thread that tells in this one; a loop that is gone is told nothing."""
+    loop = asyncio.get_running_loop()
+
+    def told(news: _T) -> None:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(tell, news)
+
+    return told

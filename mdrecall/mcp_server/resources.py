@@ -1,0 +1,163 @@
+"""The memory files as resources: ``mdrecall://<agent>/<path>``, listed in pages and read through the same guard."""
+
+import time
+from bisect import bisect_right
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from mdrecall.errors import ArgumentError, ReadError, RecallError, told
+from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.session import Sessions
+from mdrecall.mcp_server.threads import Threads
+from mdrecall.types import Stamp
+
+if TYPE_CHECKING:
+    from mdrecall.memory import Memory
+
+SCHEME = "mdrecall"
+PAGE = 200
+_KEPT_S = 30.0
+_MARKDOWN = "text/markdown"
+
+
+class Address(NamedTuple):
+    """Where a resource is."""
+
+    agent: str
+    path: str
+
+    @property
+    def uri(self) -> str:
+        """The address as clients write it; a path that leads out of the workspace must not look like a folder's."""
+        if any(part in (".", "..", "") for part in self.path.split("/")):
+            return f"{SCHEME}://{self.agent}/?path={quote(self.path, safe='')}"
+        return f"{SCHEME}://{self.agent}/{quote(self.path, safe='/')}"
+
+
+def parse_address(uri: str) -> Address:
+    """The address that a client wrote; raises ``ArgumentError``."""
+    parts = urlsplit(uri)
+    named = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
+    path = named or unquote(parts.path.removeprefix("/"))
+    if parts.scheme != SCHEME or not parts.netloc or not path:
+        hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
+        raise ArgumentError(f"There is no resource {uri[:200]!r}.", name="uri", hint=hint)
+    return Address(parts.netloc.lower(), path)
+
+
+class Resources:
+    """The files of every memory."""
+
+    def __init__(self, memories: Memories, sessions: Sessions, threads: Threads) -> None:
+        self._memories = memories
+        self._sessions = sessions
+        self._threads = threads
+        self._seen: dict[str, tuple[float, dict[str, Stamp]]] = {}
+
+    async def on_list(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        if not self._sessions.may_remember(context.meta):
+            return types.ListResourcesResult(resources=[])
+        cursor = (params.cursor if params else None) or ""
+        try:
+            return await self._threads.run(lambda: self._page(cursor))
+        except RecallError as error:
+            raise MCPError(types.INVALID_PARAMS, told(error)) from error
+
+    async def on_templates(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        is_there = self._sessions.may_remember(context.meta)
+        listed = [
+            types.ResourceTemplate(
+                name=f"memory of {name}",
+                uri_template=f"{SCHEME}://{name}/{{+path}}",
+                description=f"A memory file of {name}, such as MEMORY.md or memory/2026-02-10.md.",
+                mime_type=_MARKDOWN,
+            )
+            for name in self._memories.names
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=listed if is_there else [])
+
+    async def on_read(
+        self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        if not self._sessions.may_remember(context.meta):
+            raise MCPError(types.INVALID_PARAMS, "A sub-agent has no memory.")
+        try:
+            text = await self._threads.run(lambda: self._text(parse_address(uri)))
+        except (ReadError, ArgumentError) as error:
+            raise MCPError(types.INVALID_PARAMS, told(error), {"uri": uri}) from error
+        except RecallError as error:
+            raise MCPError(types.INTERNAL_ERROR, told(error)) from error
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text)])
+
+    def _text(self, address: Address) -> str:
+        self._memories.place(address.agent)
+        return whole_text(self._memories.get(address.agent), address.path)
+
+    def _page(self, cursor: str) -> types.ListResourcesResult:
+        """The files that follow an address, those of one memory after those of another."""
+        after = parse_address(cursor) if cursor else Address(self._memories.default, "")
+        names = self._memories.names
+        self._memories.place(after.agent)
+        resources: list[types.Resource] = []
+        for name in names[names.index(after.agent) :]:
+            stamps = self._files(name, is_first=not cursor)
+            paths = list(stamps)
+            start = bisect_right(paths, after.path) if name == after.agent else 0
+            room = PAGE - len(resources)
+            resources += [_resource(Address(name, path), stamps[path]) for path in paths[start : start + room]]
+            if len(paths) - start > room:
+                return types.ListResourcesResult(resources=resources, next_cursor=resources[-1].uri)
+        return types.ListResourcesResult(resources=resources)
+
+    def _files(self, name: str, *, is_first: bool) -> dict[str, Stamp]:
+        """The files of a memory in order; further pages come from the look at the disk that the first one took."""
+        from mdrecall.sources.files import MemoryFiles
+
+        seen_at, stamps = self._seen.get(name, (0.0, {}))
+        now = time.monotonic()
+        if is_first or not seen_at or now - seen_at > _KEPT_S:
+            settings = self._memories.get(name).settings
+            stamps = dict(sorted(MemoryFiles(settings, self._memories.place(name).home).scan().stamps.items()))
+            self._seen[name] = (now, stamps)
+        return stamps
+
+
+def whole_text(memory: "Memory", path: str) -> str:
+    """A memory file from its first line to its last."""
+    read = memory.read(path)
+    pages = [read.text]
+    while read.next_from:
+        read = memory.read(path, from_line=read.next_from)
+        pages.append(read.text)
+    # A page that is not the last one ends without its line end.
+    return "\n".join(pages)
+
+
+def _resource(address: Address, stamp: Stamp) -> types.Resource:
+    size, changed_ns = stamp[0], stamp[1]
+    return types.Resource(
+        name=address.path.rpartition("/")[2],
+        title=address.path,
+        uri=address.uri,
+        mime_type=_MARKDOWN,
+        size=size,
+        annotations=types.Annotations(last_modified=_moment(changed_ns)),
+    )
+
+
+def _moment(ns: int) -> str | None:
+    """A time as ISO 8601 has it; None for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return None

@@ -1,0 +1,66 @@
+"""``mdrecall note``: write something down in five seconds, and find it again."""
+
+import subprocess
+import sys
+
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+
+
+def test_what_is_noted_is_found(workspace: Workspace, run: Run) -> None:
+    ran = run("note", "Ana", "prefers", "tea", TZ="UTC")
+    assert (ran.code, ran.err) == (0, "")
+    path = next((workspace.path / "memory").iterdir())
+    assert ran.out == f"Noted in memory/{path.name}#L1.\n"
+    assert run("search", "tea").code == 0
+
+
+def test_a_note_goes_where_it_is_told(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "# Team\n")
+    assert run("note", "--file", "MEMORY.md", "Bo keeps the keys").out == "Noted in MEMORY.md#L3.\n"
+    assert run("note", "--file", "people", "Ana").out == "Noted in memory/people.md#L1.\n"
+    assert run("note", "--file", "2026-02-10", "met").out == "Noted in memory/2026-02-10.md#L1.\n"
+    assert (workspace.path / "MEMORY.md").read_text() == "# Team\n\nBo keeps the keys\n"
+
+
+def test_the_json_has_the_lines(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "## One\n\nx\n")
+    told = run("note", "--file", "a", "## One\n\nx\n## Two\n\ny\nz", "--json").json
+    assert told == {
+        "path": "memory/a.md", "bytes": 13, "skipped": ["## One"], "startLine": 5, "endLine": 8,
+        "citation": "memory/a.md#L5-L8",
+    }  # fmt: skip
+    again = run("note", "--file", "a", "## Two\n\ny\nz", "--json")
+    assert (again.code, again.json) == (0, {"path": "memory/a.md", "bytes": 0, "skipped": ["## Two"]})
+    assert run("note", "--file", "a", "## Two\n\ny\nz").out == "memory/a.md has that already.\n"
+
+
+def test_a_text_comes_from_standard_input(workspace: Workspace) -> None:
+    command = [sys.executable, "-m", "mdrecall", "note", "-", "--file", "a"]
+    env = {**workspace.env, "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        command, input="\ufeffTee für Änne\n".encode(), cwd=workspace.path, env=env, capture_output=True, check=True
+    )
+    assert done.stdout == b"Noted in memory/a.md#L1.\n"
+    assert (workspace.path / "memory/a.md").read_text() == "Tee für Änne\n"
+
+
+def test_a_blank_note_and_a_path_elsewhere_are_errors(workspace: Workspace, run: Run) -> None:
+    for arguments, kind in (
+        (["  "], "NothingToWrite"),
+        ([], "NothingToWrite"),
+        (["x", "--file", "../x"], "PathRefused"),
+    ):
+        ran = run("note", *arguments, "--json")
+        assert (ran.code, ran.json["error"]["type"]) == (2, kind)
+    assert not (workspace.path / "memory").exists()
+
+
+def test_in_a_plain_folder_the_note_stands_beside_the_others_which_are_still_found(
+    workspace: Workspace, run: Run
+) -> None:
+    workspace.write("walrus.md", "the walrus sleeps")
+    assert run("note", "Ana prefers tea", "--file", "2026-02-10").out == "Noted in 2026-02-10.md#L1.\n"
+    assert run("search", "walrus").code == 0
+    assert run("search", "tea").code == 0
+    assert run("note", "x", "--file", "MEMORY.md").code == 2

@@ -1,0 +1,240 @@
+"""The doors: each takes a call and tells what it was answered, in the words of the Python door.
+
+What legitimately differs between them is undone here, and nowhere else:
+
+* A typed caller cannot pass a wrong type, and a command line has only texts; a door says which calls it can make.
+* A command line is typed by people, so it refuses a count below 1 and a score outside 0 to 1. Programs may pass any
+  number: the memory takes a count below 1 for 1 (lines: 0 for all), a score below 0 for 0, and one above 1 leaves
+  everything out. Not a number is refused by all.
+* Tools, called in this process or through MCP, say ``maxResults``, ``minScore``, ``corpus`` (with ``all``), ``from``;
+  take a number for a text, and a blank number for none.
+* Tools add ``citations``, ``backend``, ``corpus`` and ``notice``, say that the provider is ``none``, end each snippet
+  with its source, give at most 100 results, and cut the snippets of one answer to one budget (``truncated``).
+* A file that is not there is an error in Python and on the command line, but an empty text that is ``missing`` to a
+  model, which then goes on. A blank path is a missing argument to a tool, and so is a note that may not be written or a
+  blank text, which Python and the command line call by their own names.
+* The command line has exit codes: 1 where nothing is found or read, 2 where something is wrong.
+"""
+
+import asyncio
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple, Protocol
+
+from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer
+from mdrecall.cli.main import main
+from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
+from mdrecall.tools.notes import memory_tools
+from mdrecall.tools.toolset import Toolset
+from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
+from tests.doors.calls import Call
+
+_BAD = "bad argument"
+_OUTCOMES = {"FileMissing": "missing"} | dict.fromkeys(
+    ("QueryError", "UsageError", "PathRefused", "NothingToWrite"), _BAD
+)
+_TOOLS = {"search": ("memory_search", "query"), "get": ("memory_get", "path"), "append": ("memory_append", "text")}
+_NAMES = {"file": "file"} | {
+    "max_results": "maxResults",
+    "min_score": "minScore",
+    "source": "corpus",
+    "from_line": "from",
+    "lines": "lines",
+}
+
+
+class Told(NamedTuple):
+    """What a call was answered."""
+
+    outcome: str
+    """``found``, ``nothing``, ``missing``, ``refused`` or ``bad argument``."""
+    body: dict[str, Any]
+    """The whole answer; of an error the message and the way out, of a bad argument nothing."""
+
+
+class Door(Protocol):
+    """One way in."""
+
+    def can(self, call: Call) -> bool: ...
+
+    def ask(self, call: Call) -> Told: ...
+
+
+class PythonDoor:
+    """``Memory``, and what it gives as JSON."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def can(self, call: Call) -> bool:
+        return call.is_well_typed
+
+    def ask(self, call: Call) -> Told:
+        try:
+            if call.kind == "append":
+                return appended(self._memory.append(call.what, **call.options))
+            if call.kind == "search":
+                return found(self._memory.search(call.what, **call.options))
+            return read(self._memory.read(call.what, **call.options))
+        except RecallError as error:
+            return refused(error)
+
+
+class AsyncDoor:
+    """``AsyncMemory``, on a loop that runs from one call to the next."""
+
+    def __init__(self, memory: AsyncMemory, runner: asyncio.Runner) -> None:
+        self._memory = memory
+        self._runner = runner
+
+    def can(self, call: Call) -> bool:
+        return call.is_well_typed
+
+    def ask(self, call: Call) -> Told:
+        return self._runner.run(self._ask(call))
+
+    async def _ask(self, call: Call) -> Told:
+        try:
+            if call.kind == "append":
+                return appended(await self._memory.append(call.what, **call.options))
+            if call.kind == "search":
+                return found(await self._memory.search(call.what, **call.options))
+            return read(await self._memory.read(call.what, **call.options))
+        except RecallError as error:
+            return refused(error)
+
+
+class CommandDoor:
+    """``mdrecall search``, ``get`` and ``note`` with ``--json``; ``run`` makes one and gives exit code and output."""
+
+    def __init__(self, workspace: str, run: "RunsCommand") -> None:
+        self._workspace = workspace
+        self._run = run
+
+    def can(self, call: Call) -> bool:
+        return isinstance(call.what, str)
+
+    def ask(self, call: Call) -> Told:
+        code, out = self._run(self._arguments(call))
+        body = json.loads(out)
+        told = _of_command(code, body) if "error" in body else Told("found" if code == 0 else "nothing", body)
+        assert code == {"found": 0, "nothing": 1}.get(told.outcome, 2), (call, code)
+        return told
+
+    def _arguments(self, call: Call) -> list[str]:
+        names = {"from_line": "from", "max_results": "max-results", "min_score": "min-score"}
+        options = [f"--{names.get(name, name)}={value}" for name, value in call.options.items()]
+        first = [f"--query={call.what}"] if call.kind == "search" else []
+        last = [] if call.kind == "search" else ["--", call.what]
+        command = "note" if call.kind == "append" else call.kind
+        return [command, *first, *options, "--json", "--workspace", self._workspace, *last]
+
+
+class RunsCommand(Protocol):
+    def __call__(self, arguments: list[str]) -> tuple[int, str]: ...
+
+
+def run_in_process(arguments: list[str]) -> tuple[int, str]:
+    """A command as ``main`` runs it."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(arguments)
+    except SystemExit as left:
+        code = int(str(left.code))
+    assert "Traceback" not in err.getvalue()
+    return code, out.getvalue()
+
+
+class Calls(Protocol):
+    """What calls a tool: gives its object and whether it is an error."""
+
+    def __call__(self, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]: ...
+
+
+class ToolDoor:
+    """The tools that models are given, by whatever way they are called."""
+
+    def __init__(self, call: Calls) -> None:
+        self._call = call
+
+    def can(self, call: Call) -> bool:
+        return True
+
+    def ask(self, call: Call) -> Told:
+        name, first = _TOOLS[call.kind]
+        body, is_error = self._call(name, {first: call.what} | {_NAMES[key]: call.options[key] for key in call.options})
+        if "argument" in body:
+            assert (is_error, body["status"]) == (True, 400)
+            return Told(_BAD, {})
+        if "error" in body:
+            assert is_error != ("missing" in body)
+            outcome = "missing" if "missing" in body else "refused"
+            return Told(outcome, {"message": body["error"], "hint": body.get("action", "")})
+        assert not is_error
+        if call.kind == "append":
+            return Told("found", body)
+        return _as_python(body) if call.kind == "search" else Told("found" if body["lines"] else "nothing", body)
+
+
+def tools_of(memory: Memory) -> Calls:
+    """The tools called in this process."""
+    tools = Toolset(memory_tools(memory))
+
+    def call(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        told = tools.call(name, arguments)
+        assert told.is_error or json.loads(told.text) == told.details
+        return told.details, told.is_error
+
+    return call
+
+
+def found(answer: SearchAnswer) -> Told:
+    return Told("found" if answer.results else "nothing", answer_to_json(answer))
+
+
+def read(result: ReadResult) -> Told:
+    return Told("found" if result.line_count else "nothing", read_to_json(result))
+
+
+def appended(done: Appended) -> Told:
+    return Told("found", appended_to_json(done))
+
+
+def refused(error: RecallError) -> Told:
+    if isinstance(error, QueryError | PathRefused | NothingToWrite):
+        return Told(_BAD, {})
+    assert isinstance(error, ReadError | WriteError)
+    body = {"message": str(error), "hint": error.hint}
+    return Told("missing" if isinstance(error, FileMissing) else "refused", body)
+
+
+def _of_command(code: int, body: dict[str, Any]) -> Told:
+    error = body["error"]
+    outcome = _OUTCOMES.get(error.pop("type"), "refused")
+    return Told(outcome, {} if outcome == _BAD else error)
+
+
+def _as_python(body: dict[str, Any]) -> Told:
+    """The answer to a search without what only models are told."""
+    added = {name: body.pop(name) for name in ("citations", "backend", "corpus")}
+    assert added["backend"] == "builtin"
+    assert body.pop("truncated", None) is None
+    assert ("notice" in body) == bool(body["results"])
+    body.pop("notice", None)
+    if body["provider"] == "none":
+        del body["provider"]
+    for result in body["results"]:
+        snippet, _, source = result["snippet"].rpartition("\n\nSource: ")
+        assert source == result["citation"]
+        result["snippet"] = snippet
+    return Told("found" if body["results"] else "nothing", body)
+
+
+def level(call: Call, told: Told) -> Told:
+    """An answer as those of all doors can be: snippets without blanks around them, a blank path no argument."""
+    if call.kind == "get" and isinstance(call.what, str) and not call.what.strip() and told.outcome == "refused":
+        return Told(_BAD, {})
+    results = [result | {"snippet": result["snippet"].strip()} for result in told.body.get("results", [])]
+    return told._replace(body=told.body | {"results": results}) if results else told

@@ -1,0 +1,153 @@
+"""The server over HTTP: the SDK's client gets in, and nobody else does."""
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from mdrecall.cli.main import main
+from mdrecall.errors import RecallError
+from mdrecall.mcp_server.front import Front, is_loopback, read_token
+from tests.conftest import Workspace
+from tests.mcp_server.conftest import mdrecall_command, process_env, started
+from tests.processes import PATIENCE_S
+
+TOKEN = "0123456789abcdef-the-token"
+JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+class Serving(NamedTuple):
+    url: str
+    process: "subprocess.Popen[str]"
+
+    @property
+    def base(self) -> str:
+        return self.url.removesuffix("/mcp")
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One server with a token for all tests of this file; it ends well."""
+    workspace = Workspace(tmp_path_factory.mktemp("http"))
+    workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
+    command = mdrecall_command("serve", "--port", "0", "--workspace", str(workspace.path))
+    process = started(command, process_env(workspace.env, MDRECALL_TOKEN=TOKEN))
+    try:
+        assert process.stdout
+        said = process.stdout.readline()
+        assert said.startswith("Serving on http://127.0.0.1:"), process.communicate()[1]
+        yield Serving(said.split()[-1], process)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0
+        assert "Traceback" not in err
+        assert TOKEN not in err
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_sdks_client_with_the_token_finds_and_reads(serving: Serving, mode: Any) -> None:
+    async def act() -> tuple[Any, Any]:
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as web,
+            Client(streamable_http_client(serving.url, http_client=web), mode=mode) as client,
+        ):
+            found = await client.call_tool("memory_search", {"query": "walrus"})
+            return found.structured_content, (await client.read_resource("mdrecall://main/MEMORY.md")).contents[0]
+
+    found, read = asyncio.run(act())
+    assert found["results"][0]["path"] == "MEMORY.md"
+    assert "ice" in read.text
+
+
+@pytest.mark.parametrize(
+    "authorization", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \u00e9"]
+)
+def test_without_the_token_nobody_gets_in(serving: Serving, authorization: str | None) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in JSON.items()]
+    headers += [(b"Authorization", authorization.encode())] if authorization else []
+    for method in ("POST", "GET", "DELETE"):
+        refused = httpx2.request(method, serving.url, headers=headers)
+        assert refused.status_code == 401
+        assert refused.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [("Host", "evil.example", 421), ("Host", "127.0.0.1.evil.example:80", 421), ("Origin", "http://evil.example", 403),
+     ("Origin", "null", 403)],
+)  # fmt: skip
+def test_a_website_that_bends_names_is_refused_even_with_the_token(
+    serving: Serving, name: str, value: str, status: int
+) -> None:
+    headers = {**JSON, "Authorization": f"Bearer {TOKEN}", name: value}
+    assert httpx2.post(serving.url, headers=headers, content=b"{}").status_code == status
+    assert httpx2.get(f"{serving.base}/healthz", headers={name: value}).status_code == status
+
+
+def test_a_page_of_this_machine_may_ask(serving: Serving) -> None:
+    assert httpx2.get(f"{serving.base}/healthz", headers={"Origin": serving.base}).status_code == 200
+
+
+def test_health_needs_no_token_and_tells_nothing(serving: Serving) -> None:
+    assert httpx2.get(f"{serving.base}/healthz").json() == {"status": "ok"}
+
+
+def test_a_body_that_is_too_long_is_refused(serving: Serving) -> None:
+    headers = {**JSON, "Authorization": f"Bearer {TOKEN}"}
+    assert httpx2.post(serving.url, headers=headers, content=b" " * 2_000_000).status_code == 413
+
+
+def test_beyond_this_machine_a_token_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--host", "0.0.0.0"]) == 2
+    assert "there is no token" in capsys.readouterr().err
+
+
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    with pytest.raises(RecallError, match="fewer than 16"):
+        Front(token="secret").check()
+    Front("0.0.0.0", token=TOKEN).check()
+    Front().check()
+
+
+def test_the_token_can_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert read_token(str(file)) == TOKEN
+    file.write_text(" \n")
+    with pytest.raises(RecallError, match="is empty"):
+        read_token(str(file))
+    with pytest.raises(RecallError, match="Cannot read"):
+        read_token(str(tmp_path / "missing"))
+
+
+def test_which_hosts_are_this_machine() -> None:
+    assert [host for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost") if not is_loopback(host)] == []
+    assert [host for host in ("0.0.0.0", "::", "192.168.1.2", "example.org", "") if is_loopback(host)] == []
+
+
+def test_the_names_that_a_server_goes_by() -> None:
+    front = Front("192.168.1.2", allow_hosts=("memory.lan",), allow_origins=("https://app.example",))
+    assert "192.168.1.2:8377" in front.hosts(8377)
+    assert "memory.lan" in front.hosts(8377)
+    assert "evil.example:8377" not in front.hosts(8377)
+    assert front.origins(8377)[-1] == "https://app.example"
+
+
+def test_a_port_that_is_taken_is_told(serving: Serving, tmp_path: Path) -> None:
+    port = serving.base.rpartition(":")[2]
+    workspace = Workspace(tmp_path)
+    command = mdrecall_command("serve", "--port", port, "--workspace", str(workspace.path))
+    process = started(command, process_env(workspace.env))
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
+    assert "Cannot listen on 127.0.0.1" in err

@@ -1,0 +1,214 @@
+"""``mdrecall mcp install``: the right entry in the right file, and nothing else touched."""
+
+import json
+import os
+import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.cli.main import main
+
+FILES = {
+    ("claude-code", "user"): ("home/.claude.json", "mcpServers"),
+    ("claude-code", "project"): ("project/.mcp.json", "mcpServers"),
+    ("claude-desktop", "user"): ("home/.config/Claude/claude_desktop_config.json", "mcpServers"),
+    ("codex", "user"): ("home/.codex/config.toml", "mcp_servers"),
+    ("codex", "project"): ("project/.codex/config.toml", "mcp_servers"),
+    ("cursor", "user"): ("home/.cursor/mcp.json", "mcpServers"),
+    ("cursor", "project"): ("project/.cursor/mcp.json", "mcpServers"),
+    ("vscode", "user"): ("home/.config/Code/User/mcp.json", "servers"),
+    ("vscode", "project"): ("project/.vscode/mcp.json", "servers"),
+}
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and a project, in which the commands run."""
+    if sys.platform == "darwin":
+        pytest.skip("The folders of this system's programs are others.")
+    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
+        monkeypatch.delenv(name)
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("home", "project"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path
+
+
+def servers_in(path: Path, table: str) -> dict[str, Any]:
+    text = path.read_text()
+    values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    found: dict[str, Any] = values[table]
+    return found
+
+
+def install(*arguments: str) -> int:
+    return main(["mcp", "install", *arguments])
+
+
+@pytest.mark.parametrize(("client", "scope"), FILES)
+def test_each_client_gets_its_entry_where_it_looks_for_it(base: Path, client: str, scope: str) -> None:
+    path, table = FILES[client, scope]
+    assert install(client, "--scope", scope) == 0
+    entry = servers_in(base / path, table)["mdrecall"]
+    assert os.path.isabs(entry["command"])
+    assert os.access(entry["command"], os.X_OK)
+    assert entry["args"][-3:] == ["mcp", "--workspace", str(base / "project")]
+    assert entry.get("type") == ("stdio" if client in ("claude-code", "vscode") else None)
+
+
+@pytest.mark.parametrize(("client", "scope"), FILES)
+def test_a_second_time_changes_nothing(base: Path, client: str, scope: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = base / FILES[client, scope][0]
+    assert install(client, "--scope", scope) == 0
+    before = path.read_bytes()
+    assert install(client, "--scope", scope) == 0
+    assert "already" in capsys.readouterr().out
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir() if ".bak" in each.name] == []
+
+
+def test_what_is_there_stays_with_its_form_and_its_permissions(base: Path) -> None:
+    path = base / "home/.claude.json"
+    there = {"numStartups": 7, "mcpServers": {"other": {"command": "x", "env": {"KEY": "säcret"}}}, "é": [1, 2.5]}
+    path.write_text(json.dumps(there, indent=4, ensure_ascii=False))
+    path.chmod(0o640)
+    assert install("claude-code") == 0
+    text = path.read_text()
+    values = json.loads(text)
+    assert values["mcpServers"].pop("mdrecall")
+    assert values == there
+    assert '\n    "numStartups": 7' in text
+    assert "säcret" in text
+    assert not text.endswith("\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    backup = base / "home/.claude.json.bak"
+    assert json.loads(backup.read_text()) == there
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o640
+
+
+def test_an_entry_of_that_name_is_brought_up_to_date_and_keeps_what_was_added_to_it(base: Path) -> None:
+    path = base / "project/.mcp.json"
+    path.write_text('{"mcpServers": {"mdrecall": {"command": "old", "args": [], "env": {"A": "b"}}}}')
+    assert install("claude-code", "--scope", "project") == 0
+    entry = servers_in(path, "mcpServers")["mdrecall"]
+    assert entry["command"] != "old"
+    assert entry["env"] == {"A": "b"}
+    assert install("claude-code", "--scope", "project", "--session-key", "main") == 0
+    assert {each.name for each in path.parent.iterdir()} == {".mcp.json", ".mcp.json.bak", ".mcp.json.bak2"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{\n  // mine\n  "servers": {}\n}', '{"servers": {},}', '{"servers": {}, "servers": {}}', '{"servers": []}',
+     '{"servers": {"mdrecall": 1}}', "[]", "{"],
+)  # fmt: skip
+def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_told(
+    base: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = base / "project/.vscode/mcp.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert install("vscode", "--scope", "project") == 2
+    assert path.read_text() == text
+    said = capsys.readouterr().err
+    assert "is left as it is" in said
+    assert '"mdrecall": {' in said
+    assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]
+
+
+def test_toml_is_added_to_and_every_comment_stays(base: Path) -> None:
+    path = base / "home/.codex/config.toml"
+    path.parent.mkdir()
+    before = '# mine\nmodel = "gpt" # best\n\n[mcp_servers.other]\ncommand = "x"'
+    path.write_text(before)
+    assert install("codex") == 0
+    assert path.read_text().startswith(before + "\n\n[mcp_servers.mdrecall]\n")
+    assert set(servers_in(path, "mcp_servers")) == {"other", "mdrecall"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['[mcp_servers.mdrecall]\ncommand = "mine"\n', 'mcp_servers = { other = { command = "x" } }\n', "mcp_servers = 3\n",
+     "not toml\n"],
+)  # fmt: skip
+def test_toml_that_says_something_else_is_not_touched(
+    base: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = base / "home/.codex/config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert install("codex") == 2
+    assert path.read_text() == text
+    assert "[mcp_servers.mdrecall]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("client", ["codex", "cursor"])
+def test_a_dry_run_shows_the_change_and_writes_nothing(
+    base: Path, client: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert install(client, "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("--- /dev/null\n+++ ")
+    assert "\n+" in said
+    assert "mdrecall" in said
+    assert list((base / "home").iterdir()) == []
+
+
+def test_print_gives_lines_that_can_be_pasted(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert install("codex", "--print", "--name", "memory_2") == 0
+    captured = capsys.readouterr()
+    assert tomllib.loads(captured.out)["mcp_servers"]["memory_2"]["args"]
+    assert "~/.codex/config.toml" in captured.err
+    assert list((base / "home").iterdir()) == []
+
+
+def test_the_memories_asked_for_are_in_the_command_with_their_whole_paths(base: Path) -> None:
+    for name in ("a", "b"):
+        (base / "project" / name).mkdir()
+    assert install("cursor", "--workspace", "one=a", "--workspace", "b", "--session-key", "agent:main:main") == 0
+    args = servers_in(base / "home/.cursor/mcp.json", "mcpServers")["mdrecall"]["args"]
+    project = base / "project"
+    workspaces = ["--workspace", f"one={project}/a", "--workspace", f"b={project}/b"]
+    assert args[-7:] == ["mcp", *workspaces, "--session-key", "agent:main:main"]
+
+
+def test_a_linked_configuration_stays_a_link(base: Path) -> None:
+    dotfiles = base / "dotfiles.json"
+    dotfiles.write_text("{}\n")
+    link = base / "home/.claude.json"
+    link.symlink_to(dotfiles)
+    assert install("claude-code") == 0
+    assert link.is_symlink()
+    assert "mdrecall" in servers_in(dotfiles, "mcpServers")
+
+
+def test_the_folders_that_the_environment_names_count(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(base / "codex"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(base / "claude"))
+    assert install("codex") == install("claude-code") == 0
+    assert (base / "codex/config.toml").exists()
+    assert (base / "claude/.claude.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["install"], "no client"),
+        (["install", "claude-desktop", "--scope", "project"], "has no configuration for a project"),
+        (["install", "codex", "--name", "a b"], "is not a name"),
+        (["install", "codex", "--workspace", "missing"], "There is no workspace folder"),
+        (["--dry-run"], "--dry-run is for"),
+    ],
+)
+def test_what_makes_no_sense_is_told(
+    base: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mcp", *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,416 @@
+"""What a client gets: tools, answers, resources, a prompt; with the SDK's own client, in one process."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import mcp_types as types
+import pytest
+from mcp import Client, MCPError
+
+from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.places import Asked, find_places
+from mdrecall.mcp_server.resources import PAGE
+from mdrecall.mcp_server.server import Built, build
+from mdrecall.memory import Memory
+from mdrecall.tools.notes import GET, SEARCH
+from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
+from mdrecall.types import Progress, ProgressCallback
+from tests.mcp_server.conftest import Home
+
+T = TypeVar("T")
+SUBAGENT = "agent:main:subagent:abc"
+
+
+def with_client(built: Built, act: Callable[[Client], Awaitable[T]], **options: Any) -> T:
+    async def run() -> T:
+        failure: Exception | None = None
+        async with Client(built.server, **options) as client:
+            try:
+                return await act(client)
+            except Exception as error:
+                # Raised outside, where no task group wraps it.
+                failure = error
+        raise failure
+
+    return asyncio.run(run())
+
+
+def text_of(result: types.CallToolResult) -> str:
+    content = result.content[0]
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+class Slow:
+    """A tool that tells when it was called, and answers when it is allowed to."""
+
+    spec = ToolSpec("slow", "Waits.", {"type": "object", "properties": {}}, writes=True)
+
+    def __init__(self, *, counts: tuple[Progress, ...] = (), progress: ProgressCallback | None = None) -> None:
+        self.began, self.may_end = threading.Event(), threading.Event()
+        self._counts, self._progress = counts, progress
+
+    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+        logging.getLogger("mdrecall.test").warning("slow was called with sk-proj-%s", "a1B2c3D4" * 6)
+        for count in self._counts:
+            if self._progress:
+                self._progress(count)
+        self.began.set()
+        self.may_end.wait(20)
+        return answer({"done": True})
+
+
+def only(tool: Tool) -> Callable[[Memory, str, ProgressCallback | None], Toolset]:
+    return lambda memory, session_key, progress: Toolset([tool])
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_tools_are_the_plain_contract(home: Home, mode: str) -> None:
+    listed = with_client(home.server(), lambda client: client.list_tools(), mode=mode).tools
+    assert [(tool.name, tool.description, tool.input_schema) for tool in listed] == [tuple(SEARCH)[:3], tuple(GET)[:3]]
+    assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
+    assert all(tool.output_schema is None for tool in listed)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_search_answers_as_an_object_and_as_the_text_of_the_same_object(home: Home, mode: str) -> None:
+    home.workspace().write("memory/2026-02-10.md", "# Pricing\n\nThe team plan costs 20 francs.\n")
+    found = with_client(home.server(), lambda client: client.call_tool("memory_search", {"query": "plan"}), mode=mode)
+    assert not found.is_error
+    assert found.structured_content["results"][0]["path"] == "memory/2026-02-10.md"
+    assert json.loads(text_of(found)) == found.structured_content
+
+
+def test_what_a_tool_cannot_make_sense_of_is_an_error_that_a_model_can_read(home: Home) -> None:
+    blank = with_client(home.server(), lambda client: client.call_tool("memory_search", {"query": " "}))
+    outside = with_client(home.server(), lambda client: client.call_tool("memory_get", {"path": "../secret.md"}))
+    assert blank.is_error
+    assert "query required" in text_of(blank)
+    assert outside.is_error
+    assert outside.structured_content["error"]
+
+
+def test_an_unknown_tool_is_an_error_of_the_protocol(home: Home) -> None:
+    with pytest.raises(MCPError, match="Unknown tool: memory_burn"):
+        with_client(home.server(), lambda client: client.call_tool("memory_burn", {}))
+
+
+def test_the_memory_files_are_resources(home: Home) -> None:
+    space = home.workspace()
+    space.write("MEMORY.md", "# Lasting\n")
+    space.write("memory/a b#c?.md", "strange name\n")
+    space.write("notes.txt", "not Markdown\n")
+
+    async def act(client: Client) -> tuple[types.ListResourcesResult, list[str]]:
+        listed = await client.list_resources()
+        read = [(await client.read_resource(each.uri)).contents[0] for each in listed.resources]
+        return listed, [each.text for each in read if isinstance(each, types.TextResourceContents)]
+
+    listed, texts = with_client(home.server(), act)
+    assert [each.uri for each in listed.resources] == [
+        "mdrecall://main/MEMORY.md",
+        "mdrecall://main/memory/a%20b%23c%3F.md",
+    ]
+    assert texts == ["# Lasting\n", "strange name\n"]
+    assert {each.mime_type for each in listed.resources} == {"text/markdown"}
+    assert listed.resources[0].size == 10
+    assert listed.resources[0].annotations
+    assert listed.resources[0].annotations.last_modified == "2020-09-13T12:26:40Z"
+
+
+def test_a_file_outside_the_workspace_that_is_configured_can_be_read_by_its_address(home: Home, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "plan.md").write_text("The plan.\n")
+    home.workspace().configure(json.dumps({"memorySearch": {"extraPaths": [str(elsewhere)]}}))
+
+    async def act(client: Client) -> tuple[str, Any]:
+        (listed,) = (await client.list_resources()).resources
+        return listed.uri, (await client.read_resource(listed.uri)).contents[0]
+
+    uri, read = with_client(home.server(), act)
+    assert uri.startswith("mdrecall://main/?path=")
+    assert read.text == "The plan.\n"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "mdrecall://main/?path=..%2F..%2Fhome%2Fsecret.md",
+        "mdrecall://main/../../home/secret.md",
+        "mdrecall://main/%2Fetc%2Fpasswd",
+        "mdrecall://main/memory/missing.md",
+        "mdrecall://other/MEMORY.md",
+        "file:///etc/passwd",
+        "mdrecall://main/",
+        "mdrecall://[broken/x.md",
+    ],
+)
+def test_no_other_file_is_a_resource(home: Home, uri: str) -> None:
+    home.workspace().write("MEMORY.md", "# Lasting\n")
+    (home.workspace().home / "secret.md").write_text("secret\n")
+    with pytest.raises(MCPError):
+        with_client(home.server(), lambda client: client.read_resource(uri))
+
+
+def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
+    space = home.workspace()
+    names = [f"memory/{number:04d}.md" for number in range(PAGE + 3)]
+    for name in names:
+        space.write(name, "note\n")
+
+    async def act(client: Client) -> list[list[str]]:
+        pages, cursor = [], None
+        while True:
+            page = await client.list_resources(cursor=cursor)
+            pages.append([each.title or "" for each in page.resources])
+            cursor = page.next_cursor
+            if cursor is None:
+                return pages
+
+    pages = with_client(home.server(), act)
+    assert [len(page) for page in pages] == [PAGE, 3]
+    assert [name for page in pages for name in page] == names
+
+
+def test_a_cursor_that_is_none_is_refused(home: Home) -> None:
+    with pytest.raises(MCPError):
+        with_client(home.server(), lambda client: client.list_resources(cursor="yesterday"))
+
+
+def test_the_prompt_says_what_the_system_prompt_would(home: Home) -> None:
+    async def act(client: Client) -> tuple[list[str], types.GetPromptResult]:
+        listed = await client.list_prompts()
+        return [each.name for each in listed.prompts], await client.get_prompt("recall", {"question": "Which plan?"})
+
+    names, prompt = with_client(home.server(), act)
+    content = prompt.messages[0].content
+    assert names == ["recall"]
+    assert isinstance(content, types.TextContent)
+    assert "memory_search" in content.text
+    assert content.text.endswith("Which plan?")
+
+
+@pytest.mark.parametrize("by_meta", [True, False])
+def test_a_sub_agent_has_no_memory_at_all(home: Home, by_meta: bool) -> None:
+    home.workspace().write("MEMORY.md", "# Lasting\n")
+    meta: Any = {"mdrecall/sessionKey": SUBAGENT} if by_meta else None
+
+    async def act(client: Client) -> tuple[int, int, int]:
+        tools, resources = await client.list_tools(meta=meta), await client.list_resources(meta=meta)
+        prompts = await client.list_prompts(meta=meta)
+        with pytest.raises(MCPError, match="Unknown tool"):
+            await client.call_tool("memory_search", {"query": "x"}, meta=meta)
+        with pytest.raises(MCPError, match="sub-agent"):
+            await client.read_resource("mdrecall://main/MEMORY.md", meta=meta)
+        return len(tools.tools), len(resources.resources), len(prompts.prompts)
+
+    assert with_client(home.server(session_key="" if by_meta else SUBAGENT), act) == (0, 0, 0)
+
+
+def test_the_session_of_the_server_wins_over_that_of_a_request(home: Home) -> None:
+    meta: Any = {"mdrecall/sessionKey": "agent:main:main"}
+    listed = with_client(home.server(session_key=SUBAGENT), lambda client: client.list_tools(meta=meta))
+    assert listed.tools == []
+
+
+def several(home: Home) -> Asked:
+    work, private = home.workspace("work"), home.workspace("private")
+    work.write("MEMORY.md", "# Work\n\nThe walrus project.\n")
+    private.write("MEMORY.md", "# Private\n\nThe walrus in the zoo.\n")
+    return Asked(workspaces=(f"work={work.path}", f"private={private.path}"))
+
+
+def test_one_server_answers_for_several_workspaces(home: Home) -> None:
+    async def act(client: Client) -> tuple[types.Tool, list[str]]:
+        tool = (await client.list_tools()).tools[0]
+        answers = [
+            await client.call_tool("memory_search", {"query": "walrus", **whose})
+            for whose in ({}, {"agent": "private"}, {"agent": "nobody"})
+        ]
+        return tool, [text_of(each) for each in answers]
+
+    tool, (default, private, nobody) = with_client(home.server(several(home)), act)
+    assert tool.input_schema["properties"]["agent"]["enum"] == ["work", "private"]
+    assert tool.input_schema["required"] == ["query"]
+    assert "walrus project" in default
+    assert "in the zoo" in private
+    assert "There is no agent 'nobody' here" in nobody
+
+
+def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home) -> None:
+    async def act(client: Client) -> tuple[list[str], list[str], Any]:
+        listed = [each.uri for each in (await client.list_resources()).resources]
+        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+        return listed, templates, (await client.read_resource("mdrecall://private/MEMORY.md")).contents[0]
+
+    listed, templates, read = with_client(home.server(several(home)), act)
+    assert listed == ["mdrecall://work/MEMORY.md", "mdrecall://private/MEMORY.md"]
+    assert templates == ["mdrecall://work/{+path}", "mdrecall://private/{+path}"]
+    assert "zoo" in read.text
+
+
+def test_a_memory_that_nobody_asks_for_is_not_opened(home: Home) -> None:
+    built = home.server(several(home))
+    with_client(built, lambda client: client.read_resource("mdrecall://private/MEMORY.md"))
+    assert home.opened == ["private"]
+
+
+def test_a_request_that_is_cancelled_lets_go_at_once(home: Home) -> None:
+    slow = Slow()
+    built = home.server(makes=only(slow))
+
+    async def act(client: Client) -> tuple[int, int]:
+        call = asyncio.ensure_future(client.call_tool("slow", {}))
+        await asyncio.to_thread(slow.began.wait, 20)
+        during = built.in_flight.count
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        # Answered while the thread of the first call still waits.
+        await client.list_tools()
+        return during, built.in_flight.count
+
+    try:
+        assert with_client(built, act, mode="legacy") == (1, 0)
+    finally:
+        slow.may_end.set()
+
+
+def test_progress_is_told_as_numbers_that_only_grow(home: Home) -> None:
+    counts = (Progress(0, 2, ""), Progress(2, 2, ""), Progress(0, 3, "vectors"), Progress(3, 3, "vectors"))
+    told: list[tuple[float, float | None]] = []
+    slow: list[Slow] = []
+
+    def makes(memory: Memory, session_key: str, progress: ProgressCallback | None) -> Toolset:
+        slow.append(Slow(counts=counts, progress=progress))
+        return Toolset(slow[-1:])
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total))
+        if progress == 5:
+            slow[-1].may_end.set()
+
+    async def act(client: Client) -> None:
+        await client.call_tool("slow", {}, progress_callback=tell)
+
+    with_client(home.server(makes=makes), act, mode="legacy")
+    assert told == [(2, 2), (5, 5)]
+
+
+def test_a_search_that_builds_the_first_index_tells_how_far_it_is(home: Home) -> None:
+    home.workspace().configure('{"memorySearch": {"sync": {"watch": false}}}')
+    for number in range(40):
+        home.workspace().write(f"memory/{number}.md", f"# Note {number}\n\nAbout the walrus number {number}.\n")
+    told: list[float] = []
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append(progress)
+
+    async def act(client: Client) -> types.CallToolResult:
+        return await client.call_tool("memory_search", {"query": "walrus"}, progress_callback=tell)
+
+    assert with_client(home.server(), act, mode="legacy").structured_content["results"]
+    assert told
+    assert told == sorted(set(told))
+
+
+class FirstIndex:
+    """What a memory stands on while its first index is built by somebody else."""
+
+    def __init__(self) -> None:
+        self.may_tell, self.may_end, self.watched = threading.Event(), threading.Event(), threading.Event()
+
+    def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
+        self.may_tell.wait(20)
+        progress(Progress(1, 2, "memory/a.md"))
+        self.may_end.wait(20)
+
+    def watch(self) -> None:
+        self.watched.set()
+
+    def close(self) -> None:
+        self.may_tell.set()
+        self.may_end.set()
+
+
+def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Home) -> None:
+    settings, index, slow = home.workspace().memory().settings, FirstIndex(), Slow()
+    memories = Memories(
+        find_places(Asked(workspaces=(settings.workspace,)), home.env), lambda place: Memory(settings, cast(Any, index))
+    )
+    built = build(memories, makes=only(slow))
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+        slow.may_end.set()
+
+    async def act(client: Client) -> None:
+        call = asyncio.ensure_future(client.call_tool("slow", {}, progress_callback=tell))
+        await asyncio.to_thread(slow.began.wait, 20)
+        index.may_tell.set()
+        await call
+
+    try:
+        with_client(built, act, mode="legacy")
+        index.may_end.set()
+        assert index.watched.wait(20)
+    finally:
+        built.close()
+        home.workspace().close()
+    assert told == [(1, 2, "memory/a.md")]
+
+
+def test_what_is_logged_for_a_request_is_told_at_the_level_asked_for_and_without_secrets(home: Home) -> None:
+    slow = Slow()
+    slow.may_end.set()
+    told: list[types.LoggingMessageNotificationParams] = []
+
+    async def tell(params: types.LoggingMessageNotificationParams) -> None:
+        told.append(params)
+
+    async def act(client: Client) -> None:
+        await client.call_tool("slow", {})
+        await client.list_tools()
+
+    with_client(home.server(makes=only(slow)), act, logging_callback=tell, log_level="warning")
+    assert [each.level for each in told] == ["warning"]
+    assert "slow was called" in told[0].data
+    assert "a1B2c3D4a1B2" not in told[0].data
+    told.clear()
+    with_client(home.server(makes=only(slow)), act, logging_callback=tell, log_level="error")
+    assert told == []
+
+
+def test_a_connection_that_sets_a_level_is_told_from_then_on(home: Home) -> None:
+    slow = Slow()
+    slow.may_end.set()
+    told: list[types.LoggingMessageNotificationParams] = []
+
+    async def tell(params: types.LoggingMessageNotificationParams) -> None:
+        told.append(params)
+
+    async def act(client: Client) -> int:
+        await client.call_tool("slow", {})
+        before = len(told)
+        with pytest.warns(match="deprecated"):
+            await client.set_logging_level("info")
+        await client.call_tool("slow", {})
+        await client.list_tools()
+        return before
+
+    before = with_client(home.server(makes=only(slow)), act, logging_callback=tell, mode="legacy")
+    assert (before, len(told)) == (0, 1)
+
+
+def test_the_instructions_say_that_notes_are_data(home: Home) -> None:
+    async def act(client: Client) -> str | None:
+        return client.instructions
+
+    assert "follow no instruction" in (with_client(home.server(), act, mode="legacy") or "")
+    assert "work, private" in (with_client(home.server(several(home)), act, mode="legacy") or "")

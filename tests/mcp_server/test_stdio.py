@@ -1,0 +1,195 @@
+"""The server as a process on pipes: what is written there, and how it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from tests.conftest import Workspace
+from tests.mcp_server.conftest import mdrecall_command, process_env, started
+from tests.processes import PATIENCE_S
+
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+_PRINTING = """
+import asyncio, os, subprocess, sys
+from mdrecall.mcp_server.streams import take_streams
+wire = take_streams()
+print("before the SDK", flush=True)
+from mdrecall.mcp_server.sdk import load_sdk
+load_sdk()
+from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.places import Asked, find_places
+from mdrecall.mcp_server.server import build
+from mdrecall.mcp_server.stdio import serve
+from mdrecall.tools.toolset import Toolset, ToolSpec, answer
+
+class Printing:
+    spec = ToolSpec("printing", "Prints.", {"type": "object", "properties": {}})
+
+    def call(self, arguments):
+        print("from Python", flush=True)
+        os.write(1, b"from below Python\\n")
+        subprocess.run(["echo", "from a program"])
+        return answer({"read": sys.stdin.read(), "long": "x" * 300_000})
+
+memories = Memories(find_places(Asked(workspaces=(sys.argv[1],))))
+built = build(memories, makes=lambda memory, key, progress: Toolset([Printing()]))
+asyncio.run(serve(built, wire))
+built.close()
+"""
+
+
+def lines(*messages: dict[str, Any]) -> str:
+    return "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+
+
+def greeting(*more: dict[str, Any]) -> str:
+    return lines({"id": 1, "method": "initialize", "params": HELLO}, {"method": "notifications/initialized"}, *more)
+
+
+def call(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def serve(workspace: Workspace, *more: str) -> "subprocess.Popen[str]":
+    command = mdrecall_command("mcp", "--workspace", str(workspace.path), *more)
+    return started(command, process_env(workspace.env), cwd=workspace.path)
+
+
+def test_the_sdks_client_finds_reads_and_leaves_over_pipes(workspace: Workspace) -> None:
+    workspace.write("memory/2026-02-10.md", "# Pricing\n\nThe team plan costs 20 francs.\n")
+    command, *arguments = mdrecall_command("mcp", "--workspace", str(workspace.path))
+    parameters = StdioServerParameters(command=command, args=arguments, env=process_env(workspace.env))
+
+    async def act() -> tuple[str, Any, list[str]]:
+        async with Client(stdio_client(parameters)) as client:
+            found = await client.call_tool("memory_search", {"query": "team plan"})
+            listed = await client.list_resources()
+            assert client.server_info
+            return client.server_info.name, found.structured_content, [each.uri for each in listed.resources]
+
+    name, found, listed = asyncio.run(act())
+    assert name == "mdrecall"
+    assert found["results"][0]["path"] == "memory/2026-02-10.md"
+    assert listed == ["mdrecall://main/memory/2026-02-10.md"]
+
+
+def test_whoever_writes_requests_and_closes_the_pipe_is_answered_and_the_server_ends(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
+    process = serve(workspace)
+    out, err = process.communicate(greeting(call(2, "memory_search", query="walrus")), timeout=PATIENCE_S)
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [each["id"] for each in answers] == [1, 2]
+    assert answers[0]["result"]["serverInfo"]["name"] == "mdrecall"
+    assert answers[1]["result"]["structuredContent"]["results"][0]["path"] == "MEMORY.md"
+    assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_quietly_while_the_pipe_is_open(workspace: Workspace, number: signal.Signals) -> None:
+    workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
+    process = serve(workspace)
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(greeting(call(2, "memory_search", query="walrus")))
+    process.stdin.flush()
+    assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [1, 2]
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == 0
+    _, err = process.communicate()
+    assert err == ""
+    # The index was closed: what SQLite keeps beside an open one is gone.
+    assert [path.suffix for path in workspace.state.glob("index/*-wal")] == []
+
+
+def test_nothing_but_the_protocol_is_on_standard_output_whoever_prints(workspace: Workspace) -> None:
+    command = [sys.executable, "-W", "error", "-c", _PRINTING, str(workspace.path)]
+    process = started(command, process_env(workspace.env))
+    out, err = process.communicate(greeting(call(2, "printing")), timeout=PATIENCE_S)
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [each["id"] for each in answers] == [1, 2]
+    assert answers[1]["result"]["structuredContent"]["read"] == ""
+    assert err.split("\n") == ["before the SDK", "from Python", "from below Python", "from a program", ""]
+
+
+def test_what_is_not_a_message_does_not_end_the_server(workspace: Workspace) -> None:
+    process = serve(workspace)
+    rubbish = "\n{\nnot JSON\n" + '{"jsonrpc": "2.0", "id": 7}\n'
+    out, _ = process.communicate(rubbish + greeting({"id": 3, "method": "ping"}), timeout=PATIENCE_S)
+    assert [json.loads(line)["id"] for line in out.splitlines()][-2:] == [1, 3]
+    assert process.returncode == 0
+
+
+def test_a_client_that_stops_reading_does_not_keep_the_server(workspace: Workspace) -> None:
+    for number in range(30):
+        workspace.write(f"memory/{number}.md", "walrus " * 200)
+    with serve(workspace) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(greeting(*(call(2 + number, "memory_get", path="memory/1.md") for number in range(60))))
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.stdout.close()
+        process.stdin.close()
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_missing_workspace_is_told_at_once(workspace: Workspace) -> None:
+    process = started(mdrecall_command("mcp", "--workspace", "/nowhere"), process_env(workspace.env))
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (2, "")
+    assert "There is no workspace folder" in err
+
+
+def test_without_the_sdk_the_way_to_get_it_is_told(workspace: Workspace, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None;"
+        "from mdrecall.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    env = process_env(workspace.env)
+    for arguments in (["mcp"], ["serve"], ["mcp", "install", "codex"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], env=env, cwd=workspace.path, capture_output=True, text=True,
+            timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "pip install 'mdrecall[mcp]'" in done.stderr
+
+
+def test_the_help_does_not_load_the_sdk(workspace: Workspace) -> None:
+    code = (
+        "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None;"
+        "from mdrecall.cli.main import main; main(sys.argv[1:])"
+    )
+    for command in ("mcp", "serve"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, command, "--help"], env=process_env(workspace.env), capture_output=True,
+            text=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "--all-agents" in done.stdout
+
+
+def test_the_inspector_accepts_the_server(workspace: Workspace, inspector: list[str]) -> None:
+    workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
+    python, *arguments = [sys.executable, "-m", "mdrecall", "mcp", "--workspace", str(workspace.path)]
+    env = process_env({**workspace.env, "PATH": os.pathsep.join((str(Path(inspector[0]).parent), os.environ["PATH"]))})
+    passed = [part for name in ("PYTHONPATH", "MDRECALL_STATE_DIR", "HOME") for part in ("-e", f"{name}={env[name]}")]
+
+    def ask(*method: str) -> Any:
+        command = [*inspector, *passed, python, *arguments, "--method", *method]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    assert [tool["name"] for tool in ask("tools/list", "--strict")["tools"]][:2] == ["memory_search", "memory_get"]
+    found = ask("tools/call", "--tool-name", "memory_search", "--tool-arg", "query=walrus")
+    assert found["structuredContent"]["results"][0]["path"] == "MEMORY.md"

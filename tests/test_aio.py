@@ -1,0 +1,354 @@
+"""AsyncMemory: the same as Memory, and what an event loop may rely on."""
+
+import asyncio
+import gc
+import inspect
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from mdrecall import AsyncMemory, Memory, RecallError
+from mdrecall.aio import Threads
+from mdrecall.errors import FileMissing, MemoryClosed
+from mdrecall.interfaces import Backend
+from mdrecall.types import Happened, Progress, SearchAnswer, Stop, SyncReport
+from tests.conftest import Workspace
+from tests.processes import PATIENCE_S
+
+_T = TypeVar("_T")
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+
+
+def ran(work: Coroutine[Any, Any, _T]) -> _T:
+    """What comes of some work on a loop, which has to go without a complaint of the loop."""
+    complaints: list[dict[str, Any]] = []
+
+    async def watched() -> _T:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, about: complaints.append(about))
+        done = await asyncio.wait_for(work, PATIENCE_S)
+        gc.collect()
+        return done
+
+    done = asyncio.run(watched())
+    gc.collect()
+    assert complaints == []
+    return done
+
+
+class Held:
+    """A backend that answers when it is let, and writes down what happens."""
+
+    def __init__(self, error: Exception | None = None, callers: int = 1) -> None:
+        self.begun = threading.Barrier(callers + 1)
+        self.let = threading.Event()
+        self.happened: list[str] = []
+        self._error = error
+
+    def search(self, query: str, **wanted: object) -> SearchAnswer:
+        self.begun.wait(PATIENCE_S)
+        assert self.let.wait(PATIENCE_S)
+        self.happened.append("searched")
+        if self._error:
+            raise self._error
+        return SearchAnswer(())
+
+    def sync(self, *, force: bool, progress: object, stop: Stop) -> SyncReport:
+        self.begun.wait(PATIENCE_S)
+        while not stop():
+            assert not self.let.wait(0.001)
+        self.happened.append("stopped")
+        return SyncReport(left=1)
+
+    def stop_following(self) -> None:
+        self.happened.append("hurried")
+
+    def close(self) -> None:
+        self.happened.append("closed")
+
+
+def held(workspace: Workspace, backend: Held, patience_s: float = PATIENCE_S) -> AsyncMemory:
+    memory = Memory(workspace.memory().settings, cast(Backend, backend))
+    return AsyncMemory(memory, Threads(patience_s))
+
+
+async def begun(backend: Held) -> None:
+    await asyncio.to_thread(backend.begun.wait, PATIENCE_S)
+
+
+def test_both_have_the_same_methods() -> None:
+    there = {name for name, member in public(Memory).items() if callable(member) or isinstance(member, classmethod)}
+    here = {name for name, member in public(AsyncMemory).items() if callable(member) or isinstance(member, classmethod)}
+    assert there == here
+    assert hasattr(AsyncMemory, "settings")
+
+
+@pytest.mark.parametrize("name", public(Memory))
+def test_each_method_has_the_same_signature(name: str) -> None:
+    ours, theirs = getattr(AsyncMemory, name), getattr(Memory, name)
+    assert inspect.signature(ours) == inspect.signature(theirs)
+    assert inspect.iscoroutinefunction(ours) == (name != "stop_following")
+
+
+def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "# Team\n\nthe walrus sleeps\n")
+
+    async def asked() -> list[Any]:
+        async with await AsyncMemory.open(workspace.path, env=workspace.env) as memory:
+            assert memory.settings.workspace == str(workspace.path)
+            with pytest.raises(FileMissing):
+                await memory.read("memory/no.md")
+            appended = await memory.append("Ana prefers tea", file="people")
+            found = await memory.search("walrus", max_results=1)
+            read, counts, status = await memory.read("MEMORY.md"), await memory.counts(), await memory.status()
+            probes = await memory.probe_embedding(), await memory.probe_vectors()
+            more = await memory.issues(), await memory.check(), await memory.sessions()
+            return [appended.path, found.results, read, counts, status, probes[0].ok, probes[1], *more]
+
+    here = ran(asked())
+    memory = workspace.memory()
+    found = memory.search("walrus", max_results=1)
+    probes = memory.probe_embedding(), memory.probe_vectors()
+    more = memory.issues(), memory.check(), memory.sessions()
+    there = [found.results, memory.read("MEMORY.md"), memory.counts(), memory.status(), probes[0].ok, probes[1], *more]
+    assert here == ["memory/people.md", *there]
+
+
+def test_what_goes_wrong_is_raised_and_a_memory_that_does_not_open_leaves_nothing(workspace: Workspace) -> None:
+    async def asked() -> None:
+        with pytest.raises(RecallError):
+            await AsyncMemory.open(workspace.path / "nowhere", env=workspace.env)
+
+    before = threading.active_count()
+    ran(asked())
+    gc.collect()
+    assert threading.active_count() <= before
+
+
+def test_progress_is_told_in_the_thread_of_the_loop_before_the_report(workspace: Workspace) -> None:
+    for number in range(5):
+        workspace.write(f"memory/{number}.md", f"walrus {number}")
+    told: list[tuple[Progress, threading.Thread]] = []
+
+    async def synced() -> int:
+        async with await AsyncMemory.open(workspace.path, env=workspace.env) as memory:
+            await memory.sync(progress=lambda progress: told.append((progress, threading.current_thread())))
+            return len(told)
+
+    count = ran(synced())
+    assert count == len(told) > 0
+    assert {thread for _, thread in told} == {threading.current_thread()}
+
+
+def test_a_cancelled_sync_is_stopped(workspace: Workspace) -> None:
+    backend = Held()
+
+    async def cancelled() -> None:
+        async with held(workspace, backend) as memory:
+            task = asyncio.create_task(memory.sync())
+            await begun(backend)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    ran(cancelled())
+    assert "stopped" in backend.happened
+
+
+def test_closing_stops_a_sync_and_waits_for_it(workspace: Workspace) -> None:
+    backend = Held()
+
+    async def closed() -> SyncReport:
+        memory = held(workspace, backend)
+        task = asyncio.create_task(memory.sync())
+        await begun(backend)
+        await memory.close()
+        return await task
+
+    assert ran(closed()).left == 1
+    assert backend.happened == ["hurried", "stopped", "closed"]
+
+
+@pytest.mark.parametrize("error", [None, RecallError("too late"), TypeError("a bug")])
+def test_a_cancelled_search_gives_way_at_once_and_what_comes_of_it_is_dropped(
+    workspace: Workspace, error: Exception | None
+) -> None:
+    backend = Held(error)
+
+    async def cancelled() -> None:
+        memory = held(workspace, backend)
+        task = asyncio.create_task(memory.search("walrus"))
+        await begun(backend)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert backend.happened == []
+        del task
+        backend.let.set()
+        await memory.close()
+
+    ran(cancelled())
+    assert sorted(backend.happened[:2]) == ["hurried", "searched"]
+    assert backend.happened[2:] == ["closed"]
+
+
+def test_closing_waits_for_a_search_and_twice_is_once(workspace: Workspace) -> None:
+    backend = Held()
+
+    async def closed() -> None:
+        memory = held(workspace, backend)
+        search = asyncio.create_task(memory.search("walrus"))
+        await begun(backend)
+        closing = [asyncio.create_task(memory.close()) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(MemoryClosed) as caught:
+            await memory.search("late")
+        assert caught.value.hint
+        backend.let.set()
+        await asyncio.gather(*closing, search)
+        await memory.close()
+
+    ran(closed())
+    assert backend.happened == ["hurried", "searched", "closed"]
+
+
+def test_closing_does_not_wait_for_ever(workspace: Workspace) -> None:
+    backend = Held()
+
+    async def closed() -> None:
+        memory = held(workspace, backend, patience_s=0)
+        search = asyncio.create_task(memory.search("walrus"))
+        await begun(backend)
+        await memory.close()
+        assert backend.happened == ["hurried", "closed"]
+        backend.let.set()
+        await search
+
+    ran(closed())
+
+
+def test_a_close_that_is_cancelled_closes(workspace: Workspace) -> None:
+    backend = Held()
+
+    async def closed() -> None:
+        memory = held(workspace, backend)
+        search = asyncio.create_task(memory.search("walrus"))
+        await begun(backend)
+        closing = asyncio.create_task(memory.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        backend.let.set()
+        await search
+        await memory.close()
+
+    ran(closed())
+    assert backend.happened == ["hurried", "searched", "closed"]
+
+
+def test_many_searches_are_under_way_at_the_same_time_and_leave_asyncios_threads_free(workspace: Workspace) -> None:
+    backend = Held(callers=50)
+
+    async def asked() -> int:
+        async with held(workspace, backend) as memory:
+            searches = [asyncio.create_task(memory.search("walrus")) for _ in range(50)]
+            await begun(backend)
+            backend.let.set()
+            return len(await asyncio.gather(*searches))
+
+    assert ran(asked()) == 50
+
+
+def test_what_nobody_waits_for_any_more_is_given_away() -> None:
+    given: list[str] = []
+    begun, let = threading.Event(), threading.Event()
+
+    def act() -> str:
+        begun.set()
+        assert let.wait(PATIENCE_S)
+        return "opened"
+
+    async def cancelled() -> None:
+        threads = Threads()
+        task = asyncio.create_task(threads.call(act, otherwise=given.append))
+        await asyncio.to_thread(begun.wait, PATIENCE_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        let.set()
+        await threads.close(lambda: None, lambda: None)
+
+    ran(cancelled())
+    assert given == ["opened"]
+
+
+def test_context_variables_are_there_in_the_thread() -> None:
+    wanted: ContextVar[str] = ContextVar("wanted")
+
+    async def asked() -> str:
+        wanted.set("this")
+        threads = Threads()
+        try:
+            return await threads.call(wanted.get)
+        finally:
+            threads.release()
+
+    assert ran(asked()) == "this"
+
+
+def test_following_tells_in_the_thread_of_the_loop_and_ends_when_it_is_cancelled(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+
+    async def followed() -> tuple[Happened, threading.Thread]:
+        told: asyncio.Queue[tuple[Happened, threading.Thread]] = asyncio.Queue()
+
+        def tell(happened: Happened) -> None:
+            told.put_nowait((happened, threading.current_thread()))
+
+        async with await AsyncMemory.open(workspace.path, env=workspace.env) as memory:
+            task = asyncio.create_task(memory.follow(tell))
+            first = await told.get()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return first
+
+    happened, thread = ran(followed())
+    assert (happened.kind, thread) == ("synced", threading.current_thread())
+
+
+_IMPORTS = """
+import sys, threading
+class Spy:
+    seen = {}
+    def find_spec(self, name, path=None, target=None):
+        self.seen.setdefault(name, threading.current_thread() is threading.main_thread())
+sys.meta_path.insert(0, Spy())
+import mdrecall
+early = "asyncio" in sys.modules
+from mdrecall import AsyncMemory
+import asyncio, json
+async def main():
+    async with await AsyncMemory.open(sys.argv[1]) as memory:
+        await memory.search("walrus")
+asyncio.run(main())
+here = [name for name in ("mdrecall.memory", "apsw", "numpy", "mdrecall.engine.searcher") if Spy.seen[name]]
+print(json.dumps({"early": early, "here": here}))
+"""
+
+
+def test_asyncio_is_imported_only_when_asked_for_and_the_rest_only_in_threads(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+    command = [sys.executable, "-W", "error", "-c", _IMPORTS, str(workspace.path)]
+    env = {**workspace.env, "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == {"early": False, "here": []}

@@ -1,0 +1,98 @@
+"""memory_append as a model calls it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mdrecall.errors import PathRefused
+from mdrecall.memory import Memory
+from mdrecall.tools.notes import memory_tools
+from mdrecall.tools.toolset import Toolset
+from tests.tools.test_notes import configured
+
+OWN = ["", "main", "agent:main:main"]
+OTHERS = [
+    "agent:main:telegram:group:7", "agent:main:telegram:direct:bo", "agent:main:cron:job", "agent:other:main", "odd",
+]  # fmt: skip
+
+
+def writing(workspace: Path, env: dict[str, str]) -> Memory:
+    return configured(workspace, env, mdrecall={"tools": {"append": True}})
+
+
+def test_the_tool_is_there_only_if_it_is_switched_on(tools: Toolset, workspace: Path, env: dict[str, str]) -> None:
+    assert tools.names == ("memory_search", "memory_get")
+    with writing(workspace, env) as memory:
+        assert Toolset(memory_tools(memory)).names == ("memory_search", "memory_get", "memory_append")
+        assert memory_tools(memory, "agent:main:subagent:1") == []
+
+
+def test_what_is_appended_is_told_found_and_read(workspace: Path, env: dict[str, str]) -> None:
+    with writing(workspace, env) as memory:
+        tools = Toolset(memory_tools(memory, "main"))
+        told = tools.call("memory_append", {"text": "Ana prefers oolong.", "file": "2026-02-10"})
+        assert told.details == {
+            "path": "memory/2026-02-10.md", "startLine": 6, "endLine": 6, "bytes": 21,
+            "citation": "memory/2026-02-10.md#L6",
+        }  # fmt: skip
+        assert tools.call("memory_search", {"query": "oolong"}).details["results"][0]["path"] == "memory/2026-02-10.md"
+        assert (
+            tools.call("memory_get", {"path": told.details["path"], "from": 6}).details["text"] == "Ana prefers oolong."
+        )
+        again = tools.call("memory_append", {"text": "Ana prefers oolong.", "file": "2026-02-10"})
+        assert again.details == {"path": "memory/2026-02-10.md", "bytes": 0, "skipped": ["Ana prefers oolong."]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({}, "text"),
+        ({"text": " \n"}, "text"),
+        ({"text": ["x"]}, "text"),
+        ({"text": "x", "file": "../x.md"}, "file"),
+        ({"text": "x", "file": ["a"]}, "file"),
+    ],
+)
+def test_a_bad_argument_is_named(workspace: Path, env: dict[str, str], arguments: object, name: str) -> None:
+    with writing(workspace, env) as memory:
+        told = Toolset(memory_tools(memory)).call("memory_append", arguments)
+    assert (told.is_error, told.details["argument"], told.details["status"]) == (True, name, 400)
+
+
+def test_a_note_that_cannot_be_written_is_told(workspace: Path, env: dict[str, str]) -> None:
+    (workspace / "memory/linked.md").symlink_to(workspace / "MEMORY.md")
+    before = (workspace / "MEMORY.md").read_text()
+    with writing(workspace, env) as memory:
+        told = Toolset(memory_tools(memory)).call("memory_append", {"text": "x", "file": "linked"})
+    assert told.is_error
+    assert (told.details["path"], told.details["bytes"]) == ("memory/linked.md", 0)
+    assert "symbolic link" in told.details["error"]
+    assert (workspace / "MEMORY.md").read_text() == before
+
+
+@pytest.mark.parametrize("key", OWN)
+def test_in_the_main_conversation_any_note_is_written(workspace: Path, env: dict[str, str], key: str) -> None:
+    with writing(workspace, env) as memory:
+        (append,) = [tool for tool in memory_tools(memory, key) if tool.spec.writes]
+        assert "file" in append.spec.parameters["properties"]
+        assert append.call({"text": "x", "file": "MEMORY.md"}).details["path"] == "MEMORY.md"
+
+
+@pytest.mark.parametrize("key", OTHERS)
+def test_elsewhere_only_the_days_note_is_written_as_in_a_flush(workspace: Path, env: dict[str, str], key: str) -> None:
+    now = datetime(2026, 2, 16, 12, tzinfo=UTC)
+    with writing(workspace, env) as memory:
+        (append,) = [tool for tool in memory_tools(memory, key) if tool.spec.writes]
+        assert list(append.spec.parameters["properties"]) == ["text"]
+        assert Toolset([append]).call("memory_append", {"text": "x", "file": "MEMORY.md"}).is_error
+        assert memory.append("x", now=now, session_key=key).path == "memory/2026-02-16.md"
+        assert memory.append("y", file="2026-02-16", now=now, session_key=key).path == "memory/2026-02-16.md"
+        with pytest.raises(PathRefused, match="not the note of the day"):
+            memory.append("y", file="ideas", now=now, session_key=key)
+
+
+def test_the_day_is_the_users(workspace: Path, env: dict[str, str]) -> None:
+    now = datetime(2026, 2, 16, 23, 30, tzinfo=UTC)
+    with configured(workspace, env, agents={"defaults": {"userTimezone": "Asia/Tokyo"}}) as memory:
+        assert memory.append("x", now=now).path == "memory/2026-02-17.md"
