@@ -18,7 +18,7 @@ from mdrecall.core.stem import stem
 from mdrecall.core.words import Analyser
 from mdrecall.types import Chunk
 
-# A term that stands in one line counts a little more than half, and the more the more lines it is in; 1 is never reached.
+# A term in one line counts a little more than half, and the more the more lines it is in; 1 is never reached.
 _HALF = 0.6
 _LOOSE = 0.5
 
