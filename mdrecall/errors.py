@@ -26,6 +26,7 @@ RecallError
 ├── BackendUnavailable     a backend cannot answer now; another one may
 │   ├── ProgramMissing         its program is not there or cannot be started
 │   ├── ProgramTimedOut        its program took longer than it may, and was killed
+│   ├── ProgramStopped         its program was killed because nobody waits for it any more
 │   ├── ProgramBusy            its database is locked by another process
 │   ├── ProgramFailed          its program ended with an error
 │   └── ProgramUnreadable      what its program said is not an answer
@@ -184,6 +185,10 @@ class ProgramMissing(BackendUnavailable):
 
 class ProgramTimedOut(BackendUnavailable):
     """The program of a backend took longer than it may; it was killed with all that it had started."""
+
+
+class ProgramStopped(BackendUnavailable):
+    """The program of a backend was killed, or not started, because nobody waits for it any more."""
 
 
 class ProgramBusy(BackendUnavailable):
