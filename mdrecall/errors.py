@@ -24,6 +24,7 @@ RecallError
 ├── ArgumentError          an argument of a tool is missing or of the wrong kind
 ├── PluginError            a plugin cannot be used
 ├── BackendUnavailable     a backend cannot answer now; another one may
+│   ├── BackendNotReady        it is still making its first index
 │   ├── ProgramMissing         its program is not there or cannot be started
 │   ├── ProgramTimedOut        its program took longer than it may, and was killed
 │   ├── ProgramStopped         its program was killed because nobody waits for it any more
@@ -177,6 +178,10 @@ class PluginError(RecallError):
 
 class BackendUnavailable(RecallError):
     """A backend cannot answer now; what was asked of it can be asked of another one."""
+
+
+class BackendNotReady(BackendUnavailable):
+    """A backend is still making its first index."""
 
 
 class ProgramMissing(BackendUnavailable):

@@ -185,7 +185,9 @@ class Collections:
         """Make a folder that is ours to make; gives what is wrong if there is none then."""
         if os.path.isdir(entry.root):
             return ""
-        is_ours = entry.kind == "sessions" or (entry.kind == "memory" and os.path.dirname(entry.root) == self._workspace)
+        is_ours = entry.kind == "sessions" or (
+            entry.kind == "memory" and os.path.dirname(entry.root) == self._workspace
+        )
         if not is_ours:
             return "is not a folder, so qmd cannot search it yet"
         try:

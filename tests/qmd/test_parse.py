@@ -105,6 +105,6 @@ def test_an_old_qmd_tells_no_line_so_that_of_the_header_is_taken() -> None:
     assert from_items([{"docid": "#a", "snippet": "no header"}])[0].line == 0
 
 
-@pytest.mark.parametrize("score", [None, "x", float("nan"), float("inf"), True and {}])
+@pytest.mark.parametrize("score", [None, "x", float("nan"), float("inf"), {}])
 def test_a_score_that_is_no_number_is_nothing(score: object) -> None:
     assert from_items([{**HIT, "score": score}])[0].score == 0
