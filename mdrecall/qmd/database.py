@@ -51,9 +51,7 @@ class QmdDatabase:
         where = "collection=? AND path=? AND active=1"
         return next(iter(self._documents(where, (collection, path))), None)
 
-    def by_docid(
-        self, docid: str, managed: Names[str], *, collection: str = "", file: str = ""
-    ) -> QmdDocument | None:
+    def by_docid(self, docid: str, managed: Names[str], *, collection: str = "", file: str = "") -> QmdDocument | None:
         """The document that a docid means, which may be the beginning of several files' hash.
 
         Of those, the one in the hinted collection, else the one whose path is or ends with the hinted file, else the
