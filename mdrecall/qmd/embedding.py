@@ -3,7 +3,8 @@
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import NamedTuple
 
 from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, told
 from mdrecall.qmd.runs import Runs
@@ -15,6 +16,17 @@ _BUSY = "Another embed process is already running"
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 3600.0
 _LOOK_S = 0.1
+
+
+class EmbedState(NamedTuple):
+    """What came of embedding so far; times in seconds since 1970."""
+
+    at: float = 0.0
+    """When it was last finished; 0 if never."""
+    failures: int = 0
+    """How often it has failed since then."""
+    next_try: float = 0.0
+    error: str = ""
 
 
 class Embedding:
@@ -61,21 +73,25 @@ class Embedding:
             lock.release()
         if _BUSY in said.stdout:
             return False
-        self._keep({"at": self._now(), "failures": 0, "nextTry": 0.0, "error": ""})
+        self._keep(EmbedState(at=self._now()))
         return True
 
-    def status(self) -> dict[str, Any]:
-        """How often it has failed since it last worked, why, and when it will be tried again."""
-        return self._state()
+    def state(self) -> EmbedState:
+        """What came of the last runs."""
+        kept = load(self._state_path)
+        try:
+            return EmbedState(float(kept["at"]), int(kept["failures"]), float(kept["nextTry"]), str(kept["error"]))
+        except (KeyError, TypeError, ValueError):
+            return EmbedState()
 
     def _is_due(self, force: bool) -> bool:
-        state, now = self._state(), self._now()
+        state, now = self.state(), self._now()
         # A clock that was set back must not keep it waiting for longer than the longest pause.
-        if now < state["nextTry"] <= now + _LONGEST_PAUSE_S:
+        if now < state.next_try <= now + _LONGEST_PAUSE_S:
             return False
-        if force or not state["at"] or state["failures"]:
+        if force or not state.at or state.failures:
             return True
-        return self._interval_s > 0 and not state["at"] <= now < state["at"] + self._interval_s
+        return self._interval_s > 0 and not state.at <= now < state.at + self._interval_s
 
     def _acquired(self, lock: FileLock, stop: Stop) -> bool:
         """Wait for others on this machine, each of whom has a model in memory, no longer than embedding may take."""
@@ -92,26 +108,19 @@ class Embedding:
         if before is None or after is None or after >= before:
             self._failed(error, issues)
         else:
-            self._keep({"at": 0.0, "failures": 0, "nextTry": 0.0, "error": ""})
+            self._keep(EmbedState())
             issues.append(Issue("qmd embed", f"is not finished: {after} of {before} texts have no vector yet"))
 
     def _failed(self, error: BackendUnavailable | OSError, issues: list[Issue]) -> None:
-        failures = self._state()["failures"] + 1
+        state = self.state()
+        failures = state.failures + 1
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
         why = told(error) if isinstance(error, BackendUnavailable) else str(error.strerror)
-        self._keep({"failures": failures, "nextTry": self._now() + pause_s, "error": why})
+        self._keep(EmbedState(state.at, failures, self._now() + pause_s, why))
         issues.append(Issue("qmd embed", f"failed, so meaning is searched without the newest notes: {why}"))
 
-    def _state(self) -> dict[str, Any]:
-        kept = load(self._state_path)
-        numbers = {key: kept.get(key) for key in ("at", "failures", "nextTry")}
-        if not all(isinstance(value, int | float) for value in numbers.values()):
-            return {"at": 0.0, "failures": 0, "nextTry": 0.0, "error": ""}
-        return {**numbers, "failures": int(kept["failures"]), "error": str(kept.get("error", ""))}
-
-    def _keep(self, changes: dict[str, Any]) -> None:
-        try:
-            save(self._state_path, {**self._state(), **changes})
-        except OSError:
-            # On a full disk it is only forgotten when the next try is.
-            return
+    def _keep(self, state: EmbedState) -> None:
+        kept = {"at": state.at, "failures": state.failures, "nextTry": state.next_try, "error": state.error}
+        # On a full disk it is only forgotten when the next try is.
+        with suppress(OSError):
+            save(self._state_path, kept)

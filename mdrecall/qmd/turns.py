@@ -17,7 +17,7 @@ class _Turn(Generic[_Result]):
     def __init__(self) -> None:
         self.done = threading.Event()
         self.result: _Result | None = None
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
 
     def wait(self, stop: Stop) -> None:
         while not self.done.wait(_LOOK_S):
@@ -83,8 +83,8 @@ class Turns(Generic[_Result]):
             if self._running is None and self._queued is None:
                 self._running = _Turn()
                 return self._running, True, None
-            if not anew:
-                return self._running or self._queued or _Turn(), False, None
+            if self._running is not None and not anew:
+                return self._running, False, None
             if self._queued is not None:
                 return self._queued, False, None
             self._queued = _Turn()
@@ -106,8 +106,12 @@ class Turns(Generic[_Result]):
     def _do(self, turn: _Turn[_Result], work: Callable[[], _Result]) -> None:
         try:
             turn.result = work()
-        except BaseException as error:
+        except Exception as error:
             turn.error = error
+        except BaseException:
+            # Those who joined are not who was interrupted.
+            turn.error = ProgramStopped("The update was interrupted.")
+            raise
         finally:
             with self._lock:
                 if self._running is turn:
