@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut, told
 from mdrecall.qmd.database import QmdDatabase
@@ -43,17 +44,12 @@ class Collections:
         self._config_path = config_path
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
-        self._issues: tuple[Issue, ...] | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether the last ``ensure`` left nothing to be tried again."""
-        return self._issues == ()
+        self._issues: tuple[Issue, ...] = ()
 
     @property
     def issues(self) -> tuple[Issue, ...]:
         """What the last ``ensure`` could not do."""
-        return self._issues or ()
+        return self._issues
 
     def ensure(self, listed: tuple[Listed, ...] | None = None, *, stop: Stop = never) -> tuple[Issue, ...]:
         """Bind what is wanted and not bound yet; gives what could not be, and why.
@@ -68,11 +64,11 @@ class Collections:
             known = {entry.name: entry for entry in (self._listed(stop) if listed is None else listed)}
             for entry in self.wanted:
                 if entry.name in known and _differs(known[entry.name], entry) and self._has_root(entry):
-                    self._try(issues, entry, lambda entry=entry: self._remove(entry.name, stop))
+                    self._try(issues, entry, partial(self._remove, entry.name, stop))
                     del known[entry.name]
             for entry in self.wanted:
                 if entry.name not in known:
-                    self._try(issues, entry, lambda entry=entry: self._bind(entry, known, issues, stop))
+                    self._try(issues, entry, partial(self._bind, entry, known, issues, stop))
             self._note_links(issues)
             self._issues = tuple(issues)
             return self._issues
@@ -83,9 +79,8 @@ class Collections:
             issues: list[Issue] = []
             for entry in self.wanted:
                 if self._has_root(entry):
-                    self._try(issues, entry, lambda entry=entry: self._remove(entry.name, stop))
-                    self._try(issues, entry, lambda entry=entry: self._add(entry, stop))
-            self._issues = None
+                    self._try(issues, entry, partial(self._remove, entry.name, stop))
+                    self._try(issues, entry, partial(self._add, entry, stop))
             return tuple(issues)
 
     def lost(self) -> tuple[Listed, ...]:

@@ -9,8 +9,9 @@ from mdrecall.qmd.database import QmdDatabase
 
 _NOT_A_FOLDER = re.compile(r"\bENOTDIR\b|\bnot a directory\b", re.IGNORECASE)
 _NUL = re.compile(r"\^@|\0|\\0|\\x00|\\u0000|\bnull? byte\b", re.IGNORECASE)
-_TWICE = re.compile(r"UNIQUE constraint failed:[^\n]*\bdocuments\.(collection|path)\b[^\n]*\bdocuments\.(collection|path)\b",
-                    re.IGNORECASE)  # fmt: skip
+_TWICE = re.compile(
+    r"UNIQUE constraint failed:(?=[^\n]*\bdocuments\.collection\b)[^\n]*\bdocuments\.path\b", re.IGNORECASE
+)
 _DAMAGED = re.compile(r"\bSQLITE_(NOTADB|CORRUPT)(_[A-Z]+)?\b|file is not a database|database disk image is malformed")
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
@@ -22,8 +23,7 @@ def is_null_byte(error: ProgramFailed) -> bool:
 
 def is_twice(error: ProgramFailed) -> bool:
     """Whether qmd trips over a document that it has already."""
-    found = _TWICE.search(error.output)
-    return bool(found and found[1].lower() != found[2].lower())
+    return bool(_TWICE.search(error.output))
 
 
 def is_damaged(error: ProgramFailed) -> bool:
