@@ -108,9 +108,9 @@ class FallbackBackend:
         outage = self._breaker.outage
         if outage and not self._may_ask(outage):
             self._retry_later()
-            answer = self._opened().search(query, **asked, progress=progress)
+            answer = self.stand_in().search(query, **asked, progress=progress)
             return self._marked(answer, outage.stand_in(self._name))
-        hedge = Hedge(lambda: self._opened().search(query, **asked), self._hedge_s)
+        hedge = Hedge(lambda: self.stand_in().search(query, **asked), self._hedge_s)
         hedge.start()
         try:
             answer = self._primary.search(query, **asked, progress=progress)
@@ -168,7 +168,7 @@ class FallbackBackend:
         try:
             return act(self._primary)
         except BackendUnavailable as error:
-            report = act(self._opened())
+            report = act(self.stand_in())
             failed = Issue(self._name, f"could not update its index; the builtin index was updated: {told(error)}")
             return report._replace(failed=(*report.failed, failed))
 
@@ -191,7 +191,7 @@ class FallbackBackend:
             return self._either(lambda backend: backend.status())
         told_to = outage.stand_in(self._name)
         fallback = {"from": self._name, "reason": told_to.reason, "since": told_to.since, "nextTry": told_to.next_try}
-        status = self._opened().status()
+        status = self.stand_in().status()
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
         own = self._primary.status().custom.get(self._name)
         return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
@@ -210,13 +210,13 @@ class FallbackBackend:
 
     def index_files(self) -> list[tuple[str, int]]:
         """Every file of both indexes."""
-        return [*self._primary.index_files(), *self._opened().index_files()]
+        return [*self._primary.index_files(), *self.stand_in().index_files()]
 
     def reset(self) -> None:
         """Delete both indexes, and what is remembered of failures."""
         self._breaker.recovered()
         self._primary.reset()
-        self._opened().reset()
+        self.stand_in().reset()
 
     def probe_embedding(self) -> Probe:
         """Whether embeddings can be made."""
@@ -238,22 +238,23 @@ class FallbackBackend:
         if other is not None:
             other.close()
 
-    def _either(self, act: Callable[[Backend], _T]) -> _T:
-        try:
-            return act(self._primary)
-        except BackendUnavailable:
-            return act(self._opened())
-
-    def _opened(self) -> StandsIn:
+    def stand_in(self) -> StandsIn:
+        """The other one, opened when it is first needed."""
         with self._lock:
             if self._other is None:
                 self._other = self._make_other()
             return self._other
 
+    def _either(self, act: Callable[[Backend], _T]) -> _T:
+        try:
+            return act(self._primary)
+        except BackendUnavailable:
+            return act(self.stand_in())
+
     def _warm(self) -> None:
         """What goes wrong here is told by the search that needs it."""
         try:
-            self._opened().warm()
+            self.stand_in().warm()
         except RecallError:
             return
 

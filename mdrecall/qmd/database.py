@@ -69,6 +69,11 @@ class QmdDatabase:
         named = [row for row in hinted or ours if file and (row.path == file or row.path.endswith(f"/{file}"))]
         return next(iter(named or hinted or ours), None)
 
+    def hashes(self) -> dict[tuple[str, str], str]:
+        """The hash of every active document, by its collection and path."""
+        rows = self._rows("SELECT collection, path, hash FROM documents WHERE active=1")
+        return {(str(collection), str(path)): str(digest) for collection, path, digest in rows}
+
     def counts(self) -> dict[str, int]:
         """How many active documents each collection has; one without any is not named."""
         sql = "SELECT collection, count(*) FROM documents WHERE active=1 GROUP BY collection"

@@ -56,6 +56,10 @@ class Places:
         inside = self._as_on_disk(collection, path)
         return None if inside is None else self._place(collection, inside)
 
+    def is_managed(self, hit: RawHit) -> bool:
+        """Whether a hit is said to be in one of the collections."""
+        return hit.collection in self._by_name
+
     def of_path(self, path: str) -> Place | None:
         """The file that a path of an answer means: ``qmd/<collection>/…``, or one that a collection covers.
 

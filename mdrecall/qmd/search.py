@@ -28,7 +28,8 @@ _SERVERS_SHARE = 0.6
 _ANY_VECTOR = "0.01"
 _NO_COLLECTION = re.compile(r"^Collection not found: (?P<name>\S+)", re.MULTILINE)
 _NOT_UNDERSTOOD = re.compile(
-    r"unknown (?:flag|option|command)|unrecognized (?:option|command)|flag provided but not defined|unexpected argument",
+    r"unknown (?:flag|option|command)|unrecognized (?:option|command)|flag provided but not defined"
+    r"|unexpected argument",
     re.IGNORECASE,
 )
 _TYPED = re.compile(r"^(lex|vec|hyde|intent|expand):", re.IGNORECASE)
