@@ -4,9 +4,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mdrecall.backends.freshness import Caught
+from mdrecall.backends.qmd_state import QmdState
 from mdrecall.backends.updates import Updates
 from mdrecall.config.settings import Settings
 from mdrecall.core.budget import in_turns, within
@@ -37,7 +38,6 @@ from mdrecall.types import (
     SearchAnswer,
     SearchResult,
     SourceCount,
-    SourceName,
     Status,
     Stop,
     SyncReport,
@@ -93,6 +93,7 @@ class QmdBackend:
         self._starting: threading.Thread | None = None
         is_quick = settings.memory.qmd.search_mode == "search"
         self._updates = Updates(settings, collections, self._followed, is_quick=is_quick)
+        self._state = QmdState(settings, files, collections, database, self._updates)
 
     def start_in_background(self) -> None:
         """Begin with what takes long, so that the first search need not wait; what goes wrong is told to that."""
@@ -139,10 +140,10 @@ class QmdBackend:
         caught = self._catch_up(running, progress)
         if self._one_shot:
             until = time.monotonic() + limits.timeout_ms / 1000
-        total = sum(self._counts().values())
+        total = sum(self._state.documents().values())
         if not total:
             return self._told(self._nothing_indexed(running, caught), "search")
-        asked, degraded = self._mode(mode, total)
+        asked, degraded = self._mode(mode)
         most = (
             min(limits.max_results, max_results or limits.max_results) if max_results is None else max(1, max_results)
         )
@@ -162,14 +163,13 @@ class QmdBackend:
         patience_ms = own.first_index_wait_ms if is_first else max(own.search_wait_ms, limits.timeout_ms)
         return self._updates.catch_up(running.updater, patience_ms / 1000, progress)
 
-    def _mode(self, wanted: Mode | None, total: int) -> tuple[QmdMode, str]:
+    def _mode(self, wanted: Mode | None) -> tuple[QmdMode, str]:
         """How qmd is asked, and why that is not as it was wanted."""
         configured: QmdMode = self._settings.memory.qmd.search_mode  # type: ignore[assignment]
         asked = _MODES[wanted] if wanted else configured
         if asked == "search":
             return asked, ""
-        missing = self._database.unembedded()
-        if missing is not None and missing >= total:
+        if not self._state.probe().ok:
             return "search", "qmd has made no vectors yet; `mdrecall index` has it make them"
         return asked, ""
 
@@ -278,77 +278,18 @@ class QmdBackend:
 
     def status(self) -> Status:
         """The whole record; nothing is run by asking."""
-        counts, sources = self.counts(), self._sources()
-        files = sum(count.files for count in counts)
-        return Status(
-            backend="qmd",
-            provider="qmd",
-            model="qmd",
-            requested_provider="qmd",
-            files=files,
-            chunks=files,
-            dirty=False,
-            workspace_dir=self._settings.workspace,
-            db_path=self._database.path,
-            extra_paths=tuple(extra.path for extra in self._settings.memory_search.extra_paths),
-            sources=sources,
-            source_counts=counts,
-            cache={},
-            fts={"enabled": True, "available": True},
-            fallback=None,
-            vector={"enabled": True, "available": True},
-            batch={"enabled": False, "failures": 0},
-            custom={
-                "searchMode": self._settings.memory.qmd.search_mode,
-                "wholeFolder": self._files.is_whole_folder(),
-                "watcher": self._updates.watcher(),
-                "folders": len(self._updates.folders()),
-                "filesChanged": self._is_behind(),
-                "qmd": self._told_of_qmd(),
-            },
-        )
-
-    def _told_of_qmd(self) -> dict[str, Any]:
-        counts = self._counts_or_none()
-        told_of: dict[str, Any] = {
-            "command": self._settings.memory.qmd.command,
-            "collections": len(self._collections),
-            "lastUpdateAt": None,
-            "collectionFiles": {entry.name: counts.get(entry.name, 0) for entry in self._collections},
-        }
-        try:
-            running = self._started()
-            told_of |= running.updater.status()
-        except BackendUnavailable as error:
-            told_of["problem"] = told(error)
-        return told_of
-
-    def _is_behind(self) -> bool:
-        try:
-            return self._started().updater.behind()
-        except BackendUnavailable:
-            return True
-
-    def _sources(self) -> tuple[SourceName, ...]:
-        return tuple(dict.fromkeys(entry.source for entry in self._collections))
-
-    def _counts(self) -> dict[str, int]:
-        managed = {entry.name for entry in self._collections}
-        return {name: count for name, count in self._database.counts().items() if name in managed}
-
-    def _counts_or_none(self) -> dict[str, int]:
-        try:
-            return self._counts()
-        except BackendUnavailable:
-            return {}
+        return self._state.status(self._updater())
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many documents of each source qmd has."""
-        counts = self._counts_or_none()
-        by_source = dict.fromkeys(self._sources(), 0)
-        for entry in self._collections:
-            by_source[entry.source] += counts.get(entry.name, 0)
-        return tuple(SourceCount(source, count, count) for source, count in by_source.items())
+        return self._state.counts()
+
+    def _updater(self) -> Updater | str:
+        """What updates qmd's index, or why there is nothing that does."""
+        try:
+            return self._started().updater
+        except BackendUnavailable as error:
+            return told(error)
 
     def issues(self) -> tuple[Issue, ...]:
         """What a look at the files finds worth saying."""
@@ -360,19 +301,11 @@ class QmdBackend:
 
     def check(self) -> tuple[str, ...]:
         """What is wrong with qmd's index; nothing, if it is sound."""
-        try:
-            if not self._database.exists():
-                return ("qmd has made no index yet.",)
-            self._database.check()
-            return ()
-        except BackendUnavailable as error:
-            return (str(error),)
+        return self._state.check()
 
     def index_files(self) -> list[tuple[str, int]]:
         """Every file of qmd's index, with its size in bytes."""
-        path = self._database.path
-        beside = [path, f"{path}-wal", f"{path}-shm"]
-        return [(name, os.path.getsize(name)) for name in beside if os.path.exists(name)]
+        return self._state.index_files()
 
     def reset(self) -> None:
         """Delete qmd's index; its configuration, its models and the notes stay."""
@@ -382,15 +315,11 @@ class QmdBackend:
 
     def probe_embedding(self) -> Probe:
         """Whether qmd has vectors: it makes them itself, with its own models."""
-        missing = self._database.unembedded()
-        total = sum(self._counts().values())
-        if missing is None or missing >= total:
-            return Probe(False, "qmd has made no vectors yet.")
-        return Probe(True)
+        return self._state.probe()
 
     def probe_vectors(self) -> bool:
         """Whether vectors can be searched."""
-        return self.probe_embedding().ok
+        return self._state.probe().ok
 
     def close(self) -> None:
         """End every process that was started here; may be called twice."""
