@@ -60,7 +60,7 @@ def test_the_status_of_the_server_is_understood() -> None:
 def test_the_configuration_that_qmd_writes_is_understood() -> None:
     assert from_config(CONFIG) == (
         Listed("memory-root-main", "/w", "MEMORY.md"),
-        Listed("odd", "/tmp/o'dd: #ü \"x\"", "{a,b}.md"),
+        Listed("odd", '/tmp/o\'dd: #ü "x"', "{a,b}.md"),
         Listed("it's", "/it's", "**/*.md"),
     )
     assert from_config("collections: {}\n") == ()
