@@ -124,7 +124,8 @@ def test_an_older_or_other_name_for_the_same_files_is_changed_and_nothing_is_rea
     assert place.collections(qmd).ensure() == ()
     assert bound(place) == names(place)
     after = place.database.document("memory-dir-main", "a.md")
-    assert before and after
+    assert before
+    assert after
     assert before.hash == after.hash
 
 
