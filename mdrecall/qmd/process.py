@@ -36,8 +36,8 @@ _DRAIN_S = 0.25
 _BUSY_WAIT_MS = 2_000
 _LEFT_OUT = ("INDEX_PATH", "OLDPWD", "QMD_TRUST_LOCAL_CONFIG", "QMD_TRUST_UPDATE_HOOKS")
 _LOCAL_CONFIGS = (os.path.join(".qmd", "index.yml"), os.path.join(".qmd", "index.yaml"))
-_ERROR_LINE = re.compile(r"^\s*(?:\w*(?:Error|Exception)\b[^:]*:\s*\S.*|Collection not found:.*)$")
-_NOISE_LINE = re.compile(r"^\s*(?:at |Node\.js v|\^+$|\}$|throw )")
+_ERROR_LINE = re.compile(r"\w*(?:Error|Exception)\b[^:]*:\s*\S|Collection not found:")
+_NOISE_LINE = re.compile(r"(?:at |Node\.js v|\^+$|\}$|throw |file://|node:|(?:QMD )?Warning\b)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -231,7 +231,7 @@ def telling_line(text: str) -> str:
     """The one line of a program's complaint that says what is wrong."""
     lines = [line.strip() for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
     errors = (line for line in lines if _ERROR_LINE.match(line))
-    rest = (line for line in reversed(lines) if not _NOISE_LINE.match(line))
+    rest = (line for line in lines if not _NOISE_LINE.match(line))
     return next(errors, next(rest, ""))[:200]
 
 

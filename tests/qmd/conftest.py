@@ -1,0 +1,39 @@
+"""A fake qmd, the real ones, and small models for them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.qmd.fake_qmd import FakeQmd
+from tests.qmd.models import write_models
+from tests.qmd.real import Agent, Tools, find_tools
+
+
+@pytest.fixture
+def fake_qmd(tmp_path: Path) -> FakeQmd:
+    """A program that does what the test plans."""
+    return FakeQmd(tmp_path / "fake")
+
+
+@pytest.fixture(scope="session")
+def real_tools() -> Tools:
+    """The real qmd and mcporter."""
+    return find_tools()
+
+
+@pytest.fixture(scope="session")
+def real_qmd(real_tools: Tools) -> str:
+    """The path of the real qmd."""
+    return real_tools.qmd
+
+
+@pytest.fixture
+def agent(real_tools: Tools, tmp_path: Path) -> Agent:
+    """A real qmd with an index of its own, still empty."""
+    return Agent(real_tools, tmp_path / "agent")
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment that gives the real qmd three small models."""
+    return write_models(tmp_path_factory.mktemp("models"))
