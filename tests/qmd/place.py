@@ -11,11 +11,12 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.process import Output, Program, config_path, index_path
+from mdrecall.qmd.process import Output, Program, config_path, index_path, prepare
 from mdrecall.qmd.reading import Reading
 from mdrecall.qmd.runs import Runs
 from mdrecall.qmd.wanted import wanted
 from mdrecall.types import Stop, never
+from tests.qmd.real import Tools, node_of
 
 Reply = str | BackendUnavailable | Callable[[Stop], str]
 
@@ -103,6 +104,13 @@ class Place:
                 message = {"role": "user", "content": text}
                 file.write(json.dumps({"type": "message", "message": message}) + "\n")
         return path
+
+    def program(self, tools: Tools, models: dict[str, str] | None = None) -> Program:
+        """The real qmd, without its launcher, which costs a tenth of a second; it does not wait long for a lock."""
+        outer = {"PATH": tools.path, "HOME": str(self.home), **(models or {})}
+        env = prepare(str(self.qmd_dir), outer, home=str(self.home))
+        script = Path(tools.qmd).resolve().parents[1] / "dist" / "cli" / "qmd.js"
+        return Program((node_of(tools), str(script)), env={**env, "QMD_SQLITE_BUSY_TIMEOUT": "300"})
 
     def collections(self, program: Runs) -> Collections:
         settings = self.settings
