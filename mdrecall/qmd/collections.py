@@ -63,7 +63,7 @@ class Collections:
                 issues.append(Issue(self.database.path, f"was damaged and has been set aside as {aside}"))
             known = {entry.name: entry for entry in (self._listed(stop) if listed is None else listed)}
             for entry in self.wanted:
-                if entry.name in known and _differs(known[entry.name], entry) and self._has_root(entry):
+                if entry.name in known and _differs(known[entry.name], entry) and not self._make_root(entry):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
                     del known[entry.name]
             for entry in self.wanted:
@@ -78,7 +78,7 @@ class Collections:
         with self._lock:
             issues: list[Issue] = []
             for entry in self.wanted:
-                if self._has_root(entry):
+                if os.path.isdir(entry.root):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
                     self._try(issues, entry, partial(self._add, entry, stop))
             return tuple(issues)
@@ -193,9 +193,6 @@ class Collections:
         except OSError as error:
             return f"cannot be made: {error.strerror}"
         return ""
-
-    def _has_root(self, entry: Collection) -> bool:
-        return os.path.isdir(entry.root)
 
     def _names(self) -> set[str]:
         return {entry.name for entry in self.wanted}

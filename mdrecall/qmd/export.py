@@ -17,13 +17,13 @@ from typing import IO, NamedTuple
 from mdrecall.core.redact import Redactor
 from mdrecall.core.transcript import spoken
 from mdrecall.errors import RecallError, told
+from mdrecall.interfaces import OpenedTranscript, TranscriptSource
 from mdrecall.qmd.state import draft, load, save
-from mdrecall.sources.sessions import PREFIX, OpenTranscript, Sessions
+from mdrecall.sources.sessions import PREFIX
 from mdrecall.types import Issue, Stop, never
 
 _HEAD_LINES = 2
-_SEALED_BYTES = 4096
-_COPY_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _DAY_S = 86_400
 
 
@@ -66,7 +66,7 @@ class SessionExport:
 
     def __init__(
         self,
-        source: Sessions,
+        source: TranscriptSource,
         masks: Redactor,
         *,
         folder: str,
@@ -138,7 +138,7 @@ class SessionExport:
             issues.append(Issue(path, f"is not exported: {error.strerror}"))
         return False
 
-    def _write(self, path: str, opened: OpenTranscript, entry: _Known | None) -> tuple[_Known, bool]:
+    def _write(self, path: str, opened: OpenedTranscript, entry: _Known | None) -> tuple[_Known, bool]:
         target, name = self._target(path), _name(path)
         numbers = self._numbers(name)
         goes_on = entry is not None and entry.kept_lines <= len(numbers) and self._goes_on(entry, target, opened)
@@ -163,7 +163,7 @@ class SessionExport:
         seal = _seal(opened, state.until)
         return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not same
 
-    def _append(self, opened: OpenTranscript, output: IO[bytes], numbers: "array[int]", state: _Known) -> _Known:
+    def _append(self, opened: OpenedTranscript, output: IO[bytes], numbers: "array[int]", state: _Known) -> _Known:
         record = state.records
         for end, line in opened.lines(state.until):
             record += 1
@@ -176,7 +176,7 @@ class SessionExport:
                 )  # fmt: skip
         return state
 
-    def _goes_on(self, entry: _Known, target: str, opened: OpenTranscript) -> bool:
+    def _goes_on(self, entry: _Known, target: str, opened: OpenedTranscript) -> bool:
         """Whether a transcript has only grown, and its file is as it was written."""
         grown = entry.until <= opened.stamp[0] and entry.stamp[3:] == tuple(opened.stamp[3:])
         return grown and entry.file == _file_stamp(target) and entry.seal == _seal(opened, entry.until)
@@ -254,12 +254,15 @@ def _file_stamp(path: str) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
-def _seal(opened: OpenTranscript, until: int) -> str:
-    return hashlib.blake2b(opened.between(max(0, until - _SEALED_BYTES), until), digest_size=16).hexdigest()
+def _seal(opened: OpenedTranscript, until: int) -> str:
+    seen = hashlib.blake2b(digest_size=16)
+    for start in range(0, until, _BLOCK_BYTES):
+        seen.update(opened.between(start, min(start + _BLOCK_BYTES, until)))
+    return seen.hexdigest()
 
 
 def _copy(source: str, output: IO[bytes], size: int) -> None:
     with open(source, "rb") as file:
-        while size > 0 and (block := file.read(min(size, _COPY_BYTES))):
+        while size > 0 and (block := file.read(min(size, _BLOCK_BYTES))):
             output.write(block)
             size -= len(block)

@@ -78,9 +78,9 @@ def from_config(text: str) -> tuple[Listed, ...] | None:
         indent = len(line) - len(line.lstrip(" "))
         if not line.strip() or (inside and indent > 4) or (not inside and indent > 0):
             continue
-        if line.lstrip().startswith("#"):
+        if line.lstrip(" ").startswith("#"):
             continue
-        entry = _YAML_KEY.fullmatch(line.strip())
+        entry = _YAML_KEY.fullmatch(line.strip(" "))
         key = _scalar(entry["key"]) if entry else None
         if entry is None or key is None:
             return None

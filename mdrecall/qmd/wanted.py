@@ -90,11 +90,19 @@ def _memory(settings: Settings, home: str) -> list[Collection]:
         return [Collection("workspace", workspace, ALL_NOTES, "memory")]
     upper, lower = ROOT_FILES
     found = [Collection("memory-root", workspace, upper, "memory")]
-    if not ignores_case(workspace):
+    if not _are_one(os.path.join(workspace, upper), os.path.join(workspace, lower)):
         found.append(Collection("memory-alt", workspace, lower, "memory"))
     elif lower in os.listdir(workspace):
         found = [Collection("memory-root", workspace, lower, "memory")]
     return [*found, Collection("memory-dir", os.path.join(workspace, MEMORY_FOLDER), ALL_NOTES, "memory")]
+
+
+def _are_one(path: str, other: str) -> bool:
+    """Whether two spellings of a name are one file; where there is no such file yet, whether they would be."""
+    try:
+        return os.path.samestat(os.lstat(path), os.lstat(other))
+    except OSError:
+        return ignores_case(os.path.dirname(path))
 
 
 def _custom(settings: Settings, home: str) -> list[Collection]:

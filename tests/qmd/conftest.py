@@ -1,11 +1,14 @@
 """A fake qmd, the real ones, and small models for them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mdrecall.qmd.process import Program
 from tests.qmd.fake_qmd import FakeQmd
 from tests.qmd.models import write_models
+from tests.qmd.place import Place
 from tests.qmd.real import Agent, Tools, find_tools
 
 
@@ -37,3 +40,17 @@ def agent(real_tools: Tools, tmp_path: Path) -> Agent:
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment that gives the real qmd three small models."""
     return write_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An agent's workspace and settings."""
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def qmd(place: Place, real_tools: Tools) -> Iterator[Program]:
+    """The real qmd for the agent of the place."""
+    program = place.program(real_tools)
+    yield program
+    program.close()
