@@ -82,7 +82,7 @@ class Breaker:
     def _known(self) -> Outage | None:
         if not self._read:
             self._read = True
-            with suppress(OSError, ValueError, TypeError), open(self._path, encoding="utf-8") as file:
+            with suppress(OSError, ValueError, TypeError, KeyError), open(self._path, encoding="utf-8") as file:
                 noted = json.load(file)
                 self._outage = Outage(
                     str(noted["reason"]), float(noted["since_s"]), float(noted["next_s"]),

@@ -101,7 +101,7 @@ class FallbackBackend:
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The answer of the first, else of the other one, which then says why; a denied search is asked of neither."""
-        if refusal := self._denied(session_key):
+        if (refusal := self._denied(session_key)) is not None:
             return refusal
         asked: dict[str, Any] = {"max_results": max_results, "min_score": min_score, "mode": mode, "explain": explain,
                                  "session_key": session_key}  # fmt: skip

@@ -36,6 +36,9 @@ _DRAIN_S = 0.25
 _BUSY_WAIT_MS = 2_000
 _LEFT_OUT = ("INDEX_PATH", "OLDPWD", "QMD_TRUST_LOCAL_CONFIG", "QMD_TRUST_UPDATE_HOOKS")
 _LOCAL_CONFIGS = (os.path.join(".qmd", "index.yml"), os.path.join(".qmd", "index.yaml"))
+#: How a crash looks, started directly or by a launcher: so ends qmd on a Node that is too old for its SQLite.
+_CRASHES = (-11, 139)
+_CRASH_HINT = "qmd needs Node 22 or newer; `node --version` says which one it gets."
 _ERROR_LINE = re.compile(r"\w*(?:Error|Exception)\b[^:]*:\s*\S|Collection not found:")
 _NOISE_LINE = re.compile(r"(?:at |Node\.js v|\^+$|\}$|throw |file://|node:|(?:QMD )?Warning\b)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -325,7 +328,9 @@ def _check(name: str, output: Output) -> None:
     if output.code in (126, 127):
         raise ProgramMissing(f"{name} cannot be started: {line or f'code {output.code}'}", hint=_install_hint((name,)))
     ending = f"was killed by signal {-output.code}" if output.code < 0 else f"ended with code {output.code}"
-    raise ProgramFailed(f"{name} {ending}{f': {line}' if line else '.'}", code=output.code, output=said[-_TOLD_CHARS:])
+    hint = _CRASH_HINT if output.code in _CRASHES else ""
+    said_briefly = f"{name} {ending}{f': {line}' if line else '.'}"
+    raise ProgramFailed(said_briefly, hint=hint, code=output.code, output=said[-_TOLD_CHARS:])
 
 
 def _found(command: Sequence[str], env: Mapping[str, str]) -> str:
