@@ -144,9 +144,7 @@ class QmdBackend:
         if not total:
             return self._told(self._nothing_indexed(running, caught), "search")
         asked, degraded = self._mode(mode)
-        most = (
-            min(limits.max_results, max_results or limits.max_results) if max_results is None else max(1, max_results)
-        )
+        most = max(1, min(limits.max_results, max_results or limits.max_results))
         found = running.search.search(query, asked, limit=2 * most, within_s=max(0.05, until - time.monotonic()))
         answer = self._answer(query, found, total, most, min_score)
         issues = (*caught.issues, *found.issues, *answer.issues)
