@@ -156,6 +156,8 @@ class QmdBackend:
         own, limits = self._settings.mdrecall, self._settings.memory.qmd.limits
         if not self._one_shot:
             return self._updates.catch_up(running.updater, min(_UPDATE_WAIT_S, limits.timeout_ms / 2000), progress)
+        # A damaged index is set aside by this, and made again as if there had been none.
+        running.updater.start(one_shot=True)
         is_first = not self._database.exists()
         # What is not in the index when this process ends is lost on it: the next one would begin with it again.
         patience_ms = own.first_index_wait_ms if is_first else max(own.search_wait_ms, limits.timeout_ms)
