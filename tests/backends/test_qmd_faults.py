@@ -141,7 +141,7 @@ def test_an_update_that_hangs_ends_with_the_memory(sidecar: Sidecar) -> None:
 def server(sidecar: Sidecar, **answer: object) -> Memory:
     """A memory that keeps ``qmd mcp`` running, which answers as planned."""
     assert sidecar.qmd
-    schema = {"properties": {"searches": {}, "rerank": {}, "collections": {}, "query": {}}}
+    schema: dict[str, object] = {"properties": {"searches": {}, "rerank": {}, "collections": {}, "query": {}}}
     sidecar.qmd.tool("query", schema, **answer)
     sidecar.own["qmd"]["session"] = True
     return sidecar.memory(one_shot=False)

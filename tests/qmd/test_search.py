@@ -173,7 +173,7 @@ def test_without_words_or_collections_nobody_is_asked() -> None:
     assert desk.program.calls == []
 
 
-CURRENT = {"query": {}, "searches": {}, "rerank": {}}
+CURRENT: dict[str, Any] = {"query": {}, "searches": {}, "rerank": {}}
 
 
 def test_a_server_is_asked_ten_lists_at_a_time() -> None:
@@ -197,7 +197,7 @@ def test_a_server_that_fails_is_told_and_the_program_is_run() -> None:
 
 
 def test_a_server_without_a_fitting_tool_is_passed_over() -> None:
-    for tools in ({}, {"searches": {}}):
-        desk = Desk(server=Server(tools), query=[listed("a/x.md")])
-        assert desk.ask().way == "program"
-        assert desk.ask().issues == ()
+    without: list[dict[str, Any]] = [{}, {"searches": {}}]
+    for tools in without:
+        found = Desk(server=Server(tools), query=[listed("a/x.md")]).ask()
+        assert (found.way, found.issues) == ("program", ())
