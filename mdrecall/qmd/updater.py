@@ -103,6 +103,11 @@ class Updater:
             progress(Progress(1, 1, "qmd update"))
         return report
 
+    @property
+    def asking(self) -> int:
+        """How many have asked for an update and wait for it."""
+        return self._turns.asking
+
     def behind(self) -> bool:
         """Whether the files have changed since qmd last read them, whichever process had it do so."""
         return self._reading.behind()
@@ -183,7 +188,7 @@ class Updater:
                 patient = reason == "boot" or reason.startswith("boot:")
                 skipped = self._reading.run(issues, force=force, patient=patient, stop=stop)
         embedded = self._embedding.run_if_due(force, issues, stop) if self._embedding else False
-        return UpdateReport(reason, skipped, embedded, tuple(issues))
+        return UpdateReport(reason, skipped, embedded, tuple(dict.fromkeys(issues)))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
