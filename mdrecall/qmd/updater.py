@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -213,4 +212,6 @@ class Updater:
 def _iso(seconds: float | None) -> str | None:
     if not seconds:
         return None
+    from datetime import UTC, datetime
+
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
