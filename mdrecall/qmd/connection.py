@@ -35,7 +35,7 @@ class _Waiting(NamedTuple):
 class Connection:
     """A server and the questions that it has not answered yet; one thread reads, every thread may ask."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", name: str) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", name: str, *, start_s: float = _START_S) -> None:
         self._process = process
         self._name = name
         self._lock = threading.Lock()
@@ -46,6 +46,9 @@ class Connection:
         self._late: set[int] = set()
         self._next = _FIRST + 1
         self._complaints = b""
+        self._pieces: list[bytes] = []
+        self._line_bytes = 0
+        self._start_s = start_s
         self._ready_until = math.inf
         self._reader = threading.Thread(target=self._read, name=f"mdrecall {name}", daemon=True)
 
@@ -68,7 +71,7 @@ class Connection:
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe
             os.set_blocking(pipe.fileno(), False)
-        self._ready_until = time.monotonic() + _START_S
+        self._ready_until = time.monotonic() + self._start_s
         self._reader.start()
 
     def close(self, why: str = "was stopped") -> None:
@@ -171,26 +174,33 @@ class Connection:
     def _follow(self) -> None:
         assert self._process.stdout
         assert self._process.stderr
-        rest = b""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            selector.register(self._process.stderr, selectors.EVENT_READ)
-            while True:
+            selector.register(self._process.stdout, selectors.EVENT_READ, self._hear)
+            selector.register(self._process.stderr, selectors.EVENT_READ, self._keep_complaint)
+            while self._process.stdout in (key.fileobj for key in selector.get_map().values()):
                 for key, _ in selector.select():
                     data = os.read(key.fd, 65_536)
-                    if key.fileobj is self._process.stderr:
-                        self._complaints = (self._complaints + data)[-_TAIL_BYTES:]
-                        if not data:
-                            selector.unregister(key.fileobj)
-                        continue
                     if not data:
+                        selector.unregister(key.fileobj)
+                    elif not key.data(data):
                         return
-                    *lines, rest = (rest + data).split(b"\n")
-                    for line in lines:
-                        self._take(line)
-                    if len(rest) > _MAX_LINE_BYTES:
-                        self._fail(lambda: ProgramUnreadable(f"{self._name} says more than can be an answer."))
-                        return
+
+    def _keep_complaint(self, data: bytes) -> bool:
+        self._complaints = (self._complaints + data)[-_TAIL_BYTES:]
+        return True
+
+    def _hear(self, data: bytes) -> bool:
+        """Take every line that is whole now; false if one is longer than any answer."""
+        self._line_bytes += len(data)
+        self._pieces.append(data)
+        if b"\n" in data:
+            *lines, rest = b"".join(self._pieces).split(b"\n")
+            self._pieces, self._line_bytes = [rest], len(rest)
+            for line in lines:
+                self._take(line)
+        if self._line_bytes > _MAX_LINE_BYTES:
+            self._fail(lambda: ProgramUnreadable(f"{self._name} says more than can be an answer."))
+        return self._line_bytes <= _MAX_LINE_BYTES
 
     def _take(self, line: bytes) -> None:
         """Give an answer to who waits for it; a line that is no message is somebody's chatter."""
@@ -254,7 +264,7 @@ class Connection:
 
     def _slow(self, timeout_s: float) -> ProgramTimedOut:
         hint = "Give it more time in the settings; a model that is loaded for the first time needs more."
-        return ProgramTimedOut(f"{self._name} did not answer within {timeout_s:g} seconds.", hint=hint)
+        return ProgramTimedOut(f"{self._name} did not answer within {round(timeout_s, 1):g} seconds.", hint=hint)
 
 
 def _writable(pipe: int, timeout_s: float) -> bool:

@@ -138,8 +138,8 @@ class FakeQmd:
     def reply(self, *when: str, **reply: Any) -> "FakeQmd":
         """Plan what happens when the first arguments are these; the first fitting plan counts.
 
-        ``out`` and ``err`` are said, ``code`` is the exit code, ``hang`` stays, ``flood`` (``out`` or ``err``) writes
-        without end or ``flood_lines`` lines, ``child`` leaves a process behind that is ``quiet`` or ``holds`` the pipes.
+        ``out`` and ``err`` are said, ``code`` is the exit code, ``hang`` stays. ``flood`` (``out`` or ``err``) writes
+        without end, or ``flood_lines`` lines. ``child`` leaves a process that is ``quiet`` or ``holds`` the pipes.
         """
         self._plan["replies"].append({"when": list(when), **reply})
         return self._write()
