@@ -110,7 +110,7 @@ class Mcporter:
         program.close()
         if self._daemon_is_ours:
             self._stop_daemon(program.env)
-        if not self._daemon_dir.startswith(self._folder):
+        if self._daemon_dir != self._folder:
             shutil.rmtree(self._daemon_dir, ignore_errors=True)
 
     def _ask(self, wanted: Sequence[str], what: str, timeout_s: float, at_most_s: float) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def spawn(
     except OSError as error:
         raise ProgramMissing(f"{program} cannot be started: {error.strerror}.", hint=_install_hint(command)) from error
     except ValueError as error:
-        raise ProgramFailed(f"{named(command)} cannot be asked this: {error}.") from error
+        raise ProgramFailed(f"{os.path.basename(program)} cannot be asked this: {error}.") from error
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
@@ -323,7 +323,9 @@ def _check(name: str, output: Output) -> None:
         raise ProgramBusy(f"{name} found its database locked.", hint=hint)
     line = telling_line(said)
     if output.code in (126, 127):
-        raise ProgramMissing(f"{name} cannot be started: {line or f'code {output.code}'}", hint=_install_hint((name,)))
+        raise ProgramMissing(
+            f"{name} cannot be started: {line or f'code {output.code}'}", hint=_install_hint(name.split())
+        )
     ending = f"was killed by signal {-output.code}" if output.code < 0 else f"ended with code {output.code}"
     raise ProgramFailed(f"{name} {ending}{f': {line}' if line else '.'}", code=output.code, output=said[-_TOLD_CHARS:])
 
@@ -341,7 +343,7 @@ def _found(command: Sequence[str], env: Mapping[str, str]) -> str:
 
 
 def _install_hint(command: Sequence[str]) -> str:
-    package = "mcporter" if "mcporter" in named(command) else "@tobilu/qmd"
+    package = "mcporter" if any("mcporter" in os.path.basename(word) for word in command[:2]) else "@tobilu/qmd"
     return f"Install it with `npm install -g {package}` (Node 22 or newer), or name its path in the settings."
 
 
