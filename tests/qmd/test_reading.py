@@ -1,5 +1,6 @@
 """One update: what is run, what is mended, what is kept, and how it is known that files have changed."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -16,9 +17,10 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.export import SessionExport
+from mdrecall.qmd.export import Origin, SessionExport
 from mdrecall.qmd.process import Output, Program
 from mdrecall.qmd.reading import Reading
+from mdrecall.qmd.wanted import export_dir
 from mdrecall.sources.sessions import Sessions
 from mdrecall.store.lock import FileLock
 from mdrecall.types import Issue, Stop, never
@@ -159,6 +161,20 @@ def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None
     assert reading.behind()
 
 
+def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, sessions={"enabled": True})
+    place.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
+    folder = export_dir(place.settings, str(place.home))
+    source = Sessions(place.settings.sessions_dir)
+    export = SessionExport(source, redactor(()), folder=folder, state_dir=str(place.state_dir))
+    assert run(place.reading(qmd, export=export)) == ("", ())
+    (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
+    assert export.origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
+        "sessions/one.jsonl", 4, 4
+    )
+    assert json.loads(qmd.run(["search", "hunter2hunter2", "--json"], timeout_s=30).stdout) == []
+
+
 def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(bound: Place) -> None:
     run(bound.reading(Scripted()))
     lock = FileLock(str(bound.state_dir / "update.lock"))
@@ -199,7 +215,7 @@ def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place
     disk.mkdir()
     (disk / "far.md").write_text("# Far\nzanzibar\n")
     place.note("memory/near.md", "# Near\nassam\n")
-    place.qmd(paths=[{"path": str(disk), "name": "disk"}])
+    place.qmd(includeDefaultMemory=False, paths=[{"path": str(disk), "name": "disk"}, {"path": "memory", "name": "n"}])
     reading = place.reading(qmd, without=without(qmd))
     assert run(reading) == ("", ())
     disk.rename(place.home / "unplugged")
@@ -209,7 +225,7 @@ def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place
     assert skipped == ""
     assert [issue.path for issue in issues] == [str(disk)]
     assert [entry.name for entry in reading.lost] == ["disk-main"]
-    assert place.database.counts() == {"disk-main": 1, "memory-dir-main": 2}
+    assert place.database.counts() == {"disk-main": 1, "n-main": 2}
     assert "far.md" in qmd.run(["search", "zanzibar", "--json", "-c", "disk-main"], timeout_s=30).stdout
     assert not reading.behind()
     (place.home / "unplugged").rename(disk)
@@ -217,22 +233,24 @@ def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place
     assert reading.behind()
     assert run(reading) == ("", ())
     assert reading.lost == ()
-    assert place.database.counts() == {"memory-dir-main": 2}
+    assert place.database.counts() == {"n-main": 2}
 
 
 def test_where_what_has_gone_cannot_be_left_out_nothing_is_updated(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     place.note("memory/near.md", "# Near\n")
     reading = place.reading(qmd)
     run(reading)
     shutil.rmtree(place.workspace / "memory")
     skipped, issues = run(reading)
     assert skipped == "lost"
-    assert place.database.counts() == {"memory-dir-main": 1}
+    assert place.database.counts() == {"n-main": 1}
     assert [issue.path for issue in issues] == [str(place.workspace / "memory")]
     assert reading.behind()
 
 
 def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     for number in range(40):
         place.note(f"memory/{number}.md", f"# Note {number}\n" + "words and more words\n" * 40)
     reading = place.reading(qmd)
@@ -247,10 +265,11 @@ def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Prog
     assert skipped == ""
     assert [issue.path for issue in issues] == [str(path)]
     assert Path(f"{path}.damaged-1").exists()
-    assert place.database.counts() == {"memory-dir-main": 40}
+    assert place.database.counts() == {"n-main": 40}
 
 
 def test_the_real_qmd_finds_its_index_locked_and_later_not(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     place.note("memory/a.md", "# A\n")
     run(place.reading(qmd))
     place.note("memory/b.md", "# B\n")
@@ -266,7 +285,7 @@ def test_the_real_qmd_finds_its_index_locked_and_later_not(place: Place, qmd: Pr
         run(reading)
     assert run(reading, patient=True) == ("", ())
     db.close()
-    assert place.database.counts() == {"memory-dir-main": 2}
+    assert place.database.counts() == {"n-main": 2}
 
 
 def test_an_index_that_is_only_out_of_reach_is_not_set_aside(bound: Place) -> None:
