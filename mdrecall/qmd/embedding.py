@@ -56,7 +56,7 @@ class Embedding:
         if not self._is_due(force):
             return False
         lock = FileLock(self._lock_path)
-        before = self._pending()
+        before = self._count()
         try:
             if not self._acquired(lock, stop):
                 return False
@@ -104,12 +104,18 @@ class Embedding:
 
     def _timed_out(self, error: ProgramTimedOut, before: int | None, issues: list[Issue]) -> None:
         """What was embedded until then stays; as long as it gets further, the next update goes on with it."""
-        after = self._pending()
+        after = self._count()
         if before is None or after is None or after >= before:
             self._failed(error, issues)
         else:
             self._keep(EmbedState())
             issues.append(Issue("qmd embed", f"is not finished: {after} of {before} texts have no vector yet"))
+
+    def _count(self) -> int | None:
+        try:
+            return self._pending()
+        except BackendUnavailable:
+            return None
 
     def _failed(self, error: BackendUnavailable | OSError, issues: list[Issue]) -> None:
         state = self.state()

@@ -20,7 +20,7 @@ from mdrecall.errors import RecallError, told
 from mdrecall.interfaces import OpenedTranscript, TranscriptSource
 from mdrecall.qmd.state import draft, load, save
 from mdrecall.sources.sessions import PREFIX
-from mdrecall.types import Issue, Stop, never
+from mdrecall.types import Issue, Listing, Stop, never
 
 _HEAD_LINES = 2
 _BLOCK_BYTES = 1 << 20
@@ -85,26 +85,18 @@ class SessionExport:
         """Write what has changed, and remove the files of transcripts that have gone or are too old."""
         listing = self._source.scan()
         issues = list(listing.issues)
+        try:
+            # Without the folder, qmd would keep what it had from it, as from a disk that is not there.
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            return Exported(issues=(*issues, Issue(self.folder, f"cannot be made: {error.strerror}")))
         known = self._load()
         before = dict(known)
-        since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
-        current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
-        written = unchanged = removed = 0
         try:
-            for path, stamp in sorted(current.items()):
-                if stop():
-                    return Exported(written, 0, unchanged, tuple(issues))
-                entry = known.get(path)
-                if entry and entry.stamp == stamp and entry.file == _file_stamp(self._target(path)):
-                    unchanged += 1
-                elif self._export(path, entry, known, issues):
-                    written += 1
-            if not listing.lost:
-                removed = self._remove_stale(known, set(current), issues)
+            return self._bring_up_to_date(listing, known, issues, stop)
         finally:
             if known != before:
-                self._save(known, issues)
-        return Exported(written, removed, unchanged, tuple(issues))
+                self._save(known)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
         """Every transcript with its stamp, as it is now."""
@@ -122,6 +114,24 @@ class SessionExport:
         transcript = f"{PREFIX}{name}" if ".jsonl.reset." in name else f"{PREFIX}{name}.jsonl"
         return Origin(transcript, numbers[first], numbers[last])
 
+    def _bring_up_to_date(
+        self, listing: Listing, known: dict[str, _Known], issues: list[Issue], stop: Stop
+    ) -> Exported:
+        since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
+        current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
+        written = unchanged = removed = 0
+        for path, stamp in sorted(current.items()):
+            if stop():
+                return Exported(written, 0, unchanged, tuple(issues))
+            entry = known.get(path)
+            if entry and entry.stamp == stamp and entry.file == _file_stamp(self._target(path)):
+                unchanged += 1
+            elif self._export(path, entry, known, issues):
+                written += 1
+        if not listing.lost:
+            removed = self._remove_stale(known, set(current), issues)
+        return Exported(written, removed, unchanged, tuple(issues))
+
     def _export(self, path: str, entry: _Known | None, known: dict[str, _Known], issues: list[Issue]) -> bool:
         """Bring one file up to date; whether it was written. A transcript that cannot be read is told."""
         target = self._target(path)
@@ -130,7 +140,12 @@ class SessionExport:
                 issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
                 return False
             with self._source.open(path) as opened:
-                known[path], wrote = self._write(path, opened, entry)
+                try:
+                    known[path], wrote = self._write(path, opened, entry)
+                except OSError as error:
+                    # Not the transcript's fault, as the source would have it.
+                    issues.append(Issue(target, f"cannot be written: {error.strerror}"))
+                    return False
             return wrote
         except RecallError as error:
             issues.append(Issue(path, f"is not exported: {told(error)}"))
@@ -213,11 +228,10 @@ class SessionExport:
                 files[path] = _Known(tuple(stamp), (file[0], file[1]), *rest)
         return files
 
-    def _save(self, known: dict[str, _Known], issues: list[Issue]) -> None:
-        try:
+    def _save(self, known: dict[str, _Known]) -> None:
+        # On a full disk it is only forgotten that nothing needs to be written.
+        with suppress(OSError):
             save(self._state_path(), {"masks": self._masks.fingerprint, "folder": self.folder, "files": known})
-        except OSError as error:
-            issues.append(Issue(self._state_path(), f"cannot be written: {error.strerror}"))
 
     def _target(self, path: str) -> str:
         return os.path.join(self.folder, f"{_name(path)}.md")

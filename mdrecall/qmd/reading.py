@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.errors import (
     BackendUnavailable,
@@ -15,7 +15,6 @@ from mdrecall.errors import (
     ProgramUnreadable,
 )
 from mdrecall.qmd.collections import Collections
-from mdrecall.qmd.export import SessionExport
 from mdrecall.qmd.listing import Listed
 from mdrecall.qmd.repair import is_damage, is_damaged, is_null_byte, is_twice, set_aside
 from mdrecall.qmd.runs import Ran, Runs
@@ -23,6 +22,9 @@ from mdrecall.qmd.stamps import digest
 from mdrecall.qmd.state import draft, load, save
 from mdrecall.store.lock import FileLock, named
 from mdrecall.types import Issue, Stop
+
+if TYPE_CHECKING:
+    from mdrecall.qmd.export import SessionExport
 
 _BOOT_PAUSES_S = (0.5, 1.0)
 _LOOK_S = 0.1
@@ -36,7 +38,7 @@ class Reading:
         self,
         program: Runs,
         collections: Collections,
-        export: SessionExport | None,
+        export: "SessionExport | None",
         *,
         state_dir: str,
         timeout_s: float,

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from mdrecall.qmd.wanted import Collection
 
@@ -41,17 +42,20 @@ def _stamps(entry: Collection) -> Iterator[str]:
     while folders:
         folder = folders.pop()
         try:
-            with os.scandir(folder) as entries:
-                for found in entries:
-                    name = found.name
-                    if name.startswith("."):
-                        continue
-                    if name.endswith(ending) and found.is_file(follow_symlinks=False):
-                        yield _stamp(found.path, found.stat(follow_symlinks=False))
-                    elif found.is_dir(follow_symlinks=False) and name not in _LEFT_OUT:
-                        folders.append(found.path)
+            with os.scandir(folder) as listing:
+                entries = list(listing)
         except OSError:
             yield f"{folder} cannot be listed"
+            continue
+        for found in entries:
+            name = found.name
+            if name.startswith("."):
+                continue
+            if name.endswith(ending) and found.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    yield _stamp(found.path, found.stat(follow_symlinks=False))
+            elif found.is_dir(follow_symlinks=False) and name not in _LEFT_OUT:
+                folders.append(found.path)
 
 
 def _stamp(path: str, found: os.stat_result) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
@@ -27,6 +26,8 @@ def draft(path: str) -> Iterator[Draft]:
 
     Its name begins with a dot, so that nobody who lists the folder meanwhile takes it for a note.
     """
+    import tempfile
+
     folder, name = os.path.split(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     number, place = tempfile.mkstemp(prefix=f".{name[:60]}.", suffix=".tmp", dir=folder)

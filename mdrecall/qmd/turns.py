@@ -42,6 +42,12 @@ class Turns(Generic[_Result]):
         self._running: _Turn[_Result] | None = None
         self._queued: _Turn[_Result] | None = None
         self._closed = False
+        self._asking = 0
+
+    @property
+    def asking(self) -> int:
+        """How many there are who do it, wait for it, or wait for their turn."""
+        return self._asking
 
     def idle(self) -> bool:
         """Whether nothing is done and nothing waits."""
@@ -65,6 +71,9 @@ class Turns(Generic[_Result]):
             except ProgramStopped:
                 if is_ours or stop() or self._closed:
                     raise
+            finally:
+                with self._lock:
+                    self._asking -= 1
 
     def close(self) -> None:
         """Let nothing more begin."""
@@ -80,6 +89,7 @@ class Turns(Generic[_Result]):
         with self._lock:
             if self._closed:
                 raise ProgramStopped("There are no more updates: it is closed.")
+            self._asking += 1
             if self._running is None and self._queued is None:
                 self._running = _Turn()
                 return self._running, True, None

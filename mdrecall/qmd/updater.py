@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -103,6 +102,11 @@ class Updater:
             progress(Progress(1, 1, "qmd update"))
         return report
 
+    @property
+    def asking(self) -> int:
+        """How many have asked for an update and wait for it."""
+        return self._turns.asking
+
     def behind(self) -> bool:
         """Whether the files have changed since qmd last read them, whichever process had it do so."""
         return self._reading.behind()
@@ -183,7 +187,7 @@ class Updater:
                 patient = reason == "boot" or reason.startswith("boot:")
                 skipped = self._reading.run(issues, force=force, patient=patient, stop=stop)
         embedded = self._embedding.run_if_due(force, issues, stop) if self._embedding else False
-        return UpdateReport(reason, skipped, embedded, tuple(issues))
+        return UpdateReport(reason, skipped, embedded, tuple(dict.fromkeys(issues)))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -208,4 +212,6 @@ class Updater:
 def _iso(seconds: float | None) -> str | None:
     if not seconds:
         return None
+    from datetime import UTC, datetime
+
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from mdrecall.qmd.wanted import wanted
 from mdrecall.types import Stop, never
 from tests.qmd.real import Tools, node_of
 
-Reply = str | BackendUnavailable | Callable[[Stop], str]
+PATIENCE_S = 20
+Reply = str | Output | BackendUnavailable | Callable[[Stop], str]
 
 
 class Scripted:
@@ -44,6 +46,8 @@ class Scripted:
         reply = waiting.pop(0) if waiting else ""
         if isinstance(reply, BackendUnavailable):
             raise reply
+        if isinstance(reply, Output):
+            return reply
         return Output(reply if isinstance(reply, str) else reply(stop), "", 0, 0.0)
 
     def names(self) -> list[str]:
@@ -133,3 +137,13 @@ class Place:
 def without(program: Program) -> Callable[[str], Program]:
     """The same program with its configuration in another folder."""
     return lambda folder: Program(program.command, env={**program.env, "QMD_CONFIG_DIR": folder}, cwd=program.cwd)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until another thread has got so far."""
+    pause = threading.Event()
+    for _ in range(PATIENCE_S * 100):
+        if holds():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came to that")

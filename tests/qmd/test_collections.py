@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.listing import from_config
@@ -70,6 +71,16 @@ def test_sessions_are_a_collection_of_their_own_source(place: Place) -> None:
     *others, last = wanted(place.settings, str(place.home))
     assert last == Collection("sessions-main", str(place.qmd_dir / "sessions"), "**/*.md", "sessions")
     assert (last.source, {entry.source for entry in others}) == ("sessions", {"memory"})
+
+
+def test_a_plain_folder_of_notes_is_one_collection_and_nothing_is_made_in_it(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("# A")
+    env = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    settings = load(env=env, cwd=str(tmp_path), workspace=str(notes)).settings
+    found = wanted(settings, str(tmp_path / "home"))
+    assert found == (Collection("workspace-main", str(notes), "**/*.md", "memory"),)
 
 
 def test_whether_a_disk_ignores_case_is_asked_of_the_disk(tmp_path: Path) -> None:

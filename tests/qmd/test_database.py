@@ -36,7 +36,8 @@ def writer(path: Path) -> Iterator[apsw.Connection]:
 
 def put(db: apsw.Connection, *rows: tuple[str, str, str, int]) -> None:
     sql = "INSERT INTO documents(collection, path, hash, active, title, modified_at) VALUES(?, ?, ?, ?, 't', 'm')"
-    db.executemany(sql, rows)
+    with db:
+        db.executemany(sql, rows)
 
 
 def found(path: Path, docid: str, **hints: str) -> tuple[str, str] | None:

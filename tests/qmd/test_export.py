@@ -203,6 +203,15 @@ def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: 
     assert world.export().origin("one.md", 3, 3) is None
 
 
+def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -> None:
+    world.place.say("one", "a").unlink()
+    assert world.export().run() == Exported()
+    assert world.files() == {}
+    world.folder.rmdir()
+    world.folder.write_text("in the way")
+    assert [issue.path for issue in world.export().run().issues] == [str(world.folder)]
+
+
 def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
     world.place.say("one", "a")
     world.export().run()
@@ -243,6 +252,15 @@ def test_one_that_cannot_be_exported_is_told_and_the_rest_goes_on(world: World) 
     report = world.export().run()
     assert report.written == 1
     assert [issue.path for issue in report.issues] == ["sessions/one.jsonl"]
+
+
+def test_a_folder_in_which_nothing_can_be_kept_is_told_by_its_name(world: World) -> None:
+    world.place.say("one", "a")
+    world.place.state_dir.parent.mkdir(parents=True)
+    world.place.state_dir.write_text("in the way")
+    (issue,) = world.export().run().issues
+    assert issue.path == str(world.folder / "one.md")
+    assert world.files() == {}
 
 
 def test_a_link_in_place_of_a_file_is_not_written_through(world: World) -> None:
