@@ -149,7 +149,9 @@ def _embeddings(memory: Memory) -> Iterator[Finding]:
     elif not memory.probe_vectors():
         yield Finding("embeddings", "wrong", str(status.vector.get("loadError", "vectors cannot be searched")))
     else:
-        said = "made by qmd" if status.backend == "qmd" else f"{status.provider}, {status.model}, {probe.dims} dimensions"
+        said = (
+            "made by qmd" if status.backend == "qmd" else f"{status.provider}, {status.model}, {probe.dims} dimensions"
+        )
         yield Finding("embeddings", "good", said)
 
 
