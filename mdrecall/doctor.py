@@ -86,6 +86,8 @@ def _notes(memory: Memory) -> Iterator[Finding]:
     else:
         yield Finding("notes", "good", f"{found:,} in {where}")
     for issue in report.failed:
+        if issue.path == "qmd":
+            continue
         yield Finding("notes", "wrong", _one(issue), "Mend the file or its permissions; it is indexed when it changes.")
     for issue in issues:
         yield Finding("notes", "note", _one(issue))
@@ -126,6 +128,8 @@ def _qmd(memory: Memory, loaded: Loaded) -> Iterator[Finding]:
         return
     else:
         yield Finding("qmd", "good", f"{found.text} answers")
+    # Once it has read the files, it is known whether it answers.
+    memory.sync()
     if fallback := memory.status().fallback:
         said = f"builtin has answered since {fallback['since']}: {fallback['reason']}"
         yield Finding("qmd", "note", said, f"It is tried again at {fallback['nextTry']}.")
@@ -142,17 +146,15 @@ def _embeddings(memory: Memory) -> Iterator[Finding]:
     if note := status.custom.get("providerNote"):
         yield Finding("embeddings", "note", str(note))
     probe = memory.probe_embedding()
-    if status.fallback and status.fallback["reason"] != probe.error:
+    if status.fallback and status.fallback["from"] != "qmd" and status.fallback["reason"] != probe.error:
         yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
     if not probe.ok:
         yield Finding("embeddings", "wrong", probe.error)
     elif not memory.probe_vectors():
         yield Finding("embeddings", "wrong", str(status.vector.get("loadError", "vectors cannot be searched")))
     else:
-        said = (
-            "made by qmd" if status.backend == "qmd" else f"{status.provider}, {status.model}, {probe.dims} dimensions"
-        )
-        yield Finding("embeddings", "good", said)
+        how = "by its own models" if status.backend == "qmd" else f"{status.model}, {probe.dims} dimensions"
+        yield Finding("embeddings", "good", f"{status.provider}, {how}")
 
 
 def _watching(status: Status) -> Iterator[Finding]:

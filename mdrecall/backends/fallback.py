@@ -166,7 +166,10 @@ class FallbackBackend:
 
     def _synced(self, act: Callable[[Backend], SyncReport]) -> SyncReport:
         try:
-            return act(self._primary)
+            report = act(self._primary)
+            if self._one_shot and self._breaker.outage:
+                self._try_again()
+            return report
         except BackendUnavailable as error:
             report = act(self.stand_in())
             failed = Issue(self._name, f"could not update its index; the builtin index was updated: {told(error)}")
@@ -219,12 +222,12 @@ class FallbackBackend:
         self.stand_in().reset()
 
     def probe_embedding(self) -> Probe:
-        """Whether embeddings can be made."""
-        return self._either(lambda backend: backend.probe_embedding())
+        """Whether embeddings can be made, by the one that answers."""
+        return self._answering().probe_embedding()
 
     def probe_vectors(self) -> bool:
-        """Whether vectors can be searched."""
-        return self._either(lambda backend: backend.probe_vectors())
+        """Whether vectors can be searched, by the one that answers."""
+        return self._answering().probe_vectors()
 
     def close(self) -> None:
         """End everything that is under way, in both; may be called twice."""
@@ -237,6 +240,9 @@ class FallbackBackend:
             other, self._other = self._other, None
         if other is not None:
             other.close()
+
+    def _answering(self) -> Backend:
+        return self.stand_in() if self._breaker.outage else self._primary
 
     def stand_in(self) -> StandsIn:
         """The other one, opened when it is first needed."""
@@ -271,13 +277,16 @@ class FallbackBackend:
         while self._breaker.outage and not self._closing.wait(self._breaker.seconds_left()):
             if not self._breaker.is_due():
                 continue
-            try:
-                self._primary.try_out()
-            except BackendUnavailable as error:
-                if not self._closing.is_set():
-                    self._breaker.failed(error)
-            else:
-                self._breaker.recovered()
+            self._try_again()
+
+    def _try_again(self) -> None:
+        try:
+            self._primary.try_out()
+        except BackendUnavailable as error:
+            if not self._closing.is_set():
+                self._breaker.failed(error)
+        else:
+            self._breaker.recovered()
 
     def _in_background(self, name: str, act: Callable[[], None]) -> None:
         thread = threading.Thread(target=act, name=name, daemon=True)

@@ -93,10 +93,13 @@ class QmdState:
 
     def probe(self) -> Probe:
         """Whether qmd has vectors."""
-        missing = self._database.unembedded()
-        if missing is None or missing >= sum(self.documents().values()):
-            return Probe(False, "qmd has made no vectors yet.")
-        return Probe(True)
+        try:
+            missing = self._database.unembedded()
+            if missing is not None and missing < sum(self.documents().values()):
+                return Probe(True)
+        except BackendUnavailable as error:
+            return Probe(False, str(error))
+        return Probe(False, "qmd has made no vectors yet.")
 
     def _sources(self) -> tuple[SourceName, ...]:
         return tuple(dict.fromkeys(entry.source for entry in self._collections))

@@ -115,8 +115,10 @@ def test_reads_and_probes_fall_back_too(desk: Desk) -> None:
     assert backend.read_file("x").path == "builtin"
     assert backend.read_session("x").path == "builtin"
     assert backend.sessions() == []
+    backend.search("x")
     assert backend.probe_embedding().ok
     assert backend.probe_vectors()
+    assert desk.builtin.asked[-2:] == ["probe", "vectors"]
 
 
 def test_a_sync_that_fails_is_made_by_builtin_and_told_and_is_no_failed_search(desk: Desk) -> None:
@@ -127,6 +129,15 @@ def test_a_sync_that_fails_is_made_by_builtin_and_told_and_is_no_failed_search(d
     assert "update took too long" in report.failed[0].problem
     desk.qmd.error = None
     assert backend.search("x").instead is None
+
+
+def test_a_sync_by_hand_tries_a_failed_qmd_again(desk: Desk) -> None:
+    desk.qmd.error = ProgramTimedOut("too slow")
+    desk.backend(one_shot=True).search("x")
+    desk.qmd.error = None
+    desk.backend(one_shot=True).sync()
+    assert desk.qmd.asked[-2:] == ["sync", "try"]
+    assert desk.backend(one_shot=True).search("x").instead is None
 
 
 def test_status_tells_since_when_and_until_when(desk: Desk) -> None:
