@@ -16,6 +16,7 @@ from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.embedding import Embedding
 from mdrecall.qmd.export import SessionExport
+from mdrecall.qmd.launcher import behind_launcher
 from mdrecall.qmd.mcporter import Mcporter
 from mdrecall.qmd.places import Places
 from mdrecall.qmd.process import Program, command_of, config_path, index_path, prepare
@@ -100,7 +101,7 @@ def _running(
     settings = loaded.settings
     qmd, update = settings.memory.qmd, settings.memory.qmd.update
     env = prepare(settings.qmd_dir, loaded.environment, home=loaded.home)
-    command = command_of(qmd.command, home=loaded.home)
+    command, env = behind_launcher(command_of(qmd.command, home=loaded.home), env)
     program = Program(command, env=env)
     collections = Collections(
         program,

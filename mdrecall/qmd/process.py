@@ -193,7 +193,7 @@ class Program:
 
 def named(command: Sequence[str], arguments: Sequence[str] = ()) -> str:
     """How a command is called in messages: without its folder, and without what it is asked."""
-    words = [os.path.basename(command[-1]) if command else "(no command)", *arguments[:1]]
+    words = [os.path.basename(command[-1]).removesuffix(".js") if command else "(no command)", *arguments[:1]]
     return " ".join(word for word in words if not word.startswith("-"))
 
 
