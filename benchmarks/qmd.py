@@ -38,27 +38,6 @@ WORDS = (
     *("plan", "review", "meeting", "cluster", "window", "budget", "invoice", "garden", "travel", "design"),
     *("parser", "token", "sensor", "bridge", "market", "ticket", "upgrade", "latency", "kitchen", "poster"),
 )
-    "plan",
-    "review",
-    "meeting",
-    "cluster",
-    "window",
-    "budget",
-    "invoice",
-    "garden",
-    "travel",
-    "design",
-    "parser",
-    "token",
-    "sensor",
-    "bridge",
-    "market",
-    "ticket",
-    "upgrade",
-    "latency",
-    "kitchen",
-    "poster",
-]
 TIMEOUT_MS = 2000
 #: How much longer than its time a search with a qmd that hangs may take.
 GRACE_MS = 200
