@@ -17,7 +17,7 @@ from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.embedding import Embedding
 from mdrecall.qmd.export import SessionExport
 from mdrecall.qmd.launcher import behind_launcher
-from mdrecall.qmd.mcporter import Mcporter
+from mdrecall.qmd.mcporter import Mcporter, Punctual
 from mdrecall.qmd.places import Places
 from mdrecall.qmd.process import Program, command_of, config_path, index_path, prepare
 from mdrecall.qmd.reading import Reading
@@ -153,7 +153,7 @@ def _server(
     settings = loaded.settings
     mcporter = settings.memory.qmd.mcporter
     if mcporter.enabled:
-        return Mcporter(
+        asked = Mcporter(
             Program(("mcporter",), env=loaded.environment),
             server_name=mcporter.server_name,
             start_daemon=mcporter.start_daemon,
@@ -161,4 +161,5 @@ def _server(
             qmd_env=env,
             folder=os.path.join(state_dir, "mcporter"),
         )
+        return Punctual(asked)
     return None if one_shot or not settings.mdrecall.qmd.session else Session(command, env=env)

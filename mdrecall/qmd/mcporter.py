@@ -74,11 +74,11 @@ class Mcporter:
     def config_path(self) -> str:
         return os.path.join(self._folder, "mcporter.json")
 
-    def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
-        """The tools of the server, asked for once."""
+    def tools(self, timeout_s: float, *, at_most_s: float = math.inf) -> Mapping[str, dict[str, Any]]:
+        """The tools of the server, asked for once; all is over after ``at_most_s``."""
         if self._tools is None:
             wanted = ["list", self._server, "--json", "--schema", "--timeout", _ms(timeout_s)]
-            answer = self._ask(wanted, "list", timeout_s, math.inf)
+            answer = self._ask(wanted, "list", timeout_s, at_most_s)
             if not isinstance(answer.get("tools"), list):
                 raise _trouble("mcporter list", answer, timeout_s)
             self._tools = tools_of(answer["tools"])
@@ -254,3 +254,19 @@ def _trouble(name: str, answer: Mapping[str, Any], timeout_s: float) -> BackendU
     if "timed out" in said.lower() or "timeout" in said.lower():
         return ProgramTimedOut(f"{name} did not answer within {timeout_s:g} seconds.", hint="Give it more time.")
     return failure_of(name, said)
+
+
+class Punctual:
+    """mcporter for those who cannot wait: no question takes longer than it may, not even to tell why."""
+
+    def __init__(self, mcporter: Mcporter) -> None:
+        self._mcporter = mcporter
+
+    def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
+        return self._mcporter.tools(timeout_s, at_most_s=timeout_s)
+
+    def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
+        return self._mcporter.call(tool, arguments, timeout_s=timeout_s, at_most_s=timeout_s)
+
+    def close(self) -> None:
+        self._mcporter.close()
