@@ -1,6 +1,7 @@
 """The qmd backend: qmd finds the files, and what they say is read from disk."""
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -287,9 +288,13 @@ class QmdBackend:
     def _updater(self) -> Updater | str:
         """What updates qmd's index, or why there is nothing that does."""
         try:
-            return self._started().updater
+            running = self._started()
         except BackendUnavailable as error:
             return told(error)
+        command, env = running.program.command, running.program.env
+        if not command or not shutil.which(command[0], path=env.get("PATH", os.defpath)):
+            return f"{command[0] if command else 'qmd'} is not installed."
+        return running.updater
 
     def issues(self) -> tuple[Issue, ...]:
         """What a look at the files finds worth saying."""

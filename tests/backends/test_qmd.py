@@ -187,6 +187,11 @@ def test_status_has_what_openclaw_has(sidecar: Sidecar) -> None:
     assert not status.custom["filesChanged"]
 
 
+def test_status_tells_of_a_program_that_is_not_there_though_nobody_has_asked_it(sidecar: Sidecar) -> None:
+    sidecar.program = "no-such-qmd"
+    assert sidecar.memory().status().custom["qmd"]["problem"] == "no-such-qmd is not installed."
+
+
 def test_check_reset_and_files_are_of_qmds_index(sidecar: Sidecar) -> None:
     memory = sidecar.memory()
     assert memory.check() == ()
