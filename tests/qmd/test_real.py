@@ -18,7 +18,9 @@ from tests.processes import marked, until
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 
 FOX = "# Fox\n\nThe red fox sleeps under the hedge.\n"
-TOOLS: dict[str, dict[str, dict[str, Any]]] = {"query": {"properties": {"query": {}, "searches": {}, "rerank": {}, "collections": {}}}}
+TOOLS: dict[str, dict[str, Any]] = {
+    "query": {"properties": dict.fromkeys(("query", "searches", "rerank", "collections"))}
+}
 POOL = "# Pool\n\nwe open twenty connections in the database pool\n"
 
 
