@@ -3,12 +3,15 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
-from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramTimedOut
+from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
 from mdrecall.qmd.asking import Mode, requests_for
 from mdrecall.qmd.capabilities import probe
 from mdrecall.qmd.mcporter import Mcporter
@@ -18,8 +21,8 @@ from tests.processes import marked, until
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 
 FOX = "# Fox\n\nThe red fox sleeps under the hedge.\n"
-TOOLS: dict[str, dict[str, dict[str, Any]]] = {
-    "query": {"properties": {"query": {}, "searches": {}, "rerank": {}, "collections": {}}}
+TOOLS: dict[str, dict[str, Any]] = {
+    "query": {"properties": dict.fromkeys(("query", "searches", "rerank", "collections"))}
 }
 POOL = "# Pool\n\nwe open twenty connections in the database pool\n"
 
@@ -79,33 +82,35 @@ def test_a_failure_is_told_in_one_line(agent: Agent) -> None:
         search(agent, "fox")
 
 
-def test_a_locked_database_is_told_before_long(agent: Agent) -> None:
-    apsw = pytest.importorskip("apsw")
-    agent.index(fox=FOX)
+@contextmanager
+def locked(agent: Agent) -> Iterator[None]:
+    """Keep the agent's database from being written, while there is something to write."""
     (agent.notes / "fox.md").write_text(FOX + "more\n")
     with apsw.Connection(index_path(str(agent.qmd_dir))) as other:
         other.execute("update documents set active = active")
-        with pytest.raises(ProgramBusy):
-            agent.program().run(["update"], timeout_s=PATIENCE_S, quiet=True)
+        yield
 
 
-def test_nothing_is_left_after_a_time_out(agent: Agent) -> None:
+def test_a_locked_database_is_told_before_long(agent: Agent) -> None:
+    agent.index(fox=FOX)
+    with locked(agent), pytest.raises(ProgramBusy):
+        agent.program().run(["update"], timeout_s=PATIENCE_S, quiet=True)
+
+
+@pytest.mark.parametrize("how", ["time-out", "stop"])
+def test_nothing_is_left_of_what_is_killed(agent: Agent, how: str) -> None:
     """The launcher of qmd leaves the process that works alive when it alone is killed."""
     agent.index(fox=FOX)
-    program = agent.program()
-    seen: list[int] = []
-
-    def both_run() -> bool:
-        seen[:] = marked(agent.mark)
-        return len(seen) >= 2
-
-    with pytest.raises(ProgramTimedOut):
-        agent.program().run(["mcp", "--http", "--port", "0"], timeout_s=1.0)
-    assert until(lambda: not marked(agent.mark))
-    with pytest.raises(Exception, match="stopped"):
-        program.run(["mcp", "--http", "--port", "0"], timeout_s=PATIENCE_S, stop=both_run)
-    assert len(seen) >= 2
-    assert until(lambda: not marked(agent.mark))
+    env = {**agent.env, "QMD_SQLITE_BUSY_TIMEOUT": "100000"}
+    program = Program((agent.tools.qmd,), env=env, cwd=WORK_DIR)
+    with locked(agent):
+        if how == "stop":
+            with pytest.raises(ProgramStopped):
+                program.run(["update"], timeout_s=PATIENCE_S, stop=lambda: len(marked(agent.mark)) >= 2)
+        else:
+            with pytest.raises(ProgramTimedOut):
+                program.run(["update"], timeout_s=2.0)
+        assert until(lambda: not marked(agent.mark))
 
 
 def test_the_command_may_have_spaces_and_arguments(agent: Agent, tmp_path: Path) -> None:
