@@ -121,11 +121,16 @@ class FallbackBackend:
             self._retry_later()
             return self._marked(self._instead(hedge, error), outage.stand_in(self._name))
         finally:
-            self._threads += hedge.let_go()
+            self._remember(hedge.let_go())
         self._not_ready_since_s = None
         if outage:
             self._breaker.recovered()
         return answer
+
+    def _remember(self, threads: list[threading.Thread]) -> None:
+        """Keep those that are still at work, for the closing to wait for."""
+        with self._lock:
+            self._threads = [thread for thread in (*self._threads, *threads) if thread.is_alive()]
 
     def _may_ask(self, outage: Outage) -> bool:
         """Whether a failed backend is asked again by this very call: only where there is no background to do it in."""
