@@ -60,9 +60,11 @@ class Breaker:
         return 0.0 if outage is None else max(0.0, outage.next_s - self._now())
 
     def failed(self, error: BackendUnavailable) -> Outage:
-        """Note a failure."""
+        """Note a failure; several at a time, of questions that were asked together, are one."""
         with self._lock:
             before, now = self._known(), self._now()
+            if before and now < before.next_s:
+                return before
             failures = before.failures + 1 if before else 1
             rest_s = min(MOST_SECONDS, self._first_s * 2.0 ** min(failures - 1, 20))
             since_s = before.since_s if before else now

@@ -2,33 +2,32 @@
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mdrecall.backends.breaker import Breaker
 from mdrecall.backends.fallback import FallbackBackend, StandsIn
 from mdrecall.backends.qmd import QmdBackend, Running
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
-from mdrecall.core.redact import redactor
 from mdrecall.core.scope import denial, judge
 from mdrecall.qmd.calls import Calls
 from mdrecall.qmd.capabilities import Capabilities, probe
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.embedding import Embedding
-from mdrecall.qmd.export import SessionExport
 from mdrecall.qmd.launcher import behind_launcher
-from mdrecall.qmd.mcporter import Mcporter, Punctual
 from mdrecall.qmd.places import Places
 from mdrecall.qmd.process import Program, command_of, config_path, index_path, prepare
 from mdrecall.qmd.reading import Reading
 from mdrecall.qmd.results import Results
 from mdrecall.qmd.search import QmdSearch
-from mdrecall.qmd.session import Session
 from mdrecall.qmd.updater import Updater, UpdateRules
 from mdrecall.qmd.wanted import export_dir, wanted
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.sessions import Sessions
 from mdrecall.types import SearchAnswer
+
+if TYPE_CHECKING:
+    from mdrecall.qmd.embedding import Embedding
+    from mdrecall.qmd.export import SessionExport
 
 
 def open_qmd(loaded: Loaded, builtin: Callable[[], StandsIn], *, one_shot: bool) -> FallbackBackend:
@@ -82,10 +81,14 @@ def _denied(settings: Settings, key: str) -> SearchAnswer | None:
     return SearchAnswer((), reason="scope_denied", action=denial(verdict, key), backend="qmd")
 
 
-def _export(loaded: Loaded, state_dir: str) -> SessionExport | None:
+def _export(loaded: Loaded, state_dir: str) -> "SessionExport | None":
     settings = loaded.settings
     if not settings.memory.qmd.sessions.enabled:
         return None
+    from mdrecall.core.redact import redactor
+    from mdrecall.qmd.export import SessionExport
+    from mdrecall.sources.sessions import Sessions
+
     return SessionExport(
         Sessions(settings.sessions_dir),
         redactor(settings.logging.redact_patterns),
@@ -96,7 +99,7 @@ def _export(loaded: Loaded, state_dir: str) -> SessionExport | None:
 
 
 def _running(
-    loaded: Loaded, database: QmdDatabase, export: SessionExport | None, state_dir: str, one_shot: bool
+    loaded: Loaded, database: QmdDatabase, export: "SessionExport | None", state_dir: str, one_shot: bool
 ) -> Running:
     settings = loaded.settings
     qmd, update = settings.memory.qmd, settings.memory.qmd.update
@@ -123,20 +126,22 @@ def _running(
     updater = Updater(
         collections, reading, _embedding(settings, program, database, state_dir), UpdateRules.of(settings)
     )
-    server = _server(loaded, command, env, state_dir, one_shot)
+    server, warm = _server(loaded, command, env, state_dir, one_shot)
 
     def capabilities(within_s: float) -> Capabilities:
         return probe(program, settings.qmd_dir, timeout_s=within_s)
 
     names = [entry.name for entry in collections.wanted]
     search = QmdSearch(program, capabilities=capabilities, names=names, ensure=collections.ensure, server=server)
-    return Running(program, collections, updater, search, server)
+    return Running(program, collections, updater, search, server, warm)
 
 
-def _embedding(settings: Settings, program: Program, database: QmdDatabase, state_dir: str) -> Embedding | None:
+def _embedding(settings: Settings, program: Program, database: QmdDatabase, state_dir: str) -> "Embedding | None":
     update = settings.memory.qmd.update
     if settings.memory.qmd.search_mode == "search":
         return None
+    from mdrecall.qmd.embedding import Embedding
+
     return Embedding(
         program,
         state_path=os.path.join(state_dir, "embed.json"),
@@ -149,10 +154,13 @@ def _embedding(settings: Settings, program: Program, database: QmdDatabase, stat
 
 def _server(
     loaded: Loaded, command: tuple[str, ...], env: dict[str, str], state_dir: str, one_shot: bool
-) -> Calls | None:
+) -> tuple[Calls | None, Callable[[], None]]:
+    """What stays and is asked, and what starts it before it is."""
     settings = loaded.settings
     mcporter = settings.memory.qmd.mcporter
     if mcporter.enabled:
+        from mdrecall.qmd.mcporter import Mcporter, Punctual
+
         asked = Mcporter(
             Program(("mcporter",), env=loaded.environment),
             server_name=mcporter.server_name,
@@ -161,5 +169,14 @@ def _server(
             qmd_env=env,
             folder=os.path.join(state_dir, "mcporter"),
         )
-        return Punctual(asked)
-    return None if one_shot or not settings.mdrecall.qmd.session else Session(command, env=env)
+        return Punctual(asked), _nothing
+    if one_shot or not settings.mdrecall.qmd.session:
+        return None, _nothing
+    from mdrecall.qmd.session import Session
+
+    session = Session(command, env=env)
+    return session, session.start_in_background
+
+
+def _nothing() -> None:
+    """There is nothing to start."""

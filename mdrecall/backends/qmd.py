@@ -23,7 +23,6 @@ from mdrecall.qmd.places import Places
 from mdrecall.qmd.process import Program
 from mdrecall.qmd.results import Results
 from mdrecall.qmd.search import Found, QmdSearch
-from mdrecall.qmd.session import Session
 from mdrecall.qmd.updater import Updater
 from mdrecall.qmd.wanted import Collection
 from mdrecall.sources.files import MemoryFiles
@@ -60,6 +59,8 @@ class Running(NamedTuple):
     updater: Updater
     search: QmdSearch
     server: Calls | None
+    warm: Callable[[], None]
+    """Starts the server, so that the first question need not wait for it."""
 
 
 class QmdBackend:
@@ -104,8 +105,7 @@ class QmdBackend:
     def _begin(self) -> None:
         try:
             running = self._started()
-            if isinstance(running.server, Session):
-                running.server.start_in_background()
+            running.warm()
             running.updater.start()
         except BackendUnavailable:
             return

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError
 from mdrecall.qmd.database import QmdDatabase
@@ -99,7 +98,7 @@ class Places:
 
     def _as_on_disk(self, collection: Collection, path: str) -> str | None:
         """The path as it is written on disk: as qmd says it, decoded, or the one that qmd has simplified to it."""
-        for inside in dict.fromkeys((path, unquote(path))):
+        for inside in dict.fromkeys((path, _decoded(path))):
             normal = os.path.normpath(inside).replace(os.sep, "/")
             if normal.startswith("../") or os.path.isabs(normal):
                 return None
@@ -135,6 +134,14 @@ def _alternatives(pattern: str) -> Iterator[str]:
 def _simplified(path: str) -> str:
     """A path as versions before 2.6 have it in their index: lower case, and one dash for all other signs."""
     return "/".join(_SIGNS.sub("-", part).strip("-").replace("-.", ".") for part in path.lower().split("/"))
+
+
+def _decoded(path: str) -> str:
+    if "%" not in path:
+        return path
+    from urllib.parse import unquote
+
+    return unquote(path)
 
 
 def _files(root: str) -> Iterator[str]:

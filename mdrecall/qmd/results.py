@@ -7,17 +7,19 @@ scores stay as they are.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
 from mdrecall.core.passages import Located, heading_of, locate, place_at
 from mdrecall.core.snippet import snippet_around
 from mdrecall.core.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
-from mdrecall.qmd.export import SessionExport
 from mdrecall.qmd.parse import RawHit
 from mdrecall.qmd.places import Place, Places, why_not
 from mdrecall.types import Chunk, Issue, SearchResult
+
+if TYPE_CHECKING:
+    from mdrecall.qmd.export import SessionExport
 
 #: So much text is read to find the best passages in; what is beyond it is left to qmd's order.
 _MOST_CHARS = 2_000_000
@@ -33,7 +35,7 @@ class Results:
     """Makes results of hits."""
 
     def __init__(
-        self, places: Places, export: SessionExport | None, chunking: Chunking, *, max_snippet_chars: int
+        self, places: Places, export: "SessionExport | None", chunking: Chunking, *, max_snippet_chars: int
     ) -> None:
         self._places = places
         self._export = export
@@ -80,6 +82,9 @@ class Results:
             if place.shown in seen or chars > _MOST_CHARS:
                 continue
             seen.add(place.shown)
+            if not place.inside.endswith(".md"):
+                issues.append(Issue(place.shown, "is not a Markdown file (.md), and so not shown"))
+                continue
             try:
                 text = self._places.text(place)
             except ReadError as error:

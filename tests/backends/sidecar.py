@@ -68,8 +68,8 @@ class Sidecar:
         self.workspace._open.append(memory)
         return memory
 
-    def fill(self, notes: dict[str, str] = NOTES) -> "Sidecar":
-        """Make the index that the fake qmd would have made of the notes."""
+    def fill(self, notes: dict[str, str] = NOTES, *, embedded: bool = False) -> "Sidecar":
+        """Make the index that the fake qmd would have made of the notes, with vectors of them or without."""
         self.database.parent.mkdir(parents=True, exist_ok=True)
         self._bind()
         with sqlite3.connect(self.database) as db:
@@ -78,6 +78,7 @@ class Sidecar:
                 " created_at, modified_at, active)"
             )
             db.execute("DELETE FROM documents")
+            db.execute("CREATE TABLE IF NOT EXISTS content_vectors(hash)")
             for name, text in notes.items():
                 collection, path = place(name)
                 digest = hashlib.sha256(text.encode()).hexdigest()
@@ -87,6 +88,8 @@ class Sidecar:
                     " VALUES(?,?,?,?,?,?,?)",
                     row,
                 )
+            if embedded:
+                db.execute("INSERT INTO content_vectors SELECT hash FROM documents")
         db.close()
         return self
 

@@ -41,6 +41,11 @@ def test_each_failure_doubles_the_time_to_ten_minutes_at_most(tmp_path: Path) ->
     assert one.outage.reason == "qmd ended with code 1. Mend it."
 
 
+def test_questions_that_fail_together_are_one_failure(tmp_path: Path) -> None:
+    one = breaker(tmp_path, Clock())
+    assert [one.failed(BROKEN).failures for _ in range(5)] == [1] * 5
+
+
 def test_it_is_due_when_the_time_has_come(tmp_path: Path) -> None:
     clock = Clock()
     one = breaker(tmp_path, clock)

@@ -128,6 +128,29 @@ def test_vectors_are_not_asked_for_where_there_are_none(sidecar: Sidecar) -> Non
     assert "no vectors yet" in answer.degraded
 
 
+def test_by_meaning_qmds_order_scores_and_lines_stay(sidecar: Sidecar) -> None:
+    sidecar.fill(embedded=True)
+    sidecar.settings_of_qmd["searchMode"] = "vsearch"
+    names = ["memory/garden.md", "memory/2026-01-14.md"]
+    found = [{**hit, "line": 6 - 3 * rank, "score": 0.7 - rank / 10} for rank, hit in enumerate(reversed(hits(names)))]
+    assert sidecar.qmd
+    sidecar.qmd.forget().reply("--version", out="qmd 2.8.3").reply("vsearch", out=json.dumps(found))
+    answer = sidecar.memory().search(QUESTION)
+    assert (answer.mode, answer.degraded) == ("vector", "")
+    assert [(result.path, result.score, result.match_start_line) for result in answer] == [
+        ("memory/2026-01-14.md", 0.7, 6), ("memory/garden.md", 0.6, 3)
+    ]  # fmt: skip
+    assert sidecar.memory().probe_vectors()
+
+
+def test_a_file_that_is_no_markdown_is_told(sidecar: Sidecar) -> None:
+    sidecar.workspace.write("memory/plan.txt", "Ana and billing")
+    sidecar.answering(["memory/plan.txt", "memory/2026-01-14.md"])
+    answer = sidecar.memory().search(QUESTION)
+    assert [result.path for result in answer] == ["memory/2026-01-14.md"]
+    assert any(issue.path == "memory/plan.txt" for issue in answer.issues)
+
+
 def test_files_are_read_as_the_builtin_backend_reads_them_and_by_collection(sidecar: Sidecar) -> None:
     memory = sidecar.memory()
     assert memory.read("memory/garden.md").text == NOTES["memory/garden.md"]
