@@ -144,6 +144,8 @@ class QmdBackend:
         total = sum(self._state.documents().values())
         if not total:
             return self._told(self._nothing_indexed(running, caught), "search")
+        if caught.stale and self._is_half_made(running, total):
+            raise BackendNotReady("qmd is making its first index.")
         asked, degraded = self._mode(mode)
         most = max(1, min(limits.max_results, max_results or limits.max_results))
         found = running.search.search(query, asked, limit=2 * most, within_s=max(0.05, until - time.monotonic()))
@@ -202,6 +204,11 @@ class QmdBackend:
         action = f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
         return SearchAnswer((), reason="index_empty", action=action)
 
+    def _is_half_made(self, running: Running, total: int) -> bool:
+        """Whether a first index is under way, and most notes are not in it yet."""
+        is_first = running.updater.running() and running.updater.status()["lastUpdateAt"] is None
+        return is_first and total < len(self._files.scan().stamps) / 2
+
     def _told(self, answer: SearchAnswer, mode: QmdMode) -> SearchAnswer:
         return answer.replaced(backend="qmd", mode=_ANSWERED[mode], provider="qmd", model="qmd")
 
@@ -210,7 +217,7 @@ class QmdBackend:
         running = self._started()
         running.updater.start(one_shot=True)
         within_s = self._settings.memory.qmd.limits.timeout_ms / 1000
-        running.search.search(_TRIED_WITH, "search", limit=1, within_s=within_s)
+        running.search.search(_TRIED_WITH, self._mode(None)[0], limit=1, within_s=within_s)
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file of a collection, straight from the disk, or of any that the builtin backend reads."""

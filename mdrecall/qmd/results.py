@@ -21,8 +21,8 @@ from mdrecall.types import Chunk, Issue, SearchResult
 if TYPE_CHECKING:
     from mdrecall.qmd.export import SessionExport
 
-#: So much text is read to find the best passages in; what is beyond it is left to qmd's order.
-_MOST_CHARS = 2_000_000
+#: So much text is read to find the best passages in, the best files by qmd's order first.
+_MOST_CHARS = 1_000_000
 
 
 class _Read(NamedTuple):

@@ -126,6 +126,16 @@ def test_a_first_index_that_takes_long_is_waited_for_by_nobody(sidecar: Sidecar)
     assert leftovers(sidecar) == []
 
 
+def test_a_first_index_that_is_half_made_answers_nothing_yet(sidecar: Sidecar) -> None:
+    sidecar.fill({"MEMORY.md": NOTES["MEMORY.md"]})
+    assert sidecar.qmd
+    sidecar.qmd.reply("update", hang=True)
+    memory = sidecar.memory(one_shot=False)
+    assert "first index" in from_builtin(memory.search(QUESTION))
+    memory.close()
+    assert leftovers(sidecar) == []
+
+
 def test_an_update_that_hangs_ends_with_the_memory(sidecar: Sidecar) -> None:
     assert sidecar.qmd
     sidecar.qmd.reply("update", hang=True)
