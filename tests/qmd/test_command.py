@@ -45,5 +45,5 @@ def test_no_text_is_no_command() -> None:
 
 
 def test_messages_do_not_tell_what_was_asked() -> None:
-    assert named(("node", "/x/qmd.js"), ("search", "--json", "a secret")) == "qmd.js search"
+    assert named(("node", "/x/qmd.js"), ("search", "--json", "a secret")) == "qmd search"
     assert named(("/x/qmd",), ("--version",)) == "qmd"
