@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mdrecall.config.load import load
+from mdrecall.config.load import Loaded, load
 from mdrecall.errors import ConfigError, RecallError, told
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
@@ -49,15 +49,16 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
             Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory,
             Memory.open(workspace, agent=agent, config=config, one_shot=True, overrides=_BY_WORDS) as by_words,
         ):
-            yield from _memory(memory, by_words)
+            yield from _memory(memory, by_words, loaded)
     except RecallError as error:
         yield Finding("memory", "wrong", str(error), error.hint)
     yield from _canary()
 
 
-def _memory(memory: Memory, by_words: Memory) -> Iterator[Finding]:
+def _memory(memory: Memory, by_words: Memory, loaded: Loaded) -> Iterator[Finding]:
     """``by_words`` is the same memory without an embedder: looking at the notes must not cost time or money."""
     checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+        ("qmd", lambda: _qmd(memory, loaded)),
         ("index", lambda: _index(memory)),
         ("notes", lambda: _notes(by_words)),
         ("embeddings", lambda: _embeddings(memory)),
@@ -85,6 +86,8 @@ def _notes(memory: Memory) -> Iterator[Finding]:
     else:
         yield Finding("notes", "good", f"{found:,} in {where}")
     for issue in report.failed:
+        if issue.path == "qmd":
+            continue
         yield Finding("notes", "wrong", _one(issue), "Mend the file or its permissions; it is indexed when it changes.")
     for issue in issues:
         yield Finding("notes", "note", _one(issue))
@@ -107,22 +110,51 @@ def _index(memory: Memory) -> Iterator[Finding]:
         yield Finding("index", "note", f"only {free / 1e6:,.0f} MB are left on its disk", "Free some space.")
 
 
+def _qmd(memory: Memory, loaded: Loaded) -> Iterator[Finding]:
+    """Whether qmd is there, new enough, and answers; builtin stands in for it where not."""
+    if loaded.settings.memory.backend != "qmd":
+        return
+    from mdrecall.backends.qmd_check import LEAST_VERSION, check_qmd
+
+    found = check_qmd(loaded.settings, loaded.environment, loaded.home)
+    if found.error is not None:
+        yield Finding("qmd", "wrong", str(found.error), found.error.hint or "Until then the builtin backend answers.")
+        return
+    if found.version is None:
+        yield Finding("qmd", "note", f"does not say its version, but: {found.text or 'nothing'}")
+    elif found.version < LEAST_VERSION:
+        least = ".".join(map(str, LEAST_VERSION))
+        yield Finding("qmd", "wrong", f"is {found.text}", f"{least} or newer is needed: npm install -g @tobilu/qmd")
+        return
+    else:
+        yield Finding("qmd", "good", f"{found.text} answers")
+    # Once it has read the files, it is known whether it answers.
+    memory.sync()
+    if fallback := memory.status().fallback:
+        said = f"builtin has answered since {fallback['since']}: {fallback['reason']}"
+        yield Finding("qmd", "note", said, f"It is tried again at {fallback['nextTry']}.")
+
+
 def _embeddings(memory: Memory) -> Iterator[Finding]:
     status = memory.status()
+    if status.backend == "qmd" and status.custom["searchMode"] == "search":
+        yield Finding("embeddings", "good", "not needed: memory.qmd.searchMode is search")
+        return
     if not status.vector["enabled"]:
         yield Finding("embeddings", "note", "switched off; notes are found by words only")
         return
     if note := status.custom.get("providerNote"):
         yield Finding("embeddings", "note", str(note))
     probe = memory.probe_embedding()
-    if status.fallback and status.fallback["reason"] != probe.error:
+    if status.fallback and status.fallback["from"] != "qmd" and status.fallback["reason"] != probe.error:
         yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
     if not probe.ok:
         yield Finding("embeddings", "wrong", probe.error)
     elif not memory.probe_vectors():
         yield Finding("embeddings", "wrong", str(status.vector.get("loadError", "vectors cannot be searched")))
     else:
-        yield Finding("embeddings", "good", f"{status.provider}, {status.model}, {probe.dims} dimensions")
+        how = "by its own models" if status.backend == "qmd" else f"{status.model}, {probe.dims} dimensions"
+        yield Finding("embeddings", "good", f"{status.provider}, {how}")
 
 
 def _watching(status: Status) -> Iterator[Finding]:

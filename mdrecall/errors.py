@@ -26,8 +26,10 @@ RecallError
 ├── PluginError            a plugin cannot be used
 ├── PackageMissing         a Python package that is only needed here is not installed
 ├── BackendUnavailable     a backend cannot answer now; another one may
+│   ├── BackendNotReady        it is still making its first index
 │   ├── ProgramMissing         its program is not there or cannot be started
 │   ├── ProgramTimedOut        its program took longer than it may, and was killed
+│   ├── ProgramStopped         its program was killed because nobody waits for it any more
 │   ├── ProgramBusy            its database is locked by another process
 │   ├── ProgramFailed          its program ended with an error
 │   └── ProgramUnreadable      what its program said is not an answer
@@ -192,12 +194,20 @@ class BackendUnavailable(RecallError):
     """A backend cannot answer now; what was asked of it can be asked of another one."""
 
 
+class BackendNotReady(BackendUnavailable):
+    """A backend is still making its first index."""
+
+
 class ProgramMissing(BackendUnavailable):
     """The program of a backend is not there or cannot be started."""
 
 
 class ProgramTimedOut(BackendUnavailable):
     """The program of a backend took longer than it may; it was killed with all that it had started."""
+
+
+class ProgramStopped(BackendUnavailable):
+    """The program of a backend was killed, or not started, because nobody waits for it any more."""
 
 
 class ProgramBusy(BackendUnavailable):

@@ -5,7 +5,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 #: Nothing takes so long; it keeps a test that fails from never ending.
 PATIENCE_S = 20.0
@@ -55,3 +56,22 @@ def until(happened: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def runs(number: int) -> bool:
+    """Whether a process is there and not only waits for its parent to notice its end."""
+    stat = Path(f"/proc/{number}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that have a text in their environment, whoever started them; a dead one has none."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+    return found

@@ -96,12 +96,3 @@ def test_a_memory_that_is_switched_off_says_where(workspace: Workspace) -> None:
     workspace.configure("{memorySearch: {enabled: false}}")
     with pytest.raises(MemoryDisabled, match=r"mdrecall\.json: memorySearch\.enabled"):
         workspace.memory()
-
-
-def test_settings_of_later_features_are_admitted_in_the_status(workspace: Workspace) -> None:
-    workspace.configure('{memory: {backend: "qmd"}, memorySearch: {provider: "openai"}}')
-    status = workspace.memory().status()
-    assert status.fallback is not None
-    assert status.fallback["from"] == "qmd"
-    assert status.requested_provider == "openai"
-    assert "openai" in status.custom["providerUnavailableReason"]

@@ -165,6 +165,10 @@ class BuiltinBackend:
             return self._store.count_chunks()
         return filler.missing() if filler.last_error else 0
 
+    def warm(self) -> None:
+        """Be ready to stand in for another backend: index what has changed, and embed it where that costs nothing."""
+        self._repairing(self._freshness.warm)
+
     def watch(self) -> None:
         """Follow the files in the background, as the settings have it, until the memory is closed."""
         self._freshness.follow_in_background()
@@ -235,8 +239,6 @@ class BuiltinBackend:
         return self._meaning.batch(search, self._store) if self._meaning else {"enabled": False}
 
     def _fallback(self) -> dict[str, str] | None:
-        if self._settings.memory.backend != "builtin":
-            return {"from": self._settings.memory.backend, "reason": "This version has the builtin backend only."}
         if self._meaning is None:
             return None
         return self._meaning.fallback()

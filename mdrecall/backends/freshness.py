@@ -138,6 +138,13 @@ class Freshness:
             self._met = self._sync.fill(progress=progress, stop=lambda: stop() or self._closing.is_set())
         return report._replace(issues=tuple(dict.fromkeys((*report.issues, *self._met))))
 
+    def warm(self) -> None:
+        """Index what has changed; vectors only where they cost neither time nor money."""
+        self._syncer.run(Request(stop=self._closing.is_set))
+        if self._filler and self._filler.is_instant:
+            with self._fill_lock:
+                self._met = self._sync.fill(stop=self._closing.is_set)
+
     def sync_file(self, path: str, *, within_s: float | None) -> SyncReport:
         """Index one file whatever the thresholds say; with ``within_s``, in the background after so long."""
         request = Request(looks=self._sync.look_at(path))

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     """The backend that the settings ask for, ready to answer; ``one_shot``, if it will answer only once."""
+    if loaded.settings.memory.backend == "qmd":
+        from mdrecall.backends.open_qmd import open_qmd
+
+        return open_qmd(loaded, lambda: open_builtin(loaded, one_shot=one_shot), one_shot=one_shot)
+    return open_builtin(loaded, one_shot=one_shot)
+
+
+def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
+    """The builtin backend, whichever the settings ask for."""
     settings = loaded.settings
     files = MemoryFiles(settings, loaded.home)
     store = _store(settings, one_shot)

@@ -28,12 +28,12 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
         with progress_line("Indexing") as progress:
             report = memory.sync(force=options.force, progress=progress)
-        counts = memory.counts()
+        counts, where = memory.counts(), memory.status().db_path
     files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
     if not options.json:
         took = f"{time.monotonic() - began:.1f} s"
         print(f"Indexed {counted(files, 'file')} in {counted(chunks, 'chunk')} ({_changes(report)}) in {took}.")
-        print(style(f"Index: {home_short(memory.settings.index_path)}", "dim"))
+        print(style(f"Index: {home_short(where)}", "dim"))
         print_issues(report.failed + report.kept + report.issues)
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from mdrecall.cli.options import add_common, for_each_agent, open_memory
 from mdrecall.cli.output import counted, home_short, print_issues, print_json, style
+from mdrecall.cli.qmd import qmd_lines, watched
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
@@ -63,6 +64,10 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         home_short(status.workspace_dir) + (" (every Markdown file in it)" if status.custom["wholeFolder"] else ""),
     )
     yield "Index", home_short(status.db_path)
+    if status.backend == "qmd":
+        yield from qmd_lines(status)
+        yield from _deep(status, record)
+        return
     waiting = "vectors wait for `mdrecall index`" if status.dirty else "up to date"
     if status.custom["filesChanged"]:
         waiting = "changes on disk wait for the next search or `mdrecall index`"
@@ -72,8 +77,7 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Extra paths", ", ".join(status.extra_paths)
     yield "Search", _searched(status)
     if status.fallback:
-        used = "builtin" if status.fallback["from"] == "qmd" else status.provider
-        yield "Fallback", f"{used} instead of {status.fallback['from']}: {status.fallback['reason']}"
+        yield "Fallback", _fallback(status)
     if note := status.custom.get("providerNote"):
         yield "Note", note
     if batch := _batch(status.batch):
@@ -82,15 +86,29 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
     if not_written := status.custom.get("indexNotWritten"):
         yield "Not written", not_written
-    yield "Watched", _watched(status.custom["watcher"])
+    yield "Watched", watched(status.custom["watcher"])
+    yield from _deep(status, record)
+
+
+def _deep(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What ``--deep`` has tried."""
     if "embeddingProbe" in record:
         probe = record["embeddingProbe"]
-        worked = f"work ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["ok"] else probe["error"]
-        yield "Embeddings", worked
-        yield "Vectors", _paid(status)
+        worked = f"work ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["dims"] else "work"
+        yield "Embeddings", worked if probe["ok"] else probe["error"]
+        if status.backend == "builtin":
+            yield "Vectors", _paid(status)
     if "indexProblems" in record:
         problems = "; ".join(record["indexProblems"])
         yield "Index check", f"{problems}: run `mdrecall index --force`" if problems else "sound"
+
+
+def _fallback(status: Status) -> str:
+    fallback = status.fallback or {}
+    if fallback["from"] != "qmd":
+        return f"{status.provider} instead of {fallback['from']}: {fallback['reason']}"
+    times = f" since {fallback['since']}; qmd is tried again at {fallback['nextTry']}"
+    return f"builtin instead of qmd{times}: {fallback['reason']}"
 
 
 def _paid(status: Status) -> str:
@@ -121,12 +139,3 @@ def _searched(status: Status) -> str:
     waiting = f"; {counted(missing, 'chunk')} without a vector yet" if missing > 0 else ""
     dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
     return f"{how} ({status.provider}, {status.model}{dims}){waiting}"
-
-
-def _watched(watcher: dict[str, Any]) -> str:
-    if not watcher["running"]:
-        return "by nobody; every search looks for changes"
-    said = f"by process {watcher['pid']}, {counted(watcher['folders'], 'folder')}"
-    if watcher["healthy"]:
-        return said + (f"; {watcher['problem']}" if watcher.get("problem") else "")
-    return f"{said}, in trouble: {watcher.get('error') or 'not heard of for a while'}"

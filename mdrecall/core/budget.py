@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mdrecall.core.snippet import cut_units, utf16_units
+from mdrecall.types import SearchResult
 
 # Less of a snippet than this is not worth its place.
 _LEAST_UNITS = 40
@@ -47,6 +48,12 @@ def within(snippets: Sequence[Cited], most_units: int) -> Kept:
             texts.append(decorated(cited._replace(snippet=cut_units(cited.snippet.strip(), max(room, _LEAST_UNITS)))))
         return Kept(tuple(texts), True)
     return Kept(tuple(texts), False)
+
+
+def fitting(results: Sequence[SearchResult], most_units: int) -> list[SearchResult]:
+    """As many results as there is room for, the snippet of the last one shortened to what is left."""
+    kept = within([Cited(result.snippet, "") for result in results], most_units)
+    return [result._replace(snippet=text) for result, text in zip(results, kept.texts, strict=False)]
 
 
 def _footer(cited: Cited) -> str:

@@ -1,6 +1,8 @@
-"""Results that do not repeat each other: maximal marginal relevance over the words of any script."""
+"""Results that do not repeat each other, by their words in any script or by where they are from."""
 
 from collections.abc import Sequence, Set
+
+from mdrecall.types import SearchResult
 
 
 def spread(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
@@ -29,3 +31,16 @@ def overlap(left: Set[str], right: Set[str]) -> float:
     if not left and not right:
         return 1.0
     return len(left & right) / len(left | right)
+
+
+def in_turns(results: Sequence[SearchResult], most: int) -> list[SearchResult]:
+    """The first so many; where there are several sources, one of each in turn, the source of the best first."""
+    by_source: dict[str, list[SearchResult]] = {}
+    for result in results:
+        by_source.setdefault(result.source, []).append(result)
+    if len(by_source) < 2:
+        return list(results[:most])
+    groups = sorted(by_source.values(), key=lambda group: -group[0].score)
+    longest = max(map(len, groups))
+    turns = [group[turn] for turn in range(longest) for group in groups if turn < len(group)]
+    return turns[:most]

@@ -1,11 +1,16 @@
-"""Two providers on loopback, each with a key of its own."""
+"""Two providers on loopback, each with a key of its own; and a workspace whose memory is qmd's, fake or real."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.backends.settings import OTHER_KEY
+from tests.backends.sidecar import Sidecar
+from tests.conftest import Workspace
 from tests.providers.server import ProviderServer
+from tests.qmd.fake_qmd import FakeQmd
+from tests.qmd.real import find_tools
 
 
 @pytest.fixture
@@ -18,3 +23,19 @@ def openai() -> Iterator[ProviderServer]:
 def voyage() -> Iterator[ProviderServer]:
     with ProviderServer("voyage", dimensions=96, key=OTHER_KEY) as server:
         yield server
+
+
+@pytest.fixture
+def sidecar(workspace: Workspace, tmp_path: Path) -> Sidecar:
+    """Notes that a fake qmd has indexed and finds."""
+    fake = FakeQmd(tmp_path / "fake")
+    return Sidecar(workspace, str(fake.path), fake).write().fill().answering()
+
+
+@pytest.fixture
+def real(workspace: Workspace) -> Sidecar:
+    """Notes that the real qmd will index."""
+    tools = find_tools()
+    made = Sidecar(workspace, tools.qmd).write()
+    made.path = tools.path
+    return made

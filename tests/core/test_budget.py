@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.budget import Cited, within
+from mdrecall.core.budget import Cited, fitting, within
 from mdrecall.core.snippet import utf16_units
+from mdrecall.types import SearchResult
 
 snippets = st.lists(st.builds(Cited, st.text(max_size=300), st.sampled_from(["", "memory/a.md#L1-L9"])), max_size=8)
 
@@ -23,3 +24,18 @@ def test_the_last_one_is_shortened_and_what_follows_left_out() -> None:
     assert [len(text) for text in kept.texts] == [300, 100]
     assert kept.texts[1].endswith("b\n\nSource: x.md#L1")
     assert kept.is_cut
+
+
+def result(snippet: str) -> SearchResult:
+    return SearchResult("a.md", 1, 1, 0.5, snippet, "memory", 1, 1, "")
+
+
+def test_results_are_cut_to_what_there_is_room_for() -> None:
+    entries = [result("1234567890" * 5) for _ in range(3)]
+    assert [len(entry.snippet) for entry in fitting(entries, 95)] == [50, 45]
+    assert [len(entry.snippet) for entry in fitting(entries, 100)] == [50, 50]
+    assert len(fitting(entries, 1000)) == 3
+
+
+def test_a_character_is_never_cut_in_half() -> None:
+    assert [entry.snippet for entry in fitting([result("😀" * 50)], 45)] == ["😀" * 22]

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.diversity import overlap, spread
+from mdrecall.core.diversity import in_turns, overlap, spread
+from mdrecall.types import SearchResult, SourceName
 
 bags = st.frozensets(st.sampled_from("abcdef"))
 results = st.lists(st.tuples(st.floats(0, 1), bags), max_size=12)
@@ -55,3 +56,19 @@ def test_the_share_is_of_all_the_words_of_both() -> None:
     assert overlap(frozenset("ab"), frozenset("bcd")) == 0.25
     assert overlap(frozenset(), frozenset()) == 1
     assert overlap(frozenset(), frozenset("a")) == 0
+
+
+def result(name: str, score: float, source: SourceName = "memory", snippet: str = "x") -> SearchResult:
+    return SearchResult(name, 1, 1, score, snippet, source, 1, 1, "")
+
+
+def test_sources_take_turns_and_the_best_begins() -> None:
+    talk = [result(name, score, "sessions") for name, score in (("s1", 0.9), ("s2", 0.8), ("s3", 0.7))]
+    shown = in_turns([*talk, result("m1", 0.5)], 3)
+    assert [entry.path for entry in shown] == ["s1", "m1", "s2"]
+
+
+def test_one_source_is_only_cut() -> None:
+    shown = in_turns([result(name, 0.5) for name in "abc"], 2)
+    assert [entry.path for entry in shown] == ["a", "b"]
+    assert in_turns([], 3) == []

@@ -22,7 +22,7 @@ WORDS = sorted({word for sentence in SENTENCES for word in sentence.split()})
 VOCABULARY = [*MARKS, *(f"\u2581{sign}" for sign in SIGNS), *SIGNS, *(f"\u2581{word}" for word in WORDS)]
 MEAN, FIRST, LAST, RANK = 1, 2, 3, 4
 _ALIGNMENT = 32
-_U32, _I32, _F32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 
 
 class Tiny(NamedTuple):
@@ -54,34 +54,44 @@ def write_tiny(path: Path, tiny: Tiny = PLAIN) -> Path:
 
 
 def tiny_bytes(tiny: Tiny = PLAIN) -> bytes:
-    tensors = _bert(tiny) if tiny.architecture == "bert" else _llama(tiny)
-    entries = _entries(tiny)
+    return gguf_bytes(*model_parts(tiny))
+
+
+def model_parts(tiny: Tiny) -> tuple[Mapping[str, bytes], Mapping[str, Tensor]]:
+    """What is said of a model, and its numbers."""
+    return _entries(tiny), _bert(tiny) if tiny.architecture == "bert" else _llama(tiny)
+
+
+def gguf_bytes(entries: Mapping[str, bytes], tensors: Mapping[str, Tensor]) -> bytes:
+    """The file of a model."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(entries))
-    head += b"".join(_text(key) + value for key, value in entries.items())
+    head += b"".join(gguf_text(key) + value for key, value in entries.items())
     data = b""
     for name, tensor in tensors.items():
-        head += _text(name) + struct.pack(f"<I{len(tensor.shape)}QIQ", len(tensor.shape), *tensor.shape, 0, len(data))
+        head += gguf_text(name) + struct.pack(
+            f"<I{len(tensor.shape)}QIQ", len(tensor.shape), *tensor.shape, 0, len(data)
+        )
         data += _padded(struct.pack(f"<{len(tensor.numbers)}f", *tensor.numbers))
     return _padded(head) + data
 
 
 def _entries(tiny: Tiny) -> Mapping[str, bytes]:
     own = {
-        "context_length": _u32(tiny.context),
-        "embedding_length": _u32(tiny.size),
-        "block_count": _u32(1),
-        "feed_forward_length": _u32(tiny.size),
-        "attention.head_count": _u32(2),
-        "attention.layer_norm_epsilon": struct.pack("<If", _F32, 1e-12),
-        "attention.layer_norm_rms_epsilon": struct.pack("<If", _F32, 1e-12),
+        "context_length": gguf_u32(tiny.context),
+        "embedding_length": gguf_u32(tiny.size),
+        "block_count": gguf_u32(1),
+        "feed_forward_length": gguf_u32(tiny.size),
+        "attention.head_count": gguf_u32(2),
+        "attention.layer_norm_epsilon": struct.pack("<If", F32, 1e-12),
+        "attention.layer_norm_rms_epsilon": struct.pack("<If", F32, 1e-12),
     }
     if tiny.architecture == "bert":
-        own["attention.causal"] = struct.pack("<I?", _BOOL, False)
+        own["attention.causal"] = struct.pack("<I?", BOOL, False)
     if tiny.pooling is not None:
-        own["pooling_type"] = _u32(tiny.pooling)
+        own["pooling_type"] = gguf_u32(tiny.pooling)
     return {
-        "general.architecture": _string(tiny.architecture),
-        "general.name": _string(tiny.name),
+        "general.architecture": gguf_string(tiny.architecture),
+        "general.name": gguf_string(tiny.name),
         **{f"{tiny.architecture}.{key}": value for key, value in own.items()},
         **{f"tokenizer.ggml.{key}": value for key, value in _tokenizer().items()},
     }
@@ -91,22 +101,22 @@ def _tokenizer() -> Mapping[str, bytes]:
     kinds = [3 if token in MARKS else 1 for token in VOCABULARY]
     marks = {"padding": 0, "unknown": 1, "bos": 2, "eos": 3, "cls": 2, "seperator": 3, "mask": 4}
     return {
-        "model": _string("bert"),
-        "tokens": _list(_STRING, map(_text, VOCABULARY)),
-        "token_type": _list(_I32, (struct.pack("<i", kind) for kind in kinds)),
-        "token_type_count": _u32(2),
-        **{f"{name}_token_id": _u32(number) for name, number in marks.items()},
+        "model": gguf_string("bert"),
+        "tokens": gguf_list(STRING, map(gguf_text, VOCABULARY)),
+        "token_type": gguf_list(I32, (struct.pack("<i", kind) for kind in kinds)),
+        "token_type_count": gguf_u32(2),
+        **{f"{name}_token_id": gguf_u32(number) for name, number in marks.items()},
     }
 
 
 def _bert(tiny: Tiny) -> Mapping[str, Tensor]:
     size = tiny.size
     bias = Tensor((size,), [tiny.last_bias] + [0.0] * (size - 1))
-    ones, zeros, square = _filled(1.0, size), _filled(0.0, size), _filled(0.0, size, size)
+    ones, zeros, square = filled(1.0, size), filled(0.0, size), filled(0.0, size, size)
     parts = {
         "token_embd.weight": _directions(tiny),
-        "position_embd.weight": _filled(0.0, size, tiny.context),
-        "token_types.weight": _filled(0.0, size, 2),
+        "position_embd.weight": filled(0.0, size, tiny.context),
+        "token_types.weight": filled(0.0, size, 2),
         "token_embd_norm.weight": ones,
         "token_embd_norm.bias": zeros,
     }
@@ -118,10 +128,10 @@ def _bert(tiny: Tiny) -> Mapping[str, Tensor]:
 
 def _llama(tiny: Tiny) -> Mapping[str, Tensor]:
     size = tiny.size
-    parts = {"token_embd.weight": _directions(tiny), "output_norm.weight": _filled(1.0, size)}
+    parts = {"token_embd.weight": _directions(tiny), "output_norm.weight": filled(1.0, size)}
     for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
-        parts[f"blk.0.{name}.weight"] = _filled(0.0, size, size)
-    return parts | {f"blk.0.{name}.weight": _filled(1.0, size) for name in ("attn_norm", "ffn_norm")}
+        parts[f"blk.0.{name}.weight"] = filled(0.0, size, size)
+    return parts | {f"blk.0.{name}.weight": filled(1.0, size) for name in ("attn_norm", "ffn_norm")}
 
 
 def _directions(tiny: Tiny) -> Tensor:
@@ -132,26 +142,26 @@ def _directions(tiny: Tiny) -> Tensor:
     return Tensor((tiny.size, len(VOCABULARY)), [number for row in rows for number in row])
 
 
-def _filled(number: float, *shape: int) -> Tensor:
+def filled(number: float, *shape: int) -> Tensor:
     return Tensor(shape, [number] * (shape[0] * (shape[1] if len(shape) > 1 else 1)))
 
 
-def _text(text: str) -> bytes:
+def gguf_text(text: str) -> bytes:
     data = text.encode()
     return struct.pack("<Q", len(data)) + data
 
 
-def _string(text: str) -> bytes:
-    return struct.pack("<I", _STRING) + _text(text)
+def gguf_string(text: str) -> bytes:
+    return struct.pack("<I", STRING) + gguf_text(text)
 
 
-def _u32(number: int) -> bytes:
-    return struct.pack("<II", _U32, number)
+def gguf_u32(number: int) -> bytes:
+    return struct.pack("<II", U32, number)
 
 
-def _list(kind: int, items: Iterable[bytes]) -> bytes:
+def gguf_list(kind: int, items: Iterable[bytes]) -> bytes:
     found = list(items)
-    return struct.pack("<IIQ", _ARRAY, kind, len(found)) + b"".join(found)
+    return struct.pack("<IIQ", ARRAY, kind, len(found)) + b"".join(found)
 
 
 def _padded(data: bytes) -> bytes:

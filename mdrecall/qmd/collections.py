@@ -1,0 +1,218 @@
+"""Making qmd's collections those that are wanted, without losing any that somebody else has made."""
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut, told
+from mdrecall.qmd.database import QmdDatabase
+from mdrecall.qmd.listing import Listed, config_without, from_config, from_output
+from mdrecall.qmd.repair import set_aside_if_damaged
+from mdrecall.qmd.runs import Runs
+from mdrecall.qmd.wanted import Collection, sanitised
+from mdrecall.types import Issue, Stop, never
+
+_NAME_TAKEN = re.compile(r"^Collection '[^'\n]+' already exists\.?$", re.MULTILINE)
+_PLACE_TAKEN = re.compile(
+    r"^A collection already exists for this path and pattern:\s*^\s*Name: (?P<name>\S+)", re.MULTILINE
+)
+_NOT_THERE = re.compile(r"^Collection not found: ", re.MULTILINE)
+
+
+class Collections:
+    """The collections of one agent in one qmd; may be used from several threads."""
+
+    def __init__(
+        self,
+        program: Runs,
+        wanted: tuple[Collection, ...],
+        *,
+        agent_id: str,
+        workspace: str,
+        database: QmdDatabase,
+        config_path: str,
+        timeout_s: float,
+    ) -> None:
+        self.wanted = wanted
+        self.database = database
+        self._program = program
+        self._suffix = f"-{sanitised(agent_id, 'agent')}"
+        self._workspace = workspace
+        self._config_path = config_path
+        self._timeout_s = timeout_s
+        self._lock = threading.RLock()
+        self._issues: tuple[Issue, ...] = ()
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """What the last ``ensure`` could not do."""
+        return self._issues
+
+    def ensure(self, listed: tuple[Listed, ...] | None = None, *, stop: Stop = never) -> tuple[Issue, ...]:
+        """Bind what is wanted and not bound yet; gives what could not be, and why.
+
+        ``listed`` is what qmd has, where that is known already. A collection is bound anew only if it is known to have
+        another folder or pattern. One of another name for the same files takes the wanted name.
+        """
+        with self._lock:
+            issues: list[Issue] = []
+            if aside := set_aside_if_damaged(self.database):
+                issues.append(Issue(self.database.path, f"was damaged and has been set aside as {aside}"))
+            known = {entry.name: entry for entry in (self._listed(stop) if listed is None else listed)}
+            for entry in self.wanted:
+                if entry.name in known and _differs(known[entry.name], entry) and not self._make_root(entry):
+                    self._try(issues, entry, partial(self._remove, entry.name, stop))
+                    del known[entry.name]
+            for entry in self.wanted:
+                if entry.name not in known:
+                    self._try(issues, entry, partial(self._bind, entry, known, issues, stop))
+            self._note_links(issues)
+            self._issues = tuple(issues)
+            return self._issues
+
+    def rebuild(self, *, stop: Stop = never) -> tuple[Issue, ...]:
+        """Take every managed collection away and add it again, but for those whose folder is not there."""
+        with self._lock:
+            issues: list[Issue] = []
+            for entry in self.wanted:
+                if os.path.isdir(entry.root):
+                    self._try(issues, entry, partial(self._remove, entry.name, stop))
+                    self._try(issues, entry, partial(self._add, entry, stop))
+            return tuple(issues)
+
+    def lost(self) -> tuple[Listed, ...]:
+        """Collections, ours or not, whose folder has gone or is closed, though qmd still has documents from it.
+
+        qmd would take every file in them for deleted.
+        """
+        counts = self.database.counts()
+        entries = {entry.name: Listed(entry.name, entry.root, entry.pattern) for entry in self.wanted}
+        entries.update((entry.name, entry) for entry in from_config(self._config()) or ())
+        return tuple(
+            entry for entry in entries.values() if counts.get(entry.name) and entry.path and not _is_open(entry.path)
+        )
+
+    def config_without(self, names: set[str]) -> str | None:
+        """qmd's configuration without some collections; None if it is not of the shape that qmd writes."""
+        return config_without(self._config(), names)
+
+    def _config(self) -> str:
+        try:
+            with open(self._config_path, encoding="utf-8") as file:
+                return file.read()
+        except (OSError, UnicodeError):
+            return ""
+
+    def _listed(self, stop: Stop) -> tuple[Listed, ...]:
+        """What qmd has: by its configuration, which decides; else by its index; else by what it prints."""
+        config = self._config()
+        if not config and not self.database.exists():
+            return ()
+        if config and (found := from_config(config)) is not None:
+            return found
+        bound: tuple[Listed, ...] | None = None
+        with suppress(BackendUnavailable):
+            bound = self.database.collections()
+        if config and bound is not None:
+            return bound
+        try:
+            printed = self._run(["collection", "list", "--json"], stop)
+        except (ProgramMissing, ProgramStopped):
+            raise
+        except BackendUnavailable:
+            # Nothing is removed for that, and what is bound already says so when it is added.
+            return ()
+        paths = {entry.name: entry.path for entry in bound or ()}
+        return tuple(
+            entry if entry.path else entry._replace(path=paths.get(entry.name)) for entry in from_output(printed)
+        )
+
+    def _bind(self, entry: Collection, known: dict[str, Listed], issues: list[Issue], stop: Stop) -> None:
+        legacy = known.get(entry.name.removesuffix(self._suffix))
+        if legacy and legacy.name not in self._names() and legacy.path and not _differs(legacy, entry):
+            self._rename(legacy.name, entry.name, stop)
+        elif problem := self._make_root(entry):
+            issues.append(Issue(entry.root, problem))
+        else:
+            self._add(entry, stop)
+
+    def _add(self, entry: Collection, stop: Stop) -> None:
+        command = ["collection", "add", entry.root, "--name", entry.name, "--mask", entry.pattern]
+        try:
+            self._run(command, stop)
+        except ProgramTimedOut:
+            # It writes the collection down before it reads the files; an update reads the rest.
+            if entry.name not in {known.name for known in self._listed(stop)}:
+                raise
+        except ProgramFailed as error:
+            other = _PLACE_TAKEN.search(error.output)
+            if other and other["name"] not in self._names():
+                self._rename(other["name"], entry.name, stop)
+            elif not _NAME_TAKEN.search(error.output):
+                raise
+
+    def _remove(self, name: str, stop: Stop) -> None:
+        try:
+            self._run(["collection", "remove", name], stop)
+        except ProgramFailed as error:
+            if not _NOT_THERE.search(error.output):
+                raise
+
+    def _rename(self, old: str, new: str, stop: Stop) -> None:
+        self._run(["collection", "rename", old, new], stop)
+
+    def _run(self, arguments: list[str], stop: Stop) -> str:
+        return self._program.run(arguments, timeout_s=self._timeout_s, stop=stop).stdout
+
+    def _try(self, issues: list[Issue], entry: Collection, act: Callable[[], None]) -> None:
+        """One collection's failure is told; only what stops all of them is raised."""
+        try:
+            act()
+        except (ProgramMissing, ProgramStopped):
+            raise
+        except BackendUnavailable as error:
+            issues.append(Issue(entry.name, f"is not among qmd's collections: {told(error)}"))
+
+    def _make_root(self, entry: Collection) -> str:
+        """Make a folder that is ours to make; gives what is wrong if there is none then."""
+        if os.path.isdir(entry.root):
+            return ""
+        is_ours = entry.kind == "sessions" or (
+            entry.kind == "memory" and os.path.dirname(entry.root) == self._workspace
+        )
+        if not is_ours:
+            return "is not a folder, so qmd cannot search it yet"
+        try:
+            if entry.kind == "sessions":
+                os.makedirs(entry.root, mode=0o700, exist_ok=True)
+            else:
+                os.mkdir(entry.root)
+        except OSError as error:
+            return f"cannot be made: {error.strerror}"
+        return ""
+
+    def _names(self) -> set[str]:
+        return {entry.name for entry in self.wanted}
+
+    def _note_links(self, issues: list[Issue]) -> None:
+        for entry in self.wanted:
+            if entry.file and os.path.islink(path := os.path.join(entry.root, entry.file)):
+                issues.append(Issue(path, "is a symbolic link, which qmd does not follow"))
+
+
+def _differs(listed: Listed, entry: Collection) -> bool:
+    """Whether a collection is known to have another folder or pattern."""
+    if listed.pattern is not None and listed.pattern != entry.pattern:
+        return True
+    return listed.path is not None and os.path.realpath(listed.path) != os.path.realpath(entry.root)
+
+
+def _is_open(folder: str) -> bool:
+    try:
+        with os.scandir(folder):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,282 @@
+"""Transcripts as Markdown files that qmd can index: what was said, a line each, without secrets.
+
+For every file is kept how far its transcript has been read, and which record each of its lines is from. So a
+transcript that has not changed is not opened, one that has grown is read from where it had ended, and a hit in the
+file is cited as a place in the transcript.
+"""
+
+import filecmp
+import hashlib
+import os
+import time
+from array import array
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, NamedTuple
+
+from mdrecall.core.redact import Redactor
+from mdrecall.core.transcript import spoken
+from mdrecall.errors import RecallError, told
+from mdrecall.interfaces import OpenedTranscript, TranscriptSource
+from mdrecall.qmd.state import draft, load, save
+from mdrecall.sources.sessions import PREFIX
+from mdrecall.types import Issue, Listing, Stop, never
+
+_HEAD_LINES = 2
+_BLOCK_BYTES = 1 << 20
+_DAY_S = 86_400
+
+
+class Exported(NamedTuple):
+    """What an export did."""
+
+    written: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    issues: tuple[Issue, ...] = ()
+
+
+class Origin(NamedTuple):
+    """Where exported lines come from."""
+
+    path: str
+    """``sessions/<file>.jsonl``."""
+    first_record: int
+    last_record: int
+
+
+class _Known(NamedTuple):
+    """What is remembered of one transcript and its file."""
+
+    stamp: tuple[int, ...]
+    file: tuple[int, int]
+    """Size and time of the file when it was written."""
+    until: int = 0
+    """Every complete line of the transcript before this byte is in the file."""
+    records: int = 0
+    kept_bytes: int = 0
+    """How much of the file those lines are; what follows is from a line that had no end yet."""
+    kept_lines: int = 0
+    seal: str = ""
+    """Proves that the transcript before ``until`` is still the same."""
+
+
+class SessionExport:
+    """The transcripts of one agent, kept as Markdown in one folder; only files that it wrote are ever removed."""
+
+    def __init__(
+        self,
+        source: TranscriptSource,
+        masks: Redactor,
+        *,
+        folder: str,
+        state_dir: str,
+        retention_days: int = 0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder = folder
+        self._source = source
+        self._masks = masks
+        self._state_dir = state_dir
+        self._retention_days = retention_days
+        self._now = now
+
+    def run(self, stop: Stop = never) -> Exported:
+        """Write what has changed, and remove the files of transcripts that have gone or are too old."""
+        listing = self._source.scan()
+        issues = list(listing.issues)
+        try:
+            # Without the folder, qmd would keep what it had from it, as from a disk that is not there.
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        except OSError as error:
+            return Exported(issues=(*issues, Issue(self.folder, f"cannot be made: {error.strerror}")))
+        known = self._load()
+        before = dict(known)
+        try:
+            return self._bring_up_to_date(listing, known, issues, stop)
+        finally:
+            if known != before:
+                self._save(known)
+
+    def stamps(self) -> dict[str, tuple[int, ...]]:
+        """Every transcript with its stamp, as it is now."""
+        return dict(self._source.scan().stamps)
+
+    def origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
+        """The records that some lines of an exported file are from; None for a file that is not from here."""
+        name = path.removesuffix(".md")
+        if "/" in name or name == path:
+            return None
+        numbers = self._numbers(name)
+        if not numbers:
+            return None
+        first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
+        transcript = f"{PREFIX}{name}" if ".jsonl.reset." in name else f"{PREFIX}{name}.jsonl"
+        return Origin(transcript, numbers[first], numbers[last])
+
+    def _bring_up_to_date(
+        self, listing: Listing, known: dict[str, _Known], issues: list[Issue], stop: Stop
+    ) -> Exported:
+        since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
+        current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
+        written = unchanged = removed = 0
+        for path, stamp in sorted(current.items()):
+            if stop():
+                return Exported(written, 0, unchanged, tuple(issues))
+            entry = known.get(path)
+            if entry and entry.stamp == stamp and entry.file == _file_stamp(self._target(path)):
+                unchanged += 1
+            elif self._export(path, entry, known, issues):
+                written += 1
+        if not listing.lost:
+            removed = self._remove_stale(known, set(current), issues)
+        return Exported(written, removed, unchanged, tuple(issues))
+
+    def _export(self, path: str, entry: _Known | None, known: dict[str, _Known], issues: list[Issue]) -> bool:
+        """Bring one file up to date; whether it was written. A transcript that cannot be read is told."""
+        target = self._target(path)
+        try:
+            if entry is None and not _may_replace(target, _heading(path)):
+                issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
+                return False
+            with self._source.open(path) as opened:
+                try:
+                    known[path], wrote = self._write(path, opened, entry)
+                except OSError as error:
+                    # Not the transcript's fault, as the source would have it.
+                    issues.append(Issue(target, f"cannot be written: {error.strerror}"))
+                    return False
+            return wrote
+        except RecallError as error:
+            issues.append(Issue(path, f"is not exported: {told(error)}"))
+        except OSError as error:
+            issues.append(Issue(path, f"is not exported: {error.strerror}"))
+        return False
+
+    def _write(self, path: str, opened: OpenedTranscript, entry: _Known | None) -> tuple[_Known, bool]:
+        target, name = self._target(path), _name(path)
+        numbers = self._numbers(name)
+        goes_on = entry is not None and entry.kept_lines <= len(numbers) and self._goes_on(entry, target, opened)
+        state = entry if entry and goes_on else _Known((), (0, 0))
+        numbers = numbers[: state.kept_lines]
+        with draft(target) as made:
+            if goes_on:
+                _copy(target, made.file, state.kept_bytes)
+            else:
+                made.file.write(_heading(path))
+                state = state._replace(kept_bytes=made.file.tell())
+            state = self._append(opened, made.file, numbers, state)
+            if not numbers:
+                made.file.write(b"(empty)\n")
+            made.file.flush()
+            same = os.path.isfile(target) and filecmp.cmp(made.place, target, shallow=False)
+            with draft(self._numbers_path(name)) as beside:
+                beside.file.write(numbers.tobytes())
+                beside.publish()
+            if not same:
+                made.publish()
+        seal = _seal(opened, state.until)
+        return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not same
+
+    def _append(self, opened: OpenedTranscript, output: IO[bytes], numbers: "array[int]", state: _Known) -> _Known:
+        record = state.records
+        for end, line in opened.lines(state.until):
+            record += 1
+            for said in spoken([line], self._masks.redact, first=record):
+                output.write(f"{said.text}\n".encode())
+                numbers.append(record)
+            if end >= 0:
+                state = state._replace(
+                    until=end, records=record, kept_bytes=output.tell(), kept_lines=len(numbers)
+                )  # fmt: skip
+        return state
+
+    def _goes_on(self, entry: _Known, target: str, opened: OpenedTranscript) -> bool:
+        """Whether a transcript has only grown, and its file is as it was written."""
+        grown = entry.until <= opened.stamp[0] and entry.stamp[3:] == tuple(opened.stamp[3:])
+        return grown and entry.file == _file_stamp(target) and entry.seal == _seal(opened, entry.until)
+
+    def _remove_stale(self, known: dict[str, _Known], current: set[str], issues: list[Issue]) -> int:
+        removed = 0
+        for path in [path for path in known if path not in current]:
+            try:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._target(path))
+                    removed += 1
+                with suppress(FileNotFoundError):
+                    os.unlink(self._numbers_path(_name(path)))
+                del known[path]
+            except OSError as error:
+                issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
+        return removed
+
+    def _numbers(self, name: str) -> "array[int]":
+        numbers = array("Q")
+        with suppress(OSError, ValueError), open(self._numbers_path(name), "rb") as file:
+            numbers.frombytes(file.read())
+        return numbers
+
+    def _load(self) -> dict[str, _Known]:
+        kept = load(self._state_path())
+        if kept.get("masks") != self._masks.fingerprint or kept.get("folder") != self.folder:
+            # Masked otherwise, or for another folder: every file is written anew, and is known to be ours.
+            return {path: _Known((), (0, 0)) for path in kept.get("files", {}) if kept.get("folder") == self.folder}
+        files = {}
+        for path, values in kept.get("files", {}).items():
+            with suppress(TypeError, ValueError):
+                stamp, file, *rest = values
+                files[path] = _Known(tuple(stamp), (file[0], file[1]), *rest)
+        return files
+
+    def _save(self, known: dict[str, _Known]) -> None:
+        # On a full disk it is only forgotten that nothing needs to be written.
+        with suppress(OSError):
+            save(self._state_path(), {"masks": self._masks.fingerprint, "folder": self.folder, "files": known})
+
+    def _target(self, path: str) -> str:
+        return os.path.join(self.folder, f"{_name(path)}.md")
+
+    def _numbers_path(self, name: str) -> str:
+        return os.path.join(self._state_dir, "export", f"{name}.lines")
+
+    def _state_path(self) -> str:
+        return os.path.join(self._state_dir, "export.json")
+
+
+def _name(path: str) -> str:
+    return path.removeprefix(PREFIX).removesuffix(".jsonl")
+
+
+def _heading(path: str) -> bytes:
+    return f"# Session {_name(path)}\n\n".encode()
+
+
+def _may_replace(target: str, heading: bytes) -> bool:
+    """Whether nothing stands at a path, or what another program exported there."""
+    try:
+        with open(target, "rb") as file:
+            return file.read(len(heading)) == heading
+    except FileNotFoundError:
+        return True
+
+
+def _file_stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _seal(opened: OpenedTranscript, until: int) -> str:
+    seen = hashlib.blake2b(digest_size=16)
+    for start in range(0, until, _BLOCK_BYTES):
+        seen.update(opened.between(start, min(start + _BLOCK_BYTES, until)))
+    return seen.hexdigest()
+
+
+def _copy(source: str, output: IO[bytes], size: int) -> None:
+    with open(source, "rb") as file:
+        while size > 0 and (block := file.read(min(size, _BLOCK_BYTES))):
+            output.write(block)
+            size -= len(block)

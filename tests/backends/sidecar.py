@@ -1,0 +1,146 @@
+"""A workspace whose memory is qmd's, with a fake qmd that has indexed its notes."""
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from mdrecall.config.load import load
+from mdrecall.config.settings import Settings
+from mdrecall.memory import Memory
+from mdrecall.qmd.process import config_path, index_path
+from mdrecall.qmd.wanted import wanted
+from tests.conftest import Workspace
+from tests.qmd.fake_qmd import FakeQmd
+
+VERSION = "qmd 2.8.3"
+QUESTION = "what did Ana say about the billing migration?"
+NOTES = {
+    "MEMORY.md": "# Memory\n\nAna leads the billing team.\n",
+    "memory/2026-01-14.md": "# 2026-01-14\n\n## Billing\n\nMet with Ana about the billing migration.\n"
+    "We agreed to postpone the cutover.\n",
+    "memory/garden.md": "# Garden\n\nThe tomatoes need water.\n",
+}
+
+
+class Sidecar:
+    """A workspace, its settings and its qmd."""
+
+    def __init__(self, workspace: Workspace, program: str, qmd: FakeQmd | None = None) -> None:
+        self.workspace = workspace
+        self.qmd = qmd
+        self.program = program
+        self.settings_of_qmd: dict[str, Any] = {"limits": {"timeoutMs": 4000}}
+        self.own: dict[str, Any] = {"qmd": {"session": False, "firstRetrySeconds": 1}}
+        self.search: dict[str, Any] = {}
+        self.path = os.environ["PATH"]
+
+    def write(self, notes: dict[str, str] = NOTES) -> "Sidecar":
+        for name, text in notes.items():
+            self.workspace.write(name, text)
+        return self
+
+    def configure(self) -> None:
+        qmd = {"command": self.program, **self.settings_of_qmd}
+        config = {"memory": {"backend": "qmd", "qmd": qmd}, "mdrecall": self.own, "memorySearch": self.search}
+        self.workspace.configure(json.dumps(config))
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**self.workspace.env, "PATH": self.path}
+
+    @property
+    def settings(self) -> Settings:
+        self.configure()
+        return load(env=self.env, workspace=str(self.workspace.path)).settings
+
+    @property
+    def database(self) -> Path:
+        return Path(index_path(self.settings.qmd_dir))
+
+    def memory(self, *, one_shot: bool = True) -> Memory:
+        """Open the memory; it is closed when the test ends."""
+        self.configure()
+        memory = Memory.open(self.workspace.path, env=self.env, one_shot=one_shot)
+        self.workspace._open.append(memory)
+        return memory
+
+    def fill(self, notes: dict[str, str] = NOTES, *, embedded: bool = False) -> "Sidecar":
+        """Make the index that the fake qmd would have made of the notes, with vectors of them or without."""
+        self.database.parent.mkdir(parents=True, exist_ok=True)
+        self._bind()
+        with sqlite3.connect(self.database) as db:
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS documents(id INTEGER PRIMARY KEY, collection, path, title, hash,"
+                " created_at, modified_at, active)"
+            )
+            db.execute("DELETE FROM documents")
+            db.execute("CREATE TABLE IF NOT EXISTS content_vectors(hash)")
+            for name, text in notes.items():
+                collection, path = place(name)
+                digest = hashlib.sha256(text.encode()).hexdigest()
+                row = (collection, path, path, digest, "", "", 1)
+                db.execute(
+                    "INSERT INTO documents(collection, path, title, hash, created_at, modified_at, active)"
+                    " VALUES(?,?,?,?,?,?,?)",
+                    row,
+                )
+            if embedded:
+                db.execute("INSERT INTO content_vectors SELECT hash FROM documents")
+        db.close()
+        return self
+
+    def _bind(self) -> None:
+        """Write the configuration that qmd would have written when the collections were added."""
+        lines = ["collections:"]
+        for entry in wanted(self.settings, str(self.workspace.home)):
+            lines += [f"  {entry.name}:", f"    path: {entry.root}", f'    pattern: "{entry.pattern}"']
+        path = Path(config_path(self.settings.qmd_dir))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+
+    def answering(self, names: Iterable[str] = NOTES) -> "Sidecar":
+        """Let the fake qmd find these notes, whatever it is asked."""
+        assert self.qmd
+        self.qmd.forget()
+        self.qmd.reply("--version", out=VERSION)
+        self.qmd.reply("query", out=json.dumps(hits(names)))
+        return self
+
+    def faulty(self, **reply: Any) -> "Sidecar":
+        """Let the fake qmd do this when it is asked to search."""
+        assert self.qmd
+        self.qmd.forget()
+        self.qmd.reply("--version", out=VERSION)
+        self.qmd.reply("query", **reply)
+        return self
+
+
+def place(name: str) -> tuple[str, str]:
+    if name.startswith("memory/"):
+        return "memory-dir-main", name.removeprefix("memory/")
+    return "memory-root-main", name
+
+
+def hits(names: Iterable[str]) -> list[dict[str, Any]]:
+    found = []
+    for rank, name in enumerate(names, 1):
+        collection, path = place(name)
+        snippet = "@@ -1,2 @@ (0 before, 3 after)\nwhat qmd had"
+        found.append({"docid": f"#{rank:06x}", "score": 1 / rank, "file": f"qmd://{collection}/{path}", "line": 1,
+                      "title": path, "snippet": snippet})  # fmt: skip
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

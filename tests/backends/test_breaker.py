@@ -1,0 +1,91 @@
+"""When a backend that failed is left alone, and for how long."""
+
+from pathlib import Path
+
+from mdrecall.backends.breaker import MOST_SECONDS, Breaker
+from mdrecall.errors import ProgramFailed, ProgramTimedOut
+
+BROKEN = ProgramFailed("qmd ended with code 1.", hint="Mend it.")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def breaker(tmp_path: Path, clock: Clock) -> Breaker:
+    return Breaker(str(tmp_path / "outage.json"), 15, now=clock)
+
+
+def test_nothing_is_wrong_at_first(tmp_path: Path) -> None:
+    fresh = breaker(tmp_path, Clock())
+    assert fresh.outage is None
+    assert fresh.is_due()
+    assert fresh.seconds_left() == 0
+
+
+def test_each_failure_doubles_the_time_to_ten_minutes_at_most(tmp_path: Path) -> None:
+    clock = Clock()
+    one = breaker(tmp_path, clock)
+    waits = []
+    for _ in range(9):
+        outage = one.failed(BROKEN)
+        waits.append(outage.next_s - clock.now)
+        clock.now = outage.next_s
+    assert waits == [15, 30, 60, 120, 240, 480, MOST_SECONDS, MOST_SECONDS, MOST_SECONDS]
+    assert one.outage is not None
+    assert one.outage.since_s == 1_000_000.0
+    assert one.outage.reason == "qmd ended with code 1. Mend it."
+
+
+def test_questions_that_fail_together_are_one_failure(tmp_path: Path) -> None:
+    one = breaker(tmp_path, Clock())
+    assert [one.failed(BROKEN).failures for _ in range(5)] == [1] * 5
+
+
+def test_it_is_due_when_the_time_has_come(tmp_path: Path) -> None:
+    clock = Clock()
+    one = breaker(tmp_path, clock)
+    one.failed(BROKEN)
+    clock.now += 14
+    assert not one.is_due()
+    assert one.seconds_left() == 1
+    clock.now += 1
+    assert one.is_due()
+
+
+def test_after_it_has_answered_the_next_failure_is_the_first(tmp_path: Path) -> None:
+    clock = Clock()
+    one = breaker(tmp_path, clock)
+    one.failed(BROKEN)
+    one.failed(BROKEN)
+    one.recovered()
+    assert one.outage is None
+    assert not (tmp_path / "outage.json").exists()
+    assert one.failed(BROKEN).failures == 1
+
+
+def test_another_process_knows_of_it(tmp_path: Path) -> None:
+    clock = Clock()
+    breaker(tmp_path, clock).failed(ProgramTimedOut("too slow"))
+    other = breaker(tmp_path, clock)
+    assert other.outage is not None
+    assert other.outage.costly
+    stand_in = other.outage.stand_in("qmd")
+    assert (stand_in.backend, stand_in.reason) == ("qmd", "too slow")
+    assert (stand_in.since, stand_in.next_try) == ("1970-01-12T13:46:40Z", "1970-01-12T13:46:55Z")
+
+
+def test_what_cannot_be_read_is_no_outage(tmp_path: Path) -> None:
+    for text in ("", "{", "[]", '{"reason": 1}', '{"reason": "x", "since_s": null}'):
+        (tmp_path / "outage.json").write_text(text)
+        assert breaker(tmp_path, Clock()).outage is None
+
+
+def test_where_nothing_can_be_written_it_is_remembered_nevertheless(tmp_path: Path) -> None:
+    one = Breaker(str(tmp_path / "no" / "folder" / "outage.json"), 15, now=Clock())
+    one.failed(BROKEN)
+    assert one.outage is not None

@@ -1,0 +1,253 @@
+"""One backend stands in for another."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.backends.breaker import Breaker
+from mdrecall.backends.fallback import FallbackBackend
+from mdrecall.errors import BackendNotReady, CorruptIndex, FileMissing, ProgramFailed, ProgramMissing, ProgramTimedOut
+from mdrecall.types import SearchAnswer
+from tests.backends.double import Double
+from tests.processes import until
+
+BROKEN = ProgramFailed("qmd ended with code 1.")
+
+
+class Desk:
+    """Both backends and what holds them together."""
+
+    def __init__(self, path: Path) -> None:
+        self.qmd, self.builtin = Double("qmd"), Double("builtin")
+        self.opened = 0
+        self.path = path
+        self._made: list[FallbackBackend] = []
+
+    def backend(self, *, first_s: float = 600, **more: Any) -> FallbackBackend:
+        breaker = Breaker(str(self.path / "outage.json"), first_s)
+        made = FallbackBackend("qmd", self.qmd, self._open, breaker, **more)
+        self._made.append(made)
+        return made
+
+    def _open(self) -> Double:
+        self.opened += 1
+        return self.builtin
+
+    def close(self) -> None:
+        for backend in self._made:
+            backend.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    if made.qmd.gate:
+        made.qmd.gate.set()
+    made.close()
+
+
+def test_while_qmd_answers_nobody_else_is_asked(desk: Desk) -> None:
+    backend = desk.backend()
+    answer = backend.search("x")
+    assert answer[0].path == "qmd"
+    assert answer.instead is None
+    assert desk.opened == 0
+
+
+def test_when_qmd_cannot_answer_the_same_search_is_made_by_builtin(desk: Desk) -> None:
+    desk.qmd.error = BROKEN
+    answer = desk.backend().search("x")
+    assert answer[0].path == "builtin"
+    assert answer.backend == "builtin"
+    assert answer.instead is not None
+    assert answer.instead.backend == "qmd"
+    assert answer.instead.reason == "qmd ended with code 1."
+    assert desk.builtin.asked == ["search x"]
+
+
+def test_after_a_failure_qmd_is_left_alone_for_a_while(desk: Desk) -> None:
+    desk.qmd.error = BROKEN
+    backend = desk.backend()
+    backend.search("x")
+    again = backend.search("y")
+    assert desk.qmd.asked == ["search x"]
+    assert again.instead is not None
+    assert again.instead.since < again.instead.next_try
+
+
+def test_a_mistake_in_the_program_is_not_swallowed(desk: Desk) -> None:
+    desk.qmd.error = TypeError("a bug")
+    with pytest.raises(TypeError):
+        desk.backend().search("x")
+    assert desk.opened == 0
+
+
+def test_what_qmd_says_of_a_file_stands(desk: Desk) -> None:
+    desk.qmd.error = FileMissing("no", path="x")
+    with pytest.raises(FileMissing):
+        desk.backend().read_file("x")
+    assert desk.opened == 0
+
+
+def test_a_denied_search_is_asked_of_nobody_even_while_qmd_is_down(desk: Desk) -> None:
+    refusal = SearchAnswer((), reason="scope_denied", action="no")
+    backend = desk.backend(denied=lambda key: refusal if key == "group" else None)
+    assert backend.search("x", session_key="group").reason == "scope_denied"
+    desk.qmd.error = BROKEN
+    backend.search("x")
+    assert backend.search("x", session_key="group").reason == "scope_denied"
+    assert desk.builtin.asked == ["search x"]
+
+
+def test_when_both_fail_the_one_of_the_settings_is_told(desk: Desk) -> None:
+    desk.qmd.error, desk.builtin.error = BROKEN, CorruptIndex("damaged")
+    with pytest.raises(ProgramFailed) as raised:
+        desk.backend().search("x")
+    assert isinstance(raised.value.__cause__, CorruptIndex)
+
+
+def test_reads_and_probes_fall_back_too(desk: Desk) -> None:
+    desk.qmd.error = BROKEN
+    backend = desk.backend()
+    assert backend.read_file("x").path == "builtin"
+    assert backend.read_session("x").path == "builtin"
+    assert backend.sessions() == []
+    backend.search("x")
+    assert backend.probe_embedding().ok
+    assert backend.probe_vectors()
+    assert desk.builtin.asked[-2:] == ["probe", "vectors"]
+
+
+def test_a_sync_that_fails_is_made_by_builtin_and_told_and_is_no_failed_search(desk: Desk) -> None:
+    desk.qmd.error = ProgramTimedOut("update took too long")
+    backend = desk.backend()
+    report = backend.sync()
+    assert report.unchanged == 7
+    assert "update took too long" in report.failed[0].problem
+    desk.qmd.error = None
+    assert backend.search("x").instead is None
+
+
+def test_a_sync_by_hand_tries_a_failed_qmd_again(desk: Desk) -> None:
+    desk.qmd.error = ProgramTimedOut("too slow")
+    desk.backend(one_shot=True).search("x")
+    desk.qmd.error = None
+    desk.backend(one_shot=True).sync()
+    assert desk.qmd.asked[-2:] == ["sync", "try"]
+    assert desk.backend(one_shot=True).search("x").instead is None
+
+
+def test_status_tells_since_when_and_until_when(desk: Desk) -> None:
+    backend = desk.backend()
+    assert backend.status().fallback is None
+    desk.qmd.error = BROKEN
+    backend.search("x")
+    status = backend.status()
+    assert status.backend == "builtin"
+    assert status.fallback is not None
+    assert status.fallback["from"] == "qmd"
+    assert status.fallback["reason"] == "qmd ended with code 1."
+    assert status.fallback["since"] < status.fallback["nextTry"]
+    assert status.custom["fallback"]["disabled"]
+    assert status.custom["qmd"] == {"collections": 3}
+
+
+def test_qmd_is_used_again_when_it_answers_again_and_nobody_waits_for_the_trial(desk: Desk) -> None:
+    desk.qmd.error = BROKEN
+    backend = desk.backend(first_s=0.01)
+    backend.search("x")
+    assert until(lambda: desk.qmd.asked.count("try") >= 2)
+    desk.qmd.error = None
+    assert until(lambda: backend.search("y").instead is None)
+    assert backend.status().fallback is None
+    assert desk.qmd.closed == 0
+
+
+def test_a_search_that_takes_long_is_begun_by_builtin_too(desk: Desk) -> None:
+    import threading
+
+    desk.qmd.gate = threading.Event()
+    desk.qmd.error = ProgramTimedOut("too slow")
+    backend = desk.backend(hedge_s=0.0)
+    answers: list[SearchAnswer] = []
+    asking = threading.Thread(target=lambda: answers.append(backend.search("x")))
+    asking.start()
+    assert desk.builtin.searching.wait(20)
+    desk.qmd.gate.set()
+    asking.join(20)
+    assert answers[0][0].path == "builtin"
+    assert desk.builtin.asked == ["search x"]
+
+
+def test_the_first_index_is_no_failure(desk: Desk) -> None:
+    desk.qmd.error = BackendNotReady("qmd is making its first index.")
+    backend = desk.backend()
+    first, second = backend.search("x"), backend.search("x")
+    assert first.instead is not None
+    assert second.instead is not None
+    assert first.instead.since == second.instead.since
+    desk.qmd.error = None
+    assert backend.search("x").instead is None
+
+
+def test_a_process_that_answers_once_does_not_wait_again_for_what_was_slow(desk: Desk) -> None:
+    desk.qmd.error = ProgramTimedOut("too slow")
+    desk.backend(one_shot=True).search("x")
+    desk.qmd.error = None
+    assert desk.backend(one_shot=True).search("x").instead is not None
+    assert desk.qmd.asked == ["search x"]
+
+
+def test_a_process_that_answers_once_asks_again_for_what_is_told_at_once(desk: Desk) -> None:
+    desk.qmd.error = ProgramMissing("not there")
+    desk.backend(one_shot=True).search("x")
+    desk.qmd.error = None
+    assert desk.backend(one_shot=True).search("x").instead is None
+    assert desk.backend(one_shot=True).status().fallback is None
+
+
+def test_builtin_is_made_ready_in_the_background(desk: Desk) -> None:
+    desk.backend().start()
+    assert until(lambda: desk.builtin.asked == ["warm"])
+
+
+def test_a_process_that_answers_once_makes_nothing_ready(desk: Desk) -> None:
+    desk.backend(one_shot=True).start()
+    assert desk.opened == 0
+
+
+def test_an_outage_that_another_process_has_seen_is_tried_in_the_background(desk: Desk) -> None:
+    desk.qmd.error = BROKEN
+    desk.backend(first_s=0.05, one_shot=True).search("x")
+    desk.qmd.error = None
+    backend = desk.backend()
+    backend.start()
+    assert until(lambda: backend.status().fallback is None)
+    assert "try" in desk.qmd.asked
+
+
+def test_both_are_closed_once_opened(desk: Desk) -> None:
+    backend = desk.backend()
+    backend.close()
+    assert (desk.qmd.closed, desk.builtin.closed) == (1, 0)
+    backend = desk.backend()
+    desk.qmd.error = BROKEN
+    backend.search("x")
+    backend.close()
+    backend.close()
+    assert desk.builtin.closed == 1
+
+
+def test_files_and_reset_are_of_both(desk: Desk) -> None:
+    backend = desk.backend()
+    assert backend.index_files() == [("qmd", 1), ("builtin", 1)]
+    desk.qmd.error = BROKEN
+    backend.search("x")
+    desk.qmd.error = None
+    backend.reset()
+    assert "reset" in desk.qmd.asked
+    assert "reset" in desk.builtin.asked
+    assert backend.search("x").instead is None

@@ -1,0 +1,177 @@
+"""Whatever befalls qmd: there is an answer that says why, nothing is left behind, and qmd is used again when well."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from mdrecall.memory import Memory
+from mdrecall.types import SearchAnswer
+from tests.backends.sidecar import NOTES, QUESTION, Sidecar, hits, is_alive
+from tests.processes import until
+
+Fault = Callable[[Sidecar], object]
+
+
+def missing(sidecar: Sidecar) -> None:
+    sidecar.program = str(sidecar.workspace.home / "no-such-qmd")
+
+
+def hangs(sidecar: Sidecar) -> None:
+    sidecar.settings_of_qmd["limits"] = {"timeoutMs": 1000}
+    sidecar.faulty(hang=True)
+
+
+def leaves_a_child(sidecar: Sidecar) -> None:
+    sidecar.settings_of_qmd["limits"] = {"timeoutMs": 1000}
+    sidecar.faulty(child="holds", hang=True)
+
+
+def says_garbage(sidecar: Sidecar) -> None:
+    sidecar.faulty(out="<html>Service unavailable</html>")
+
+
+def floods(sidecar: Sidecar) -> None:
+    sidecar.faulty(flood="out")
+
+
+def crashes(sidecar: Sidecar) -> None:
+    sidecar.faulty(code=139)
+
+
+def is_killed_in_the_middle(sidecar: Sidecar) -> None:
+    sidecar.faulty(out=json.dumps(hits(NOTES))[:80], code=137)
+
+
+def is_cut_short(sidecar: Sidecar) -> None:
+    sidecar.faulty(out=json.dumps(hits(NOTES))[:80])
+
+
+def is_locked(sidecar: Sidecar) -> None:
+    sidecar.faulty(code=1, err="SqliteError: database is locked\n  code: 'SQLITE_BUSY'\n")
+
+
+def is_damaged(sidecar: Sidecar) -> None:
+    """qmd cannot mend it either."""
+    sidecar.database.write_bytes(b"this is no database, " * 400)
+    said = "SqliteError: file is not a database\n  code: 'SQLITE_NOTADB'\n"
+    sidecar.faulty(code=1, err=said)
+    assert sidecar.qmd
+    sidecar.qmd.reply("update", code=1, err=said)
+    sidecar.qmd.reply("collection", code=1, err=said)
+
+
+FAULTS: dict[Fault, str] = {
+    missing: "no-such-qmd",
+    hangs: "did not answer within",
+    leaves_a_child: "did not answer within",
+    says_garbage: "Service unavailable",
+    floods: "characters",
+    crashes: "Node 22",
+    is_killed_in_the_middle: "137",
+    is_cut_short: "list of results",
+    is_locked: "locked",
+    is_damaged: "",
+}
+
+
+def from_builtin(answer: SearchAnswer) -> str:
+    """Why builtin answered; that it did is held."""
+    assert answer.backend == "builtin"
+    assert answer[0].path == "memory/2026-01-14.md"
+    assert answer.instead is not None
+    assert answer.instead.backend == "qmd"
+    assert answer.instead.since <= answer.instead.next_try
+    return answer.instead.reason
+
+
+def leftovers(sidecar: Sidecar) -> list[int]:
+    assert sidecar.qmd
+    return [pid for pid in (*sidecar.qmd.hanging, *sidecar.qmd.children) if is_alive(pid)]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_builtin_answers_and_says_why(sidecar: Sidecar, fault: Fault) -> None:
+    fault(sidecar)
+    memory = sidecar.memory()
+    assert FAULTS[fault] in from_builtin(memory.search(QUESTION))
+    status = memory.status()
+    assert status.fallback is not None
+    assert status.fallback["from"] == "qmd"
+    memory.close()
+    assert leftovers(sidecar) == []
+    assert not (sidecar.database.parents[2] / "mdrecall" / "update.lock").exists()
+
+
+@pytest.mark.parametrize("fault", [hangs, says_garbage], ids=lambda fault: fault.__name__)
+def test_a_memory_that_stays_open_uses_qmd_again_when_it_is_well(sidecar: Sidecar, fault: Fault) -> None:
+    fault(sidecar)
+    memory = sidecar.memory(one_shot=False)
+    from_builtin(memory.search(QUESTION))
+    sidecar.answering()
+    assert until(lambda: memory.search(QUESTION).backend == "qmd")
+    assert memory.status().fallback is None
+    memory.close()
+    assert leftovers(sidecar) == []
+
+
+def test_a_first_index_that_takes_long_is_waited_for_by_nobody(sidecar: Sidecar) -> None:
+    sidecar.database.unlink()
+    assert sidecar.qmd
+    sidecar.qmd.reply("update", hang=True)
+    memory = sidecar.memory(one_shot=False)
+    assert "first index" in from_builtin(memory.search(QUESTION))
+    assert memory.status().fallback is None
+    memory.close()
+    assert leftovers(sidecar) == []
+
+
+def test_a_first_index_that_is_half_made_answers_nothing_yet(sidecar: Sidecar) -> None:
+    sidecar.fill({"MEMORY.md": NOTES["MEMORY.md"]})
+    assert sidecar.qmd
+    sidecar.qmd.reply("update", hang=True)
+    memory = sidecar.memory(one_shot=False)
+    assert "first index" in from_builtin(memory.search(QUESTION))
+    memory.close()
+    assert leftovers(sidecar) == []
+
+
+def test_an_update_that_hangs_ends_with_the_memory(sidecar: Sidecar) -> None:
+    assert sidecar.qmd
+    sidecar.qmd.reply("update", hang=True)
+    memory = sidecar.memory(one_shot=False)
+    answer = memory.search(QUESTION)
+    assert answer.backend == "qmd"
+    assert "being indexed" in answer.stale
+    assert until(lambda: sidecar.qmd is not None and bool(sidecar.qmd.hanging))
+    memory.close()
+    assert leftovers(sidecar) == []
+
+
+def server(sidecar: Sidecar, **answer: object) -> Memory:
+    """A memory that keeps ``qmd mcp`` running, which answers as planned."""
+    assert sidecar.qmd
+    schema: dict[str, object] = {"properties": {"searches": {}, "rerank": {}, "collections": {}, "query": {}}}
+    sidecar.qmd.tool("query", schema, **answer)
+    sidecar.own["qmd"]["session"] = True
+    return sidecar.memory(one_shot=False)
+
+
+def test_a_server_that_stays_answers_without_the_program_being_run(sidecar: Sidecar) -> None:
+    memory = server(sidecar, result={"structuredContent": {"results": hits(["memory/2026-01-14.md"])}})
+    answer = memory.search(QUESTION)
+    assert (answer.backend, answer[0].path, answer.issues) == ("qmd", "memory/2026-01-14.md", ())
+    assert sidecar.qmd
+    assert not any(call[0] == "query" for call in sidecar.qmd.calls)
+    asked = next(message for message in sidecar.qmd.messages if message.get("method") == "tools/call")
+    arguments = asked["params"]["arguments"]
+    assert arguments["searches"][0] == {"type": "lex", "query": "Ana billing migration"}
+    assert arguments["rerank"] is False
+
+
+@pytest.mark.parametrize("fault", [{"die": "out of memory"}, {"result": {"isError": True, "content": []}}])
+def test_when_the_server_fails_the_program_is_run(sidecar: Sidecar, fault: dict[str, object]) -> None:
+    answer = server(sidecar, **fault).search(QUESTION)
+    assert (answer.backend, answer.instead) == ("qmd", None)
+    assert answer[0].path == "memory/2026-01-14.md"
+    assert any("was not used" in issue.problem for issue in answer.issues)

@@ -1,0 +1,89 @@
+"""The qmd backend with the real qmd: the same questions, the same notes, and answers of the same form as builtin's."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mdrecall.memory import Memory
+from mdrecall.types import SearchAnswer
+from tests.backends.sidecar import NOTES, Sidecar
+
+MORE = {
+    "memory/zh.md": "# 记忆\n\n支付网关迁移推迟到三月。\n",
+    "memory/sub/My Note (draft) #1.md": "# Draft\n\nDecision DEC-0054: memorySearch.query stays on.\n",
+}
+QUESTIONS = {
+    "what did Ana say about the billing migration?": "memory/2026-01-14.md",
+    "DEC-0054": "memory/sub/My Note (draft) #1.md",
+    "where is memorySearch.query decided?": "memory/sub/My Note (draft) #1.md",
+    "支付网关什么时候迁移": "memory/zh.md",
+    '"need water" -billing': "memory/garden.md",
+    "who leads the billing team": "MEMORY.md",
+}
+
+
+@pytest.fixture
+def notes(real: Sidecar) -> Sidecar:
+    return real.write(NOTES | MORE)
+
+
+def builtin(sidecar: Sidecar) -> Memory:
+    """The same workspace with the other backend."""
+    sidecar.workspace.configure(json.dumps({"memory": {"backend": "builtin"}}))
+    memory = Memory.open(sidecar.workspace.path, env=sidecar.env, one_shot=True)
+    sidecar.workspace._open.append(memory)
+    return memory
+
+
+def form(answer: SearchAnswer) -> tuple[object, ...]:
+    best = answer[0]
+    return best.path, best.start_line, best.end_line, best.match_start_line, best.citation, best.source, best.heading
+
+
+def test_both_backends_give_the_same_answers_in_the_same_form(notes: Sidecar) -> None:
+    notes.own["qmd"]["session"] = True
+    qmd = notes.memory(one_shot=False)
+    qmd.sync()
+    other = builtin(notes)
+    for question, path in QUESTIONS.items():
+        answer = qmd.search(question)
+        assert (answer.backend, answer.instead, answer[0].path) == ("qmd", None, path), question
+        assert form(answer) == form(other.search(question, mode="keyword")), question
+        assert 0 < answer[0].score <= 1
+
+
+def test_what_was_just_written_is_found_by_a_process_that_answers_once(notes: Sidecar) -> None:
+    memory = notes.memory()
+    assert memory.search("billing migration").backend == "qmd"
+    memory.close()
+    notes.workspace.write("memory/new.md", "The quokka arrives on Monday.\n")
+    answer = notes.memory().search("when does the quokka arrive?")
+    assert (answer.backend, answer[0].path, answer.stale) == ("qmd", "memory/new.md", "")
+    (notes.workspace.path / "memory" / "new.md").unlink()
+    assert notes.memory().search("quokka").reason == "no_match"
+
+
+def test_a_conversation_is_cited_by_its_records(notes: Sidecar) -> None:
+    notes.settings_of_qmd["sessions"] = {"enabled": True}
+    folder = Path(notes.settings.sessions_dir)
+    folder.mkdir(parents=True)
+    said = ["Good morning", "The walrus sleeps in hall seven", "Thank you"]
+    records: list[dict[str, object]] = [{"type": "session", "id": "talk"}]
+    records += [{"type": "message", "message": {"role": "user", "content": text}} for text in said]
+    (folder / "talk.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    memory = notes.memory()
+    best = memory.search("where does the walrus sleep?")[0]
+    assert (best.path, best.source) == ("sessions/talk.jsonl", "sessions")
+    assert (best.match_start_line, best.match_end_line) == (3, 3)
+    assert "hall seven" in memory.read(best.path, from_line=3, lines=1).text
+
+
+def test_a_damaged_index_is_set_aside_and_made_again(notes: Sidecar) -> None:
+    memory = notes.memory()
+    memory.search("billing")
+    memory.close()
+    notes.database.write_bytes(b"no database " * 1000)
+    answer = notes.memory().search("billing migration")
+    assert (answer.backend, answer[0].path) == ("qmd", "memory/2026-01-14.md")
+    assert len(list(notes.database.parent.glob("index.sqlite*damaged*"))) == 1

@@ -1,0 +1,56 @@
+"""A fake qmd, the real ones, and small models for them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mdrecall.qmd.process import Program
+from tests.qmd.fake_qmd import FakeQmd
+from tests.qmd.models import write_models
+from tests.qmd.place import Place
+from tests.qmd.real import Agent, Tools, find_tools
+
+
+@pytest.fixture
+def fake_qmd(tmp_path: Path) -> FakeQmd:
+    """A program that does what the test plans."""
+    return FakeQmd(tmp_path / "fake")
+
+
+@pytest.fixture(scope="session")
+def real_tools() -> Tools:
+    """The real qmd and mcporter."""
+    return find_tools()
+
+
+@pytest.fixture(scope="session")
+def real_qmd(real_tools: Tools) -> str:
+    """The path of the real qmd."""
+    return real_tools.qmd
+
+
+@pytest.fixture
+def agent(real_tools: Tools, tmp_path: Path) -> Agent:
+    """A real qmd with an index of its own, still empty."""
+    return Agent(real_tools, tmp_path / "agent")
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment that gives the real qmd three small models."""
+    return write_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An agent's workspace and settings."""
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def qmd(place: Place, real_tools: Tools) -> Iterator[Program]:
+    """The real qmd for the agent of the place."""
+    program = place.program(real_tools)
+    yield program
+    program.close()

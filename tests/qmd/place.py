@@ -1,0 +1,149 @@
+"""A home with a workspace, its settings, and the parts of a qmd that belongs to it."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdrecall.config.load import load
+from mdrecall.config.settings import Settings
+from mdrecall.errors import BackendUnavailable, ProgramStopped
+from mdrecall.qmd.collections import Collections
+from mdrecall.qmd.database import QmdDatabase
+from mdrecall.qmd.process import Output, Program, config_path, index_path, prepare
+from mdrecall.qmd.reading import Reading
+from mdrecall.qmd.runs import Runs
+from mdrecall.qmd.wanted import wanted
+from mdrecall.types import Stop, never
+from tests.qmd.real import Tools, node_of
+
+PATIENCE_S = 20
+Reply = str | Output | BackendUnavailable | Callable[[Stop], str]
+
+
+class Scripted:
+    """A program that says what it is told to; what it was not told to say is nothing, and success."""
+
+    def __init__(self, **replies: Sequence[Reply]) -> None:
+        self.replies = {name.replace("_", " "): list(given) for name, given in replies.items()}
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        timeout_s: float,
+        quiet: bool = False,
+        stop: Stop = never,
+        check: bool = True,
+    ) -> Output:
+        if stop():
+            raise ProgramStopped("stopped")
+        self.calls.append(tuple(arguments))
+        waiting = self.replies.get(arguments[0]) or self.replies.get(" ".join(arguments[:2])) or []
+        reply = waiting.pop(0) if waiting else ""
+        if isinstance(reply, BackendUnavailable):
+            raise reply
+        if isinstance(reply, Output):
+            return reply
+        return Output(reply if isinstance(reply, str) else reply(stop), "", 0, 0.0)
+
+    def names(self) -> list[str]:
+        """The commands that were run."""
+        return [" ".join(call[:2]) if call[0] == "collection" else call[0] for call in self.calls]
+
+
+class Place:
+    """One agent of OpenClaw, in a folder of the test."""
+
+    def __init__(self, base: Path) -> None:
+        self.home = base
+        self.state = base / ".openclaw"
+        self.workspace = self.state / "workspace"
+        self.workspace.mkdir(parents=True)
+        self.config: dict[str, Any] = {}
+
+    @property
+    def settings(self) -> Settings:
+        (self.state / "openclaw.json").write_text(json.dumps(self.config))
+        return load(env={"HOME": str(self.home), "PATH": os.environ["PATH"]}, cwd=str(self.home)).settings
+
+    @property
+    def qmd_dir(self) -> Path:
+        return Path(self.settings.qmd_dir)
+
+    @property
+    def state_dir(self) -> Path:
+        return self.qmd_dir / "mdrecall"
+
+    @property
+    def config_file(self) -> Path:
+        return Path(config_path(str(self.qmd_dir)))
+
+    @property
+    def database(self) -> QmdDatabase:
+        return QmdDatabase(index_path(str(self.qmd_dir)), busy_ms=50)
+
+    def qmd(self, **settings: Any) -> None:
+        """Set what is under ``memory.qmd``."""
+        self.config.setdefault("memory", {}).setdefault("qmd", {}).update(settings)
+
+    def note(self, name: str, text: str) -> Path:
+        path = self.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def say(self, session: str, *texts: str) -> Path:
+        """Add to a transcript, after a header that nobody says."""
+        folder = Path(self.settings.sessions_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{session}.jsonl"
+        with path.open("a") as file:
+            if not file.tell():
+                file.write('{"type": "session", "id": "x"}\n')
+            for text in texts:
+                message = {"role": "user", "content": text}
+                file.write(json.dumps({"type": "message", "message": message}) + "\n")
+        return path
+
+    def program(self, tools: Tools, models: dict[str, str] | None = None) -> Program:
+        """The real qmd, without its launcher, which costs a tenth of a second; it does not wait long for a lock."""
+        outer = {"PATH": tools.path, "HOME": str(self.home), **(models or {})}
+        env = prepare(str(self.qmd_dir), outer, home=str(self.home))
+        script = Path(tools.qmd).resolve().parents[1] / "dist" / "cli" / "qmd.js"
+        return Program((node_of(tools), str(script)), env={**env, "QMD_SQLITE_BUSY_TIMEOUT": "300"})
+
+    def collections(self, program: Runs) -> Collections:
+        settings = self.settings
+        return Collections(
+            program,
+            wanted(settings, str(self.home)),
+            agent_id=settings.agent_id,
+            workspace=settings.workspace,
+            database=self.database,
+            config_path=str(self.config_file),
+            timeout_s=30,
+        )
+
+    def reading(self, program: Runs, **more: Any) -> Reading:
+        collections = more.pop("collections", None) or self.collections(program)
+        export = more.pop("export", None)
+        return Reading(program, collections, export, state_dir=str(self.state_dir), timeout_s=30, **more)
+
+
+def without(program: Program) -> Callable[[str], Program]:
+    """The same program with its configuration in another folder."""
+    return lambda folder: Program(program.command, env={**program.env, "QMD_CONFIG_DIR": folder}, cwd=program.cwd)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until another thread has got so far."""
+    pause = threading.Event()
+    for _ in range(PATIENCE_S * 100):
+        if holds():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came to that")

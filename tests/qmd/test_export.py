@@ -1,0 +1,293 @@
+"""Transcripts as files for qmd: what is in them, what is written when, and where their lines come from."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mdrecall.core.redact import redactor
+from mdrecall.qmd.export import Exported, Origin, SessionExport
+from mdrecall.sources.sessions import OpenTranscript, Sessions
+from mdrecall.types import Listing, SourceName
+from tests.qmd.place import Place
+
+SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+DAY_S = 86_400
+
+
+class Watched:
+    """The transcripts of a folder, counting what is read of them."""
+
+    name: SourceName = "sessions"
+
+    def __init__(self, folder: str) -> None:
+        self._real = Sessions(folder)
+        self.folder = folder
+        self.opened: list[str] = []
+        self.starts: list[int] = []
+
+    def scan(self) -> Listing:
+        return self._real.scan()
+
+    @contextmanager
+    def open(self, path: str) -> Iterator["WatchedTranscript"]:
+        self.opened.append(path)
+        with self._real.open(path) as opened:
+            yield WatchedTranscript(opened, self.starts)
+
+
+class WatchedTranscript:
+    def __init__(self, real: OpenTranscript, starts: list[int]) -> None:
+        self._real = real
+        self._starts = starts
+        self.stamp = real.stamp
+
+    def between(self, start: int, end: int) -> bytes:
+        return self._real.between(start, end)
+
+    def lines(self, start: int) -> Iterator[tuple[int, bytes]]:
+        self._starts.append(start)
+        return self._real.lines(start)
+
+
+class World:
+    """A place whose transcripts are exported."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.source = Watched(place.settings.sessions_dir)
+        self.folder = place.qmd_dir / "sessions"
+        self.now_s = 2_000_000_000.0
+
+    def export(self, *, days: int = 0, patterns: tuple[str, ...] = ()) -> SessionExport:
+        return SessionExport(
+            self.source,
+            redactor(patterns),
+            folder=str(self.folder),
+            state_dir=str(self.place.state_dir),
+            retention_days=days,
+            now=lambda: self.now_s,
+        )
+
+    def files(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in sorted(self.folder.iterdir())}
+
+
+@pytest.fixture
+def world(place: Place) -> World:
+    return World(place)
+
+
+def test_a_transcript_is_a_file_of_what_was_said(world: World) -> None:
+    world.place.say("one", "Hello\n\n  there", f"my key is {SECRET}")
+    world.place.say("none")
+    assert world.export().run() == Exported(written=2)
+    files = world.files()
+    assert files["none.md"] == "# Session none\n\n(empty)\n"
+    heading, blank, first, second = files["one.md"].splitlines()
+    assert (heading, blank, first) == ("# Session one", "", "User: Hello there")
+    assert SECRET not in second
+    assert second.startswith("User: my key is sk-pro")
+    assert os.stat(world.folder / "one.md").st_mode & 0o777 == 0o600
+
+
+def test_after_a_restart_what_has_not_changed_is_not_even_opened(world: World) -> None:
+    world.place.say("one", "a")
+    world.place.say("two", "b")
+    world.export().run()
+    world.source.opened.clear()
+    world.place.say("two", "c")
+    assert world.export().run() == Exported(written=1, unchanged=1)
+    assert world.source.opened == ["sessions/two.jsonl"]
+
+
+def test_a_transcript_that_grew_is_read_from_where_it_had_ended(world: World) -> None:
+    path = world.place.say("one", "a", "b")
+    world.export().run()
+    size = path.stat().st_size
+    world.source.starts.clear()
+    world.place.say("one", "c")
+    world.export().run()
+    assert world.source.starts == [size]
+    assert world.files()["one.md"] == "# Session one\n\nUser: a\nUser: b\nUser: c\n"
+    assert world.export().origin("one.md", 5, 5) == Origin("sessions/one.jsonl", 4, 4)
+
+
+def test_a_line_without_an_end_is_exported_and_not_twice_when_it_has_one(world: World) -> None:
+    path = world.place.say("one", "a", "b")
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    world.export().run()
+    assert world.files()["one.md"].endswith("User: a\nUser: b\n")
+    with path.open("a") as file:
+        file.write("\n")
+    world.place.say("one", "c")
+    world.export().run()
+    assert world.files()["one.md"] == "# Session one\n\nUser: a\nUser: b\nUser: c\n"
+
+
+def test_records_that_say_nothing_leave_the_file_as_it_is(world: World) -> None:
+    path = world.place.say("one", "a")
+    world.export().run()
+    before = os.stat(world.folder / "one.md")
+    with path.open("a") as file:
+        file.write('{"type": "toolResult"}\n')
+    assert world.export().run() == Exported()
+    assert os.stat(world.folder / "one.md").st_ino == before.st_ino
+    world.place.say("one", "b")
+    world.export().run()
+    assert world.export().origin("one.md", 4, 4) == Origin("sessions/one.jsonl", 4, 4)
+
+
+@pytest.mark.parametrize("same_size", [True, False])
+def test_a_transcript_that_was_written_anew_is_read_anew(world: World, same_size: bool) -> None:
+    path = world.place.say("one", "aaaa", "bbbb")
+    world.export().run()
+    text = path.read_text().replace("aaaa", "zzzz" if same_size else "zzzzzzzz").replace("bbbb", "yyyy")
+    path.write_text(text)
+    world.place.say("one", "c")
+    world.export().run()
+    assert "User: zzzz" in world.files()["one.md"]
+    assert "aaaa" not in world.files()["one.md"]
+
+
+def test_a_file_that_somebody_changed_is_written_anew(world: World) -> None:
+    world.place.say("one", "a")
+    world.export().run()
+    (world.folder / "one.md").write_text("# Session one\n\nsomething else\n")
+    assert world.export().run() == Exported(written=1)
+    assert world.files()["one.md"] == "# Session one\n\nUser: a\n"
+
+
+def test_another_way_of_masking_masks_everything_anew(world: World) -> None:
+    world.place.say("one", "the word is xyzzy1234")
+    world.export().run()
+    assert "xyzzy" in world.files()["one.md"]
+    assert world.export(patterns=("xyzzy[0-9]+",)).run().written == 1
+    assert "xyzzy" not in world.files()["one.md"]
+
+
+def test_lines_are_cited_by_their_records_and_the_heading_by_the_first(world: World) -> None:
+    path = world.place.say("one", "a")
+    with path.open("a") as file:
+        file.write("not json\n\n")
+    world.place.say("one", "b", "c")
+    world.export().run()
+    export = world.export()
+    assert export.origin("one.md", 3, 5) == Origin("sessions/one.jsonl", 2, 6)
+    assert export.origin("one.md", 1, 2) == Origin("sessions/one.jsonl", 2, 2)
+    assert export.origin("one.md", 4, 99) == Origin("sessions/one.jsonl", 5, 6)
+    assert export.origin("../one.md", 3, 3) is None
+    assert export.origin("foreign.md", 1, 1) is None
+
+
+def test_a_transcript_put_aside_by_a_reset_keeps_its_name(world: World) -> None:
+    path = world.place.say("one", "a")
+    path.rename(path.with_name("one.jsonl.reset.2026-02-10T10-00-00.000Z"))
+    world.export().run()
+    (name,) = world.files()
+    assert name == "one.jsonl.reset.2026-02-10T10-00-00.000Z.md"
+    assert world.export().origin(name, 3, 3) == Origin(f"sessions/{name.removesuffix('.md')}", 2, 2)
+
+
+def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: World) -> None:
+    path = world.place.say("one", "a")
+    world.place.say("two", "b")
+    world.export().run()
+    (world.folder / "mine.md").write_text("my own")
+    path.unlink()
+    assert world.export().run() == Exported(removed=1, unchanged=1)
+    assert set(world.files()) == {"mine.md", "two.md"}
+    assert world.export().origin("one.md", 3, 3) is None
+
+
+def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -> None:
+    world.place.say("one", "a").unlink()
+    assert world.export().run() == Exported()
+    assert world.files() == {}
+    world.folder.rmdir()
+    world.folder.write_text("in the way")
+    assert [issue.path for issue in world.export().run().issues] == [str(world.folder)]
+
+
+def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
+    world.place.say("one", "a")
+    world.export().run()
+    folder = Path(world.source.folder)
+    folder.rename(folder.with_name("away"))
+    folder.write_text("no folder")
+    report = world.export().run()
+    assert report.removed == 0
+    assert report.issues
+    assert set(world.files()) == {"one.md"}
+
+
+def test_transcripts_that_are_too_old_are_left_out(world: World) -> None:
+    path = world.place.say("old", "a")
+    world.place.say("new", "b")
+    os.utime(path, (world.now_s - 8 * DAY_S,) * 2)
+    os.utime(path.with_name("new.jsonl"), (world.now_s - 6 * DAY_S,) * 2)
+    assert world.export().run().written == 2
+    assert world.export(days=7).run() == Exported(removed=1, unchanged=1)
+    assert set(world.files()) == {"new.md"}
+
+
+def test_a_file_that_is_not_from_a_transcript_is_not_overwritten(world: World) -> None:
+    world.place.say("one", "a")
+    world.place.say("two", "b")
+    world.folder.mkdir(parents=True)
+    (world.folder / "one.md").write_text("my own")
+    (world.folder / "two.md").write_text("# Session two\n\nexported by another program\n")
+    report = world.export().run()
+    assert [issue.path for issue in report.issues] == [str(world.folder / "one.md")]
+    assert world.files() == {"one.md": "my own", "two.md": "# Session two\n\nUser: b\n"}
+
+
+def test_one_that_cannot_be_exported_is_told_and_the_rest_goes_on(world: World) -> None:
+    world.place.say("one", "a")
+    world.place.say("two", "b")
+    (world.folder / "one.md").mkdir(parents=True)
+    report = world.export().run()
+    assert report.written == 1
+    assert [issue.path for issue in report.issues] == ["sessions/one.jsonl"]
+
+
+def test_a_folder_in_which_nothing_can_be_kept_is_told_by_its_name(world: World) -> None:
+    world.place.say("one", "a")
+    world.place.state_dir.parent.mkdir(parents=True)
+    world.place.state_dir.write_text("in the way")
+    (issue,) = world.export().run().issues
+    assert issue.path == str(world.folder / "one.md")
+    assert world.files() == {}
+
+
+def test_a_link_in_place_of_a_file_is_not_written_through(world: World) -> None:
+    world.place.say("one", "a")
+    world.export().run()
+    victim = world.place.home / "victim.md"
+    victim.write_text("precious")
+    (world.folder / "one.md").unlink()
+    (world.folder / "one.md").symlink_to(victim)
+    world.export().run()
+    assert victim.read_text() == "precious"
+    assert not (world.folder / "one.md").is_symlink()
+
+
+def test_an_export_can_be_stopped_and_taken_up_again(world: World) -> None:
+    for number in range(5):
+        world.place.say(f"s{number}", "a")
+    answers = iter([False, False, True])
+    assert world.export().run(stop=lambda: next(answers)) == Exported(written=2)
+    assert world.export().run() == Exported(written=3, unchanged=2)
+
+
+def test_a_state_that_cannot_be_read_costs_only_work(world: World) -> None:
+    world.place.say("one", "a")
+    world.export().run()
+    state = world.place.state_dir / "export.json"
+    for damage in ("", "[]", json.dumps({**json.loads(state.read_text()), "files": {"sessions/one.jsonl": [1]}})):
+        state.write_text(damage)
+        world.export().run()
+        assert world.files() == {"one.md": "# Session one\n\nUser: a\n"}

@@ -1,0 +1,98 @@
+"""What qmd says of its collections, in the words of its versions."""
+
+import pytest
+
+from mdrecall.qmd.listing import Listed, config_without, from_config, from_items, from_output
+
+CONFIG = """\
+collections:
+  memory-root-main:
+    path: /w
+    pattern: MEMORY.md
+  odd:
+    path: "/tmp/o'dd: #ü \\"x\\""
+    pattern: "{a,b}.md"
+    ignore:
+      - "**/drafts/**"
+    context:
+      /: |
+        path: /not/this
+  'it''s':
+    path: '/it''s'
+    pattern: "**/*.md"
+    includeByDefault: false
+global_context: |
+  other:
+    path: /nor/this
+models:
+  embed: hf:a/b/c.gguf
+"""
+
+
+def test_json_of_names_and_objects_is_understood_and_the_rest_passed_over() -> None:
+    text = '["a",{"name":"b","path":"/x","mask":"*.md"},{"path":"/y"},3]'
+    assert from_output(text) == (Listed("a"), Listed("b", "/x", "*.md"))
+
+
+def test_text_is_understood_and_an_orphaned_path_belongs_to_nobody() -> None:
+    text = "memory-dir-main (qmd://memory-dir-main/)\n  Path: /w/memory\n  Pattern: **/*.md\n\n  path: /nobody's\n"
+    assert from_output(text) == (Listed("memory-dir-main", "/w/memory", "**/*.md"),)
+
+
+def test_the_text_of_2_8_3_says_no_paths() -> None:
+    text = (
+        "Collections (2):\n\nmemory-root-main (qmd://memory-root-main/)\n  Pattern:  MEMORY.md\n  Files:    0\n"
+        "  Updated:  0s ago\n\nx (qmd://x/) [excluded]\n  Pattern:  **/*.md\n  Files:    1\n  Updated:  0s ago\n"
+    )
+    assert from_output(text) == (Listed("memory-root-main", None, "MEMORY.md"), Listed("x", None, "**/*.md"))
+
+
+def test_a_sentence_is_no_collection() -> None:
+    assert from_output("No collections found. Run 'qmd collection add .' to create one.\n") == ()
+
+
+def test_the_status_of_the_server_is_understood() -> None:
+    assert from_items([{"name": "ws", "path": "/abs", "pattern": "**/*.md", "documents": 5}]) == (
+        Listed("ws", "/abs", "**/*.md"),
+    )
+
+
+def test_the_configuration_that_qmd_writes_is_understood() -> None:
+    assert from_config(CONFIG) == (
+        Listed("memory-root-main", "/w", "MEMORY.md"),
+        Listed("odd", '/tmp/o\'dd: #ü "x"', "{a,b}.md"),
+        Listed("it's", "/it's", "**/*.md"),
+    )
+    assert from_config("collections: {}\n") == ()
+    assert from_config("") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "collections: {a: {path: /x}}\n",
+        "collections:\n  a: {path: /x}\n",
+        "collections:\n  a:\n    path: &anchor /x\n",
+        "collections:\n  a:\n    path: *anchor\n",
+        "collections:\n  a:\n    path: !!str /x\n",
+        "collections:\n  a:\n    path: |\n      /x\n",
+        "collections:\n  a:\n    path: /x # or not\n",
+        "collections:\n  a:\n    path: null\n",
+        "collections:\n  a:\n    pattern: x.md\n",
+        "collections:\n   a:\n     path: /x\n",
+        "collections:\n\ta:\n",
+        'collections:\n  a:\n    path: "\\x41"\n',
+        "{not yaml",
+    ],
+)
+def test_a_configuration_of_any_other_shape_is_not_guessed_at(text: str) -> None:
+    assert from_config(text) is None
+    assert config_without(text, ["a"]) is None
+
+
+def test_a_configuration_can_leave_out_collections_and_keeps_the_rest_to_the_letter() -> None:
+    left = config_without(CONFIG, ["odd", "it's"])
+    assert left is not None
+    assert from_config(left) == (Listed("memory-root-main", "/w", "MEMORY.md"),)
+    assert left.endswith(CONFIG[CONFIG.index("global_context") :])
+    assert config_without(CONFIG, []) == CONFIG

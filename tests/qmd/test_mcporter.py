@@ -1,0 +1,212 @@
+"""mcporter between us and qmd: its configuration, its daemon, its errors."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.errors import (
+    ProgramBusy,
+    ProgramFailed,
+    ProgramMissing,
+    ProgramStopped,
+    ProgramTimedOut,
+    ProgramUnreadable,
+)
+from mdrecall.qmd.mcporter import Mcporter
+from mdrecall.qmd.process import Program
+from tests.processes import PATIENCE_S
+from tests.qmd.fake_qmd import FakeQmd
+
+QMD_ENV = {"XDG_CACHE_HOME": "/a/cache", "QMD_CONFIG_DIR": "/a/config", "OPENAI_API_KEY": "secret", "PATH": "/bin"}
+
+
+class Porter:
+    """A fake mcporter and who asks it."""
+
+    def __init__(self, folder: Path, start_daemon: bool = True) -> None:
+        self.fake = FakeQmd(folder / "fake", "mcporter")
+        self.folder = folder / "m"
+        env = {"PATH": os.environ["PATH"], "MCPORTER_CONFIG": "/foreign", "TMPDIR": str(folder)}
+        self.porter = Mcporter(
+            Program((str(self.fake.path),), env=env, cwd="/"),
+            server_name="qmd",
+            start_daemon=start_daemon,
+            qmd_command=("node", "/x/qmd.js"),
+            qmd_env=QMD_ENV,
+            folder=str(self.folder),
+        )
+
+    def reply(self, *when: str, **reply: Any) -> "Porter":
+        self.fake.reply("--config", self.porter.config_path, *when, **reply)
+        return self
+
+    def call(self, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
+        return self.porter.call("query", {"query": "it's"}, timeout_s=timeout_s)
+
+    @property
+    def asked(self) -> list[list[str]]:
+        """What was asked, without the configuration that every call names."""
+        assert all(call[:2] == ["--config", self.porter.config_path] for call in self.fake.calls)
+        return [call[2:] for call in self.fake.calls]
+
+
+@pytest.fixture
+def porter(tmp_path: Path) -> Iterator[Porter]:
+    made = Porter(tmp_path)
+    yield made
+    made.porter.close()
+
+
+def test_the_daemon_starts_before_the_first_call_and_once(porter: Porter) -> None:
+    porter.reply("daemon", "start", out="Daemon started for 1 server(s).").reply("call", out='{"results": []}')
+    assert porter.call() == porter.call() == {"results": []}
+    assert [asked[:2] for asked in porter.asked] == [["daemon", "start"], ["call", "--server"], ["call", "--server"]]
+    assert porter.asked[1] == [
+        "call", "--server", "qmd", "--tool", "query", "--args", '{"query": "it\'s"}', "--output", "json",
+        "--timeout", str(int(PATIENCE_S * 1000)),
+    ]  # fmt: skip
+
+
+def test_its_configuration_holds_one_server_and_no_secrets(porter: Porter) -> None:
+    porter.reply("call", out='{"results": []}')
+    porter.call()
+    assert json.loads((porter.folder / "mcporter.json").read_text()) == {
+        "mcpServers": {
+            "qmd": {
+                "command": "node",
+                "args": ["/x/qmd.js", "mcp"],
+                "cwd": "/",
+                "env": {"XDG_CACHE_HOME": "/a/cache", "QMD_CONFIG_DIR": "/a/config"},
+                "lifecycle": "keep-alive",
+            }
+        },
+        "imports": [],
+        "daemonIdleTimeoutMs": 600_000,
+    }
+    assert all("MCPORTER_CONFIG" not in env for env in porter.fake.environments)
+
+
+def test_a_configuration_that_is_right_is_left_alone(tmp_path: Path) -> None:
+    first = Porter(tmp_path).reply("call", out="{}")
+    first.call()
+    before = (first.folder / "mcporter.json").stat()
+    Porter(tmp_path).reply("call", out="{}").call()
+    assert (first.folder / "mcporter.json").stat().st_ino == before.st_ino
+
+
+def test_without_a_daemon_every_call_stands_alone(tmp_path: Path) -> None:
+    porter = Porter(tmp_path, start_daemon=False).reply("call", out='{"results": []}')
+    porter.call()
+    porter.porter.close()
+    assert [asked[0] for asked in porter.asked] == ["call"]
+    config = json.loads((porter.folder / "mcporter.json").read_text())
+    assert config["mcpServers"]["qmd"]["lifecycle"] == "ephemeral"
+
+
+def test_a_daemon_that_does_not_start_is_remembered_and_tried_again(porter: Porter) -> None:
+    porter.reply("daemon", "start", err="Error: no socket", code=1).reply("call", out='{"results": []}')
+    porter.call()
+    assert "no socket" in porter.porter.daemon_failure
+    porter.fake.forget()
+    porter.reply("call", out='{"results": []}').reply("daemon", "start", out="Daemon started")
+    porter.call()
+    assert porter.porter.daemon_failure == ""
+    assert [asked[0] for asked in porter.asked] == ["daemon", "call", "daemon", "call"]
+
+
+def test_the_daemon_is_stopped_by_who_started_it(porter: Porter) -> None:
+    porter.reply("daemon", "start", out="Daemon started for 1 server(s).").reply("call", out="{}")
+    porter.call()
+    porter.porter.close()
+    porter.porter.close()
+    assert porter.asked[2:] == [["daemon", "stop"]]
+    with pytest.raises(ProgramStopped, match="closed"):
+        porter.call()
+
+
+def test_a_daemon_that_was_there_before_is_left(porter: Porter) -> None:
+    porter.reply("daemon", "start", out="Daemon already running (pid 7).").reply("call", out="{}")
+    porter.call()
+    porter.porter.close()
+    assert [asked[0] for asked in porter.asked] == ["daemon", "call"]
+
+
+def test_closing_what_never_was_asked_starts_nothing(porter: Porter) -> None:
+    porter.porter.close()
+    assert porter.asked == []
+
+
+def test_the_socket_of_a_deep_folder_has_a_short_path(tmp_path: Path) -> None:
+    porter = Porter(tmp_path / ("deep" * 30)).reply("call", out="{}")
+    porter.call()
+    folder = Path(porter.fake.environments[0]["MCPORTER_DAEMON_DIR"])
+    assert folder.parent == tmp_path / ("deep" * 30)
+    assert folder.stat().st_mode & 0o077 == 0
+    porter.porter.close()
+    assert not folder.exists()
+
+
+def test_the_tools_are_asked_for_once(porter: Porter) -> None:
+    tools = [{"name": "query", "inputSchema": {"properties": {"rerank": {}}}}]
+    porter.reply("list", out=json.dumps({"status": "ok", "tools": tools}))
+    for _ in range(2):
+        assert porter.porter.tools(PATIENCE_S) == {"query": {"properties": {"rerank": {}}}}
+    assert [asked[0] for asked in porter.asked] == ["daemon", "list"]
+
+
+def test_a_server_that_cannot_list_its_tools_is_told(porter: Porter) -> None:
+    issue = {"kind": "offline", "rawMessage": "Connection closed"}
+    porter.reply("list", out=json.dumps({"status": "offline", "error": "x", "issue": issue}), code=1)
+    with pytest.raises(ProgramFailed, match="Connection closed"):
+        porter.porter.tools(PATIENCE_S)
+
+
+def trouble(raw: str, kind: str = "other") -> str:
+    return json.dumps({"server": "qmd", "tool": "query", "error": "x", "issue": {"kind": kind, "rawMessage": raw}})
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "code", "error", "words"),
+    [
+        (trouble("MCP error -32602: Tool q not found"), "", 1, ProgramFailed, "Tool q not found"),
+        (trouble("Call timed out after 10ms."), "", 1, ProgramTimedOut, "did not answer"),
+        (trouble("SqliteError: database is locked"), "", 1, ProgramBusy, "locked"),
+        ('{"content": [{"type": "text", "text": "Error: bad"}], "isError": true}', "", 1, ProgramFailed, "Error: bad"),
+        ("", "Error: Unable to parse --args\n    at x", 1, ProgramFailed, "Unable to parse"),
+        ("", "", 0, ProgramUnreadable, "JSON"),
+        ("{ results: [Array] }", "", 0, ProgramUnreadable, "JSON"),
+        ("3", "", 0, ProgramUnreadable, "object"),
+    ],
+)
+def test_every_way_to_fail_has_its_error(
+    porter: Porter, out: str, err: str, code: int, error: type[Exception], words: str
+) -> None:
+    porter.reply("call", out=out, err=err, code=code)
+    with pytest.raises(error, match=words):
+        porter.call()
+
+
+def test_an_answer_without_structure_is_its_content(porter: Porter) -> None:
+    porter.reply("call", out='{"content": [{"type": "text", "text": "x"}]}')
+    assert porter.call() == {"content": [{"type": "text", "text": "x"}]}
+
+
+def test_the_whole_ends_when_it_must(porter: Porter) -> None:
+    porter.reply("call", hang=True)
+    with pytest.raises(ProgramTimedOut):
+        porter.porter.call("query", {}, timeout_s=PATIENCE_S, at_most_s=1.0)
+
+
+def test_a_missing_mcporter_is_told(tmp_path: Path) -> None:
+    program = Program(("mcporter-that-is-not-there",), env={"PATH": "/bin"}, cwd="/")
+    porter = Mcporter(
+        program, server_name="qmd", start_daemon=True, qmd_command=("qmd",), qmd_env={}, folder=str(tmp_path / "m")
+    )
+    with pytest.raises(ProgramMissing) as told:
+        porter.call("query", {}, timeout_s=1)
+    assert "mcporter" in told.value.hint
+    porter.close()

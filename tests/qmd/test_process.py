@@ -1,0 +1,218 @@
+"""Running a program: what it says, how it fails, and that nothing of it is left."""
+
+import os
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mdrecall.errors import (
+    BackendUnavailable,
+    ProgramBusy,
+    ProgramFailed,
+    ProgramMissing,
+    ProgramStopped,
+    ProgramTimedOut,
+    ProgramUnreadable,
+)
+from mdrecall.qmd.process import MAX_CHARS, Output, Program, telling_line
+from tests.processes import PATIENCE_S, marked, runs, until
+from tests.qmd.fake_qmd import FakeQmd
+
+
+def program_of(fake: FakeQmd, **env: str) -> Program:
+    return Program((str(fake.path),), env={"PATH": os.environ["PATH"], **env}, cwd="/")
+
+
+def run(fake: FakeQmd, *arguments: str, timeout_s: float = PATIENCE_S, quiet: bool = False) -> Output:
+    return program_of(fake).run(arguments, timeout_s=timeout_s, quiet=quiet)
+
+
+def test_what_it_says_comes_back(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply("search", out="[1]\n", err="warm\n")
+    output = run(fake_qmd, "search", "x")
+    assert (output.stdout, output.stderr, output.code) == ("[1]\n", "warm\n", 0)
+    assert fake_qmd.calls == [["search", "x"]]
+
+
+def test_it_sees_only_its_own_environment_and_folder(fake_qmd: FakeQmd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEX_PATH", "/foreign")
+    program = program_of(fake_qmd, NO_COLOR="1")
+    program.run(["status"], timeout_s=PATIENCE_S)
+    assert "INDEX_PATH" not in fake_qmd.environments[0]
+    assert fake_qmd.environments[0]["NO_COLOR"] == "1"
+    assert fake_qmd.folders == ["/"]
+    assert (program.command, program.cwd) == ((str(fake_qmd.path),), "/")
+
+
+def test_bytes_that_are_no_text_are_replaced(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(out="a\udcff\udcc3é")
+    assert run(fake_qmd).stdout == "a\ufffd\ufffdé"
+
+
+def test_a_failure_is_one_line_with_the_rest_beside_it(fake_qmd: FakeQmd) -> None:
+    trace = "file:///x/db.js:12\n    throw e;\n    ^\nSqliteError: file is not a database\n    at Database (x.js:1)\n"
+    fake_qmd.reply(err=trace, code=1)
+    with pytest.raises(
+        ProgramFailed, match=r"^qmd search ended with code 1: SqliteError: file is not a database$"
+    ) as told:
+        run(fake_qmd, "search", "private words")
+    assert told.value.code == 1
+    assert "at Database" in told.value.output
+
+
+def test_a_failure_without_words_still_tells_its_code(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(code=7)
+    with pytest.raises(ProgramFailed, match=r"^qmd ended with code 7\.$"):
+        run(fake_qmd)
+
+
+def test_unchecked_a_failure_is_an_answer(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(out="so", code=1)
+    output = program_of(fake_qmd).run([], timeout_s=PATIENCE_S, check=False)
+    assert (output.stdout, output.code) == ("so", 1)
+
+
+@pytest.mark.parametrize("words", ["code: 'SQLITE_BUSY'", "SqliteError: database is locked"])
+def test_a_locked_database_has_its_own_error(fake_qmd: FakeQmd, words: str) -> None:
+    fake_qmd.reply(err=words, code=1)
+    with pytest.raises(ProgramBusy, match="locked"):
+        run(fake_qmd, "update")
+
+
+def test_words_about_a_lock_in_an_answer_are_no_lock(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(out="database is locked", err="SQLITE_BUSY")
+    assert run(fake_qmd).stdout == "database is locked"
+
+
+@pytest.mark.parametrize("name", ["qmd-that-is-not-there", "/not/there/qmd", ""])
+def test_a_program_that_is_not_there_is_told_with_the_way_to_it(name: str) -> None:
+    with pytest.raises(ProgramMissing) as told:
+        Program((name,), env={"PATH": "/usr/bin"}, cwd="/").run(["x"], timeout_s=1)
+    assert told.value.hint
+
+
+def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+    (tmp_path / "qmd").write_text("not a program")
+    with pytest.raises(ProgramMissing, match="may run"):
+        Program((str(tmp_path / "qmd"),), env={}, cwd="/").run([], timeout_s=1)
+    (tmp_path / "qmd").chmod(0o755)
+    with pytest.raises(ProgramMissing, match="cannot be started"):
+        Program((str(tmp_path / "qmd"),), env={}, cwd="/").run([], timeout_s=1)
+
+
+def test_a_script_whose_interpreter_is_missing_is_a_missing_program(tmp_path: Path) -> None:
+    (tmp_path / "qmd").write_text("#!/usr/bin/env node-that-is-not-there\n")
+    (tmp_path / "qmd").chmod(0o755)
+    with pytest.raises(ProgramMissing, match="node-that-is-not-there"):
+        Program((str(tmp_path / "qmd"),), env={"PATH": "/usr/bin:/bin"}, cwd="/").run([], timeout_s=PATIENCE_S)
+
+
+def test_a_question_with_a_null_character_is_refused(fake_qmd: FakeQmd) -> None:
+    with pytest.raises(ProgramFailed, match="null"):
+        run(fake_qmd, "search", "a\0b")
+
+
+@pytest.mark.parametrize("child", ["", "quiet", "holds"])
+def test_a_time_out_kills_it_and_what_it_started(fake_qmd: FakeQmd, child: str) -> None:
+    fake_qmd.reply("search", hang=True, child=child)
+    with pytest.raises(ProgramTimedOut, match=r"qmd search did not answer within 1 seconds") as told:
+        run(fake_qmd, "search", timeout_s=1)
+    assert told.value.hint
+    assert until(lambda: not any(runs(number) for number in fake_qmd.hanging + fake_qmd.children))
+
+
+def test_a_child_that_holds_the_pipes_does_not_hold_the_answer(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(out="[]", child="holds")
+    assert run(fake_qmd).stdout == "[]"
+    assert len(fake_qmd.children) == 1
+    assert until(lambda: not runs(fake_qmd.children[0]))
+
+
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_too_much_is_not_read_to_its_end(fake_qmd: FakeQmd, stream: str) -> None:
+    fake_qmd.reply(flood=stream)
+    with pytest.raises(ProgramUnreadable, match="200,000"):
+        run(fake_qmd)
+
+
+def test_what_just_fits_is_read(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(out="é" * MAX_CHARS)
+    assert len(run(fake_qmd).stdout) == MAX_CHARS
+    with pytest.raises(ProgramUnreadable):
+        run(fake_qmd.forget().reply(out="é" * MAX_CHARS + "x"))
+
+
+def test_quietly_only_the_last_is_kept_however_much_it_says(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply("update", out="first\n", flood="out", flood_lines=2000)
+    output = run(fake_qmd, "update", quiet=True)
+    assert output.code == 0
+    assert "first" not in output.stdout
+    assert 0 < len(output.stdout) < MAX_CHARS
+
+
+def test_it_ends_when_it_is_to_stop(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(hang=True, child="holds")
+    with pytest.raises(ProgramStopped):
+        program_of(fake_qmd).run([], timeout_s=PATIENCE_S, stop=lambda: bool(fake_qmd.hanging))
+    assert until(lambda: not any(runs(number) for number in fake_qmd.hanging + fake_qmd.children))
+
+
+def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
+    errors: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            work()
+        except BackendUnavailable as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    return thread, errors
+
+
+def test_closing_kills_all_that_runs_and_lets_nothing_begin(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply(hang=True)
+    mark = f"mdrecall-test-{uuid.uuid4().hex}"
+    program = program_of(fake_qmd, MARK=mark)
+    running = [in_thread(lambda: program.run([], timeout_s=PATIENCE_S)) for _ in range(3)]
+    assert until(lambda: len(fake_qmd.hanging) == 3)
+    program.close()
+    program.close()
+    for thread, errors in running:
+        thread.join(PATIENCE_S)
+        assert [type(error) for error in errors] == [ProgramStopped]
+    assert until(lambda: not marked(mark))
+    with pytest.raises(ProgramStopped, match="closed"):
+        program.run([], timeout_s=1)
+
+
+def test_several_run_at_once_and_each_gets_its_own_answer(fake_qmd: FakeQmd) -> None:
+    names = [f"q{number}" for number in range(6)]
+    for name in names:
+        fake_qmd.reply(name, out=name)
+    program = program_of(fake_qmd)
+    answers: dict[str, str] = {}
+    threads = [
+        in_thread(lambda name=name: answers.update({name: program.run([name], timeout_s=PATIENCE_S).stdout}))  # type: ignore[misc]
+        for name in names
+    ]
+    for thread, errors in threads:
+        thread.join(PATIENCE_S)
+        assert not errors
+    assert answers == {name: name for name in names}
+
+
+def test_it_does_not_wait_for_input(fake_qmd: FakeQmd) -> None:
+    assert Program(("cat",), env={"PATH": os.environ["PATH"]}, cwd="/").run([], timeout_s=PATIENCE_S).stdout == ""
+
+
+def test_the_telling_line_is_neither_warning_nor_trace() -> None:
+    assert (
+        telling_line("QMD Warning: no GPU\nDocument not found: x\n\nDid you mean:\n  a.md") == "Document not found: x"
+    )
+    assert telling_line("\x1b[?25lfetch failed\n") == "fetch failed"
+    assert telling_line("") == ""

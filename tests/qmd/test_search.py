@@ -1,0 +1,203 @@
+"""Asking qmd: which commands and calls a question becomes, and what is made of the answers."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramMissing, ProgramTimedOut
+from mdrecall.qmd.capabilities import capabilities_of
+from mdrecall.qmd.search import Found, QmdSearch
+from tests.qmd.place import Reply, Scripted
+
+NEW, BEFORE_RERANK, OLD = "qmd 2.8.3", "qmd 2.0.1", "qmd 1.0.7"
+
+
+def listed(*files: str) -> str:
+    return json.dumps([{"file": f"qmd://{name}", "docid": "#1", "score": 1 / at} for at, name in enumerate(files, 1)])
+
+
+class Server:
+    """Someone who passes questions on, and answers as a test tells it to."""
+
+    def __init__(self, tool: Mapping[str, Any], *answers: dict[str, Any] | BackendUnavailable) -> None:
+        self._tools = {"query": {"properties": tool}} if tool else {}
+        self._answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+
+    def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
+        return self._tools
+
+    def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
+        self.asked.append(dict(arguments))
+        answer = self._answers.pop(0) if self._answers else {"results": []}
+        if isinstance(answer, BackendUnavailable):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self._tools = {}
+
+
+class Desk:
+    def __init__(
+        self,
+        version: str = NEW,
+        names: tuple[str, ...] = ("a", "b"),
+        server: Server | None = None,
+        **replies: list[Reply],
+    ) -> None:
+        self.program = Scripted(**replies)
+        self.ensured = 0
+        self.search = QmdSearch(
+            self.program,
+            capabilities=lambda within_s: capabilities_of(version),
+            names=names,
+            ensure=self._ensure,
+            server=server,
+        )
+
+    def _ensure(self) -> None:
+        self.ensured += 1
+
+    def ask(self, question: str = "billing migration", mode: Any = "search", within_s: float = 20) -> Found:
+        return self.search.search(question, mode, limit=6, within_s=within_s)
+
+
+def paths(found: Found) -> list[str]:
+    return [f"{hit.collection}/{hit.path}" for hit in found.hits]
+
+
+def test_by_words_all_lists_go_into_one_command_with_all_collections() -> None:
+    desk = Desk(query=[listed("a/x.md")])
+    found = desk.ask("what is the billing -old migration")
+    assert paths(found) == ["a/x.md"]
+    assert desk.program.calls == [
+        ("query", "--json", "--no-rerank", "-n", "40", "-c", "a", "-c", "b", "--",
+         "lex: billing migration -old\nlex: billing -old\nlex: migration -old")
+    ]  # fmt: skip
+
+
+def test_a_question_that_looks_like_an_option_or_a_command_is_neither() -> None:
+    desk = Desk(query=[listed(), listed()])
+    desk.ask("-clean --help", mode="query")
+    desk.ask("lex: \n intent", mode="query")
+    assert [call[-2:] for call in desk.program.calls] == [("--", "clean help"), ("--", "lex  intent")]
+
+
+def test_by_meaning_the_question_is_asked_as_it_is() -> None:
+    desk = Desk(vsearch=[listed("a/x.md")], query=[listed("b/y.md")])
+    assert paths(desk.ask("what is that?", mode="vsearch")) == ["a/x.md"]
+    assert paths(desk.ask("what is that?", mode="query")) == ["b/y.md"]
+    first, second = desk.program.calls
+    assert first[:4] == ("vsearch", "--json", "--min-score", "0.01")
+    assert second[:4] == ("query", "--json", "-n", "6")
+    assert first[-1] == second[-1] == "what is that?"
+
+
+def test_before_2_1_words_are_searched_together_and_then_alone_in_each_collection() -> None:
+    desk = Desk(BEFORE_RERANK, search=[listed() for _ in range(6)])
+    desk.ask()
+    asked = sorted((call[0], call[5], call[-1]) for call in desk.program.calls)
+    assert asked == sorted(
+        ("search", name, words) for name in "ab" for words in ("billing migration", "billing", "migration")
+    )
+
+
+def test_a_collection_that_fails_is_told_and_the_others_are_searched() -> None:
+    desk = Desk(BEFORE_RERANK, search=[ProgramBusy("locked"), listed("b/x.md")])
+    found = desk.ask("billing")
+    assert paths(found) == ["b/x.md"]
+    assert [issue.path for issue in found.issues] in (["a"], ["b"])
+    assert "locked" in found.issues[0].problem
+
+
+def test_when_all_collections_fail_it_is_a_failure() -> None:
+    with pytest.raises(ProgramBusy):
+        Desk(OLD, search=[ProgramBusy("locked"), ProgramBusy("locked")]).ask("billing")
+
+
+def test_an_old_qmd_that_does_not_name_the_collection_was_asked_for_one() -> None:
+    found = Desk(OLD, ("a",), search=['[{"docid": "#abc", "score": 1}]']).ask("billing")
+    assert [(hit.collection, hit.docid) for hit in found.hits] == [("a", "abc")]
+
+
+def test_a_file_that_is_found_twice_is_one_and_equal_texts_are_two() -> None:
+    twice = json.dumps([
+        {"file": "qmd://a/x.md", "docid": "#1", "score": 0.2},
+        {"file": "qmd://b/x.md", "docid": "#1", "score": 0.5},
+        {"file": "qmd://a/x.md", "docid": "#1", "score": 0.9},
+    ])  # fmt: skip
+    found = Desk(query=[twice]).ask()
+    assert [(hit.collection, hit.score) for hit in found.hits] == [("a", 0.9), ("b", 0.5)]
+
+
+NOT_FOUND = ProgramFailed("qmd query ended with code 1.", code=1, output="Collection not found: b\n")
+
+
+def test_a_collection_that_is_not_bound_is_bound_and_asked_again() -> None:
+    desk = Desk(query=[NOT_FOUND, listed("b/x.md")])
+    assert paths(desk.ask()) == ["b/x.md"]
+    assert desk.ensured == 1
+
+
+def test_one_that_cannot_be_bound_is_left_out_and_told() -> None:
+    desk = Desk(query=[NOT_FOUND, NOT_FOUND, listed("a/x.md")])
+    found = desk.ask()
+    assert paths(found) == ["a/x.md"]
+    assert [issue.path for issue in found.issues] == ["b"]
+    assert "b" not in desk.program.calls[-1][:-1]
+
+
+def test_a_command_that_a_version_does_not_have_is_asked_in_another_way() -> None:
+    unknown = ProgramFailed("x", code=1, output="error: unknown command 'vsearch'")
+    desk = Desk(vsearch=[unknown], query=[listed("a/x.md")])
+    found = desk.ask(mode="vsearch")
+    assert (paths(found), found.mode) == (["a/x.md"], "query")
+    desk = Desk(query=[ProgramFailed("x", code=1, output="Unknown option: --no-rerank")], search=[listed("a/x.md")])
+    assert paths(desk.ask()) == ["a/x.md"]
+
+
+def test_any_other_failure_is_one() -> None:
+    with pytest.raises(ProgramFailed):
+        Desk(query=[ProgramFailed("x", code=1, output="TypeError: fetch failed")]).ask()
+    with pytest.raises(ProgramTimedOut):
+        Desk(query=[listed("a/x.md")]).ask(within_s=0)
+
+
+def test_without_words_or_collections_nobody_is_asked() -> None:
+    desk = Desk(names=())
+    assert desk.ask().hits == ()
+    assert Desk().ask('""').hits == ()
+    assert desk.program.calls == []
+
+
+CURRENT: dict[str, Any] = {"query": {}, "searches": {}, "rerank": {}}
+
+
+def test_a_server_is_asked_ten_lists_at_a_time() -> None:
+    server = Server(
+        CURRENT, {"results": [{"file": "a/x.md", "score": 1}]}, {"results": [{"file": "b/y.md", "score": 1}]}
+    )
+    desk = Desk(server=server)
+    found = desk.ask("apple pear plum cherry fig")
+    assert (paths(found), found.way) == (["a/x.md", "b/y.md"], "server")
+    assert [len(asked["searches"]) for asked in server.asked] == [10, 1]
+    assert server.asked[0]["searches"][0] == {"type": "lex", "query": "apple pear plum cherry fig"}
+    assert server.asked[0]["collections"] == ["a", "b"]
+    assert desk.program.calls == []
+
+
+def test_a_server_that_fails_is_told_and_the_program_is_run() -> None:
+    desk = Desk(server=Server(CURRENT, ProgramMissing("gone")), query=[listed("a/x.md")])
+    found = desk.ask()
+    assert (paths(found), found.way) == (["a/x.md"], "program")
+    assert "gone" in found.issues[0].problem
+
+
+def test_a_server_without_a_fitting_tool_is_passed_over() -> None:
+    without: list[dict[str, Any]] = [{}, {"searches": {}}]
+    for tools in without:
+        found = Desk(server=Server(tools), query=[listed("a/x.md")]).ask()
+        assert (found.way, found.issues) == ("program", ())

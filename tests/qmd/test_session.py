@@ -1,0 +1,225 @@
+"""A `qmd mcp` that stays, with everything that can go wrong on the other side of the pipes."""
+
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mdrecall.errors import (
+    ProgramBusy,
+    ProgramFailed,
+    ProgramMissing,
+    ProgramStopped,
+    ProgramTimedOut,
+    ProgramUnreadable,
+)
+from mdrecall.qmd.connection import Connection
+from mdrecall.qmd.process import spawn
+from mdrecall.qmd.session import Session
+from tests.processes import PATIENCE_S, marked, until
+from tests.qmd.fake_qmd import FakeQmd
+
+MARK = f"mdrecall-test-{uuid.uuid4().hex}"
+ANSWER = {"content": [{"type": "text", "text": "1 result"}], "structuredContent": {"results": [1]}}
+
+
+@pytest.fixture
+def session(fake_qmd: FakeQmd) -> Iterator[Session]:
+    fake_qmd.tool("query", {"properties": {"query": {}}}, result=ANSWER)
+    made = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"], "MARK": MARK}, cwd="/")
+    yield made
+    made.close()
+    assert until(lambda: not marked(MARK))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("mdrecall")]
+
+
+def call(session: Session, tool: str = "query", timeout_s: float = PATIENCE_S, **arguments: object) -> object:
+    return session.call(tool, arguments, timeout_s=timeout_s)
+
+
+def test_one_server_answers_every_question(session: Session, fake_qmd: FakeQmd) -> None:
+    assert call(session) == call(session) == {"results": [1]}
+    assert fake_qmd.calls == [["mcp"]]
+    assert [message["method"] for message in fake_qmd.messages] == [
+        "initialize", "notifications/initialized", "tools/call", "tools/call",
+    ]  # fmt: skip
+
+
+def test_the_tools_are_asked_for_once(session: Session, fake_qmd: FakeQmd) -> None:
+    assert session.tools(PATIENCE_S) == session.tools(PATIENCE_S) == {"query": {"properties": {"query": {}}}}
+    assert [message["method"] for message in fake_qmd.messages].count("tools/list") == 1
+
+
+def test_an_answer_without_structure_is_its_content(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("get", result={"content": [{"type": "text", "text": "# Note"}]})
+    assert call(session, "get") == {"content": [{"type": "text", "text": "# Note"}]}
+
+
+def test_a_tool_that_fails_is_an_error_and_not_the_end(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("get", result={"isError": True, "content": [{"type": "text", "text": "Document not found: x"}]})
+    with pytest.raises(ProgramFailed, match="qmd mcp get failed: Document not found: x"):
+        call(session, "get")
+    with pytest.raises(ProgramFailed, match="Tool not found") as told:
+        call(session, "nothing")
+    assert told.value.code == -32602
+    assert call(session) == {"results": [1]}
+    assert fake_qmd.calls == [["mcp"]]
+
+
+def test_a_locked_database_has_its_own_error(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("get", result={"isError": True, "content": [{"type": "text", "text": "database is locked"}]})
+    with pytest.raises(ProgramBusy):
+        call(session, "get")
+
+
+def test_lines_that_are_no_messages_are_passed_over(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.server(chatter='loading [model]\n{"half\n\n42\n"text"\n{"id": 99, "result": {}}\n{"id": null}')
+    assert call(session) == {"results": [1]}
+
+
+def test_much_complaint_does_not_block_it(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.server(noise=1_000_000)
+    assert call(session) == {"results": [1]}
+
+
+@pytest.mark.parametrize("method", ["ping", "roots/list"])
+def test_what_the_server_asks_is_answered(session: Session, fake_qmd: FakeQmd, method: str) -> None:
+    fake_qmd.tool("query", result=ANSWER, ask_back=method)
+    call(session)
+    assert until(lambda: any(message.get("id") == "mine" for message in fake_qmd.messages))
+    [reply] = [message for message in fake_qmd.messages if message.get("id") == "mine"]
+    assert ("result" in reply) == (method == "ping")
+
+
+def test_a_server_that_dies_is_told_and_started_again(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("bad", die="TypeError: fetch failed\n    at x")
+    with pytest.raises(ProgramFailed, match="TypeError: fetch failed") as told:
+        call(session, "bad")
+    assert told.value.code == 3
+    assert call(session) == {"results": [1]}
+    assert session.tools(PATIENCE_S)
+    assert fake_qmd.calls == [["mcp"], ["mcp"]]
+
+
+def test_a_server_that_cannot_start_is_told_each_time(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.server(die_at_start="Error: no such index")
+    for _ in range(2):
+        with pytest.raises(ProgramFailed, match="no such index"):
+            call(session)
+    fake_qmd.server(die_at_start="")
+    assert call(session) == {"results": [1]}
+
+
+def test_a_missing_program_is_told_at_the_first_question() -> None:
+    session = Session(("/not/there/qmd",), env={})
+    session.start_in_background()
+    with pytest.raises(ProgramMissing):
+        call(session)
+    session.close()
+
+
+def test_a_server_that_never_introduces_itself_is_given_up(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.server(silent_at_start=True)
+    with pytest.raises(ProgramTimedOut, match=r"within 0\.2 seconds"):
+        call(session, timeout_s=0.2)
+
+
+def test_an_endless_line_is_no_answer(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("bad", endless=True)
+    with pytest.raises(ProgramUnreadable):
+        call(session, "bad")
+    assert call(session) == {"results": [1]}
+
+
+def test_a_question_that_is_given_up_leaves_the_server_to_finish(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("slow", result=ANSWER, after="go")
+    call(session)
+    with pytest.raises(ProgramTimedOut):
+        call(session, "slow", timeout_s=0.2)
+    assert call(session) == {"results": [1]}
+    (fake_qmd.folder / "go").write_text("")
+    assert call(session, "slow") == {"results": [1]}
+    assert fake_qmd.calls == [["mcp"]]
+
+
+def test_a_server_that_listens_no_more_is_replaced(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("bad", deaf=True)
+    call(session)
+    with pytest.raises(ProgramTimedOut):
+        call(session, "bad", timeout_s=0.2)
+    assert call(session) == {"results": [1]}
+    assert fake_qmd.calls == [["mcp"], ["mcp"]]
+
+
+def test_too_many_forgotten_questions_end_it(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("slow", result=ANSWER, after="never")
+    call(session)
+    for _ in range(4):
+        with pytest.raises(ProgramTimedOut):
+            call(session, "slow", timeout_s=0.2)
+    assert call(session) == {"results": [1]}
+    assert len(fake_qmd.calls) == 2
+
+
+def test_a_question_longer_than_a_pipe_goes_through(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("echo", echo=True)
+    long = "é\n" * 200_000
+    assert call(session, "echo", query=long) == {"query": long}
+
+
+def connected(fake: FakeQmd, **options: float) -> Connection:
+    process = spawn((str(fake.path), "mcp"), env={"PATH": os.environ["PATH"], "MARK": MARK}, cwd="/", with_input=True)
+    connection = Connection(process, "qmd mcp", **options)
+    connection.open()
+    return connection
+
+
+def test_a_deaf_server_cannot_hold_up_who_asks_at_length(fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("bad", deaf=True)
+    connection = connected(fake_qmd)
+    connection.ask("ping", {}, timeout_s=PATIENCE_S)
+    for length in (1, 300_000):
+        with pytest.raises(ProgramTimedOut):
+            connection.ask("tools/call", {"name": "bad", "arguments": "x" * length}, timeout_s=0.2)
+    assert connection.dead
+    connection.close()
+
+
+def test_a_server_is_stuck_if_it_does_not_introduce_itself(fake_qmd: FakeQmd) -> None:
+    fake_qmd.server(silent_at_start=True)
+    patient, impatient = connected(fake_qmd), connected(fake_qmd, start_s=0.0)
+    assert (patient.stuck, impatient.stuck) == (False, True)
+    patient.close()
+    impatient.close()
+
+
+def test_many_ask_at_once_and_each_gets_its_own_answer(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("echo", echo=True)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda number: call(session, "echo", number=number), range(100)))
+    assert answers == [{"number": number} for number in range(100)]
+    assert fake_qmd.calls == [["mcp"]]
+
+
+def test_closing_tells_who_waits(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("slow", result=ANSWER, after="never")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(call, session, "slow")
+        assert until(lambda: any(message.get("method") == "tools/call" for message in fake_qmd.messages))
+        session.close()
+        session.close()
+        with pytest.raises(ProgramStopped):
+            waiting.result(PATIENCE_S)
+    with pytest.raises(ProgramStopped, match="closed"):
+        call(session)
+
+
+def test_it_starts_before_it_is_asked(session: Session, fake_qmd: FakeQmd) -> None:
+    session.start_in_background()
+    session.start_in_background()
+    assert until(lambda: len(fake_qmd.messages) == 2)
+    assert call(session) == {"results": [1]}
+    assert fake_qmd.calls == [["mcp"]]

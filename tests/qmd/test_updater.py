@@ -1,0 +1,343 @@
+"""When qmd updates and embeds, and what is told when it could not."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut
+from mdrecall.qmd.embedding import Embedding
+from mdrecall.qmd.updater import Updater, UpdateReport, UpdateRules
+from mdrecall.store.lock import FileLock
+from mdrecall.types import Progress, Stop
+from tests.qmd.place import PATIENCE_S, Place, Scripted, until
+from tests.qmd.real import Tools
+
+NEVER = UpdateRules(interval_s=0, debounce_s=15, on_boot=False, wait_for_boot=False)
+
+
+class World:
+    """An updater over a scripted program, with clocks that go when they are told to."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.program = Scripted()
+        self.now_s = 1000.0
+        self.texts: int | None = 1
+        self.embed_state = place.state_dir / "embed.json"
+        self._open: list[Updater] = []
+        place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+        place.note("memory/a.md", "# A")
+        place.config_file.parent.mkdir(parents=True)
+        place.config_file.write_text(f"collections:\n  n-main:\n    path: {place.workspace}/memory\n")
+        Path(place.database.path).parent.mkdir(parents=True)
+        apsw.Connection(place.database.path).close()
+        Path(place.database.path).touch()
+
+    def embedding(self, interval_s: float = 3600) -> Embedding:
+        return Embedding(
+            self.program,
+            state_path=str(self.embed_state),
+            lock_path=str(self.place.state / "embed.lock"),
+            interval_s=interval_s,
+            timeout_s=0.5,
+            pending=lambda: self.texts,
+            now=lambda: self.now_s,
+        )
+
+    def updater(self, rules: UpdateRules = NEVER, *, embeds: bool = False, embed_interval_s: float = 3600) -> Updater:
+        collections = self.place.collections(self.program)
+        reading = self.place.reading(self.program, collections=collections, now=lambda: self.now_s)
+        embedding = self.embedding(embed_interval_s) if embeds else None
+        made = Updater(collections, reading, embedding, rules, clock=lambda: self.now_s)
+        self._open.append(made)
+        return made
+
+    def forget_collections(self) -> None:
+        self.place.config_file.unlink()
+        Path(self.place.database.path).unlink()
+
+    def close(self) -> None:
+        for updater in self._open:
+            updater.close()
+
+
+@pytest.fixture
+def world(place: Place) -> Iterator[World]:
+    made = World(place)
+    yield made
+    made.close()
+
+
+def holds_until(event: threading.Event, begun: threading.Event) -> Callable[[Stop], str]:
+    """A reply that comes when it is let, or not at all if it is stopped."""
+
+    def reply(stop: Stop) -> str:
+        begun.set()
+        while not event.wait(0.01):
+            if stop():
+                raise ProgramStopped("stopped")
+        return ""
+
+    return reply
+
+
+def test_an_update_is_skipped_if_the_last_is_young_unless_it_is_forced(world: World) -> None:
+    updater = world.updater()
+    assert updater.run("manual") == UpdateReport("manual")
+    world.now_s += 14
+    assert updater.run("search").skipped == "debounced"
+    assert updater.run("manual", force=True).skipped == ""
+    world.now_s += 16
+    assert updater.run("search").skipped == ""
+    assert world.program.names() == ["update"] * 3
+
+
+def test_a_failed_update_counts_as_none_and_is_told_until_one_works(world: World) -> None:
+    world.program.replies["update"] = [ProgramTimedOut("slow", hint="Give it time."), ProgramFailed("no", code=1)]
+    updater = world.updater()
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable):
+            updater.run("manual")
+    status = updater.status()
+    assert (status["updateFailures"], status["lastUpdateError"], status["lastUpdateAt"]) == (2, "no", None)
+    updater.run("manual")
+    status = updater.status()
+    assert (status["updateFailures"], status["lastUpdateError"]) == (0, "")
+    assert status["lastUpdateAt"] == "1970-01-01T00:16:40Z"
+    assert world.updater().status()["lastUpdateAt"] == "1970-01-01T00:16:40Z"
+
+
+def test_progress_is_told_at_both_ends(world: World) -> None:
+    told: list[Progress] = []
+    world.updater().run("manual", progress=told.append)
+    assert [(step.completed, step.total) for step in told] == [(0, 1), (1, 1)]
+
+
+def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World) -> None:
+    go, begun = threading.Event(), threading.Event()
+    world.program.replies["update"] = [holds_until(go, begun)]
+    updater = world.updater()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(updater.run, "boot", force=True)
+        assert begun.wait(PATIENCE_S)
+        assert updater.running()
+        assert not updater.wait(0.01)
+        later = pool.submit(updater.run, "manual", force=True)
+        joined = pool.submit(updater.run, "search")
+        until(lambda: updater.asking == 3)
+        go.set()
+        assert first.result(PATIENCE_S).reason == "boot"
+        assert joined.result(PATIENCE_S).reason == "boot"
+        assert later.result(PATIENCE_S).reason == "manual:queued"
+    assert updater.wait(0)
+    assert not updater.running()
+    assert world.program.names() == ["update"] * 2
+
+
+def test_at_the_start_it_updates_and_may_be_waited_for(world: World) -> None:
+    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
+    updater.start()
+    assert world.program.names() == ["update"]
+    begun = threading.Event()
+    world.program.replies["update"] = [holds_until(begun, begun)]
+    updater = world.updater(NEVER._replace(on_boot=True))
+    updater.start()
+    assert begun.wait(PATIENCE_S)
+
+
+def test_a_start_that_fails_is_told_and_stops_nobody(world: World) -> None:
+    world.program.replies["update"] = [ProgramFailed("no", code=1)]
+    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
+    assert updater.start() == ()
+    assert updater.status()["lastUpdateError"] == "no"
+
+
+def test_who_answers_once_only_binds_collections(world: World) -> None:
+    world.forget_collections()
+    updater = world.updater(UpdateRules(0.001, 0, on_boot=True, wait_for_boot=True))
+    updater.start(one_shot=True)
+    assert world.program.names() == ["collection add"]
+    assert "qmd-update" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_without_the_program_a_start_says_so(world: World) -> None:
+    world.forget_collections()
+    world.program.replies["collection add"] = [ProgramMissing("not installed")]
+    with pytest.raises(ProgramMissing):
+        world.updater().start()
+
+
+def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
+    both = threading.Semaphore(0)
+
+    def counts(_: Stop) -> str:
+        both.release()
+        return ""
+
+    world.program.replies["update"] = [counts, counts, counts]
+    updater = world.updater(UpdateRules(0.01, 0, on_boot=False, wait_for_boot=False))
+    updater.start()
+    assert both.acquire(timeout=PATIENCE_S)
+    for number in range(2):
+        updater.wait(PATIENCE_S)
+        assert not both.acquire(timeout=0.1)
+        world.place.note(f"memory/{number}.md", "# New")
+        assert both.acquire(timeout=PATIENCE_S)
+    assert world.program.names() == ["update"] * 3
+
+
+def test_closing_ends_what_runs_drops_what_waits_and_may_be_done_twice(world: World) -> None:
+    go, begun = threading.Event(), threading.Event()
+    world.program.replies["update"] = [holds_until(go, begun)]
+    updater = world.updater(UpdateRules(3600, 15, on_boot=True, wait_for_boot=False))
+    updater.start()
+    assert begun.wait(PATIENCE_S)
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(updater.run, "manual", force=True)
+        until(lambda: updater.asking == 2)
+        updater.close()
+        updater.close()
+        assert later.result(PATIENCE_S).skipped == "closed"
+    assert updater.run("manual", force=True).skipped == "closed"
+    assert world.program.names() == ["update"]
+    assert "qmd-update" not in {thread.name for thread in threading.enumerate()}
+    assert updater.status()["updateFailures"] == 0
+
+
+def test_whoever_asked_can_stop_it(world: World) -> None:
+    with pytest.raises(ProgramStopped):
+        world.updater().run("manual", stop=lambda: True)
+
+
+def test_it_embeds_at_first_then_when_forced_or_after_a_while(world: World) -> None:
+    updater = world.updater(embeds=True)
+    assert updater.run("manual").embedded
+    world.now_s += 60
+    assert not updater.run("search").embedded
+    assert updater.run("manual", force=True).embedded
+    world.now_s += 3599
+    assert not updater.run("search").embedded
+    world.now_s += 1
+    assert world.updater(embeds=True).run("search").embedded
+    world.now_s += 1_000_000
+    assert not world.updater(embeds=True, embed_interval_s=0).run("search").embedded
+
+
+def test_without_vectors_it_never_embeds(world: World) -> None:
+    world.updater().run("manual", force=True)
+    assert world.program.names() == ["update"]
+    assert "embedFailures" not in world.updater().status()
+
+
+def test_a_failed_embedding_leaves_the_update_done_and_is_tried_ever_less_often(world: World) -> None:
+    updater = world.updater(embeds=True)
+    world.program.replies["embed"] = [ProgramTimedOut("slow")] * 9
+    pauses = []
+    for failures in range(1, 10):
+        report = updater.run("manual", force=True)
+        assert (report.skipped, report.embedded) == ("", False)
+        assert [issue.path for issue in report.issues] == ["qmd embed"]
+        assert not updater.behind()
+        assert updater.status()["embedFailures"] == failures
+        state = world.embedding().state()
+        pauses.append(state.next_try - world.now_s)
+        world.now_s = state.next_try - 1
+        assert not world.updater(embeds=True).run("manual", force=True).embedded
+        world.now_s += 1
+    assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    assert world.program.names().count("embed") == 9
+    assert updater.run("interval").embedded
+    status = updater.status()
+    assert (status["embedFailures"], status["lastEmbedError"], status["nextEmbedTry"]) == (0, "", None)
+
+
+def test_embedding_that_gets_further_each_time_is_no_failure(world: World) -> None:
+    def half(_: Stop) -> str:
+        assert world.texts
+        world.texts //= 2
+        raise ProgramTimedOut("slow")
+
+    world.texts = 8
+    world.program.replies["embed"] = [half, half]
+    updater = world.updater(NEVER._replace(debounce_s=0), embeds=True)
+    for left in ("4 of 8", "2 of 4"):
+        (issue,) = updater.run("search").issues
+        assert left in issue.problem
+    assert updater.status()["embedFailures"] == 0
+    assert updater.run("search").embedded
+
+
+def test_a_clock_that_was_set_back_does_not_stop_embedding_for_good(world: World) -> None:
+    world.embed_state.parent.mkdir(parents=True)
+    world.embed_state.write_text(json.dumps({"at": 9e9, "failures": 0, "nextTry": 0, "error": ""}))
+    assert world.updater(embeds=True).run("search").embedded
+    world.embed_state.write_text(json.dumps({"at": 0, "failures": 3, "nextTry": 9e9, "error": "x"}))
+    assert world.updater(embeds=True).run("search").embedded
+
+
+def test_while_another_embeds_it_is_left_for_later_and_is_no_failure(world: World) -> None:
+    world.program.replies["embed"] = ["Another embed process is already running. Skipping.\n"]
+    updater = world.updater(embeds=True)
+    assert not updater.run("manual", force=True).embedded
+    lock = FileLock(str(world.place.state / "embed.lock"))
+    assert lock.acquire(0, "embedding with qmd")
+    assert not updater.run("manual", force=True).embedded
+    lock.release()
+    assert updater.status()["embedFailures"] == 0
+    assert updater.run("manual", force=True).embedded
+    assert world.program.names().count("embed") == 2
+
+
+def test_a_search_does_not_wait_for_embedding(world: World) -> None:
+    go, begun = threading.Event(), threading.Event()
+    world.program.replies["embed"] = [holds_until(go, begun)]
+    updater = world.updater(embeds=True)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(updater.run, "manual", force=True)
+        assert begun.wait(PATIENCE_S)
+        assert updater.wait(0)
+        assert not updater.behind()
+        updater.close()
+        assert not first.result(PATIENCE_S).embedded
+
+
+def test_the_rules_are_those_of_the_settings(world: World) -> None:
+    world.place.qmd(update={"interval": "90s", "debounceMs": 250, "onBoot": False, "waitForBootSync": True})
+    assert UpdateRules.of(world.place.settings) == UpdateRules(90.0, 0.25, False, True)
+
+
+def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(
+    place: Place, real_tools: Tools, models: dict[str, str]
+) -> None:
+    place.note("memory/a.md", "# Tea\nassam\n")
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    program = place.program(real_tools, models)
+
+    def updater(timeout_s: float) -> Updater:
+        embedding = Embedding(
+            program,
+            state_path=str(place.state_dir / "embed.json"),
+            lock_path=str(place.state / "embed.lock"),
+            interval_s=3600,
+            timeout_s=timeout_s,
+            pending=place.database.unembedded,
+        )
+        collections = place.collections(program)
+        return Updater(collections, place.reading(program, collections=collections), embedding, NEVER)
+
+    assert updater(60).run("manual", force=True).embedded
+    assert place.database.unembedded() == 0
+    config = place.config_file.read_text().replace(models["QMD_EMBED_MODEL"], "/nowhere/model.gguf")
+    place.config_file.write_text(config)
+    place.note("memory/b.md", "# Coffee\nmocha\n")
+    report = updater(60).run("manual", force=True)
+    assert (report.skipped, report.embedded) == ("", False)
+    assert [issue.path for issue in report.issues] == ["qmd embed"]
+    assert place.database.counts() == {"n-main": 2}
+    assert updater(60).status()["embedFailures"] == 1
+    assert not updater(60).run("manual", force=True).issues
