@@ -1,5 +1,6 @@
 """Puts the parts of the MCP server together."""
 
+import asyncio
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ class Built(NamedTuple):
     notices: LogNotices
 
     async def warm(self) -> None:
-        """Open the first memory while the client and the server still greet each other."""
+        """Open the first memory once the client has been greeted, which is not to wait for it."""
+        await self.in_flight.greeted.wait()
         # Whoever asks for it later is told what is wrong.
         with suppress(RecallError):
             await self.threads.run(lambda: self.memories.get(self.memories.default))
@@ -46,6 +48,8 @@ class InFlight:
 
     def __init__(self) -> None:
         self.count = 0
+        self.greeted = asyncio.Event()
+        """Set once a request has been answered."""
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
@@ -55,6 +59,7 @@ class InFlight:
             return await call_next(ctx)
         finally:
             self.count -= 1
+            self.greeted.set()
 
 
 def build(memories: Memories, session_key: str = "", makes: MakesTools = make_tools) -> Built:
