@@ -40,6 +40,7 @@ from mdrecall.types import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
     from mdrecall.memory import Memory
 
@@ -79,12 +80,31 @@ class AsyncMemory:
 
             return Memory.open(workspace, agent=agent, config=config, env=env, overrides=overrides, one_shot=one_shot)
 
+        return await cls._opened(opened)
+
+    @classmethod
+    async def of(cls, loaded: "Loaded", *, one_shot: bool = False) -> Self:
+        """Open the memory that settings ask for which have been loaded already."""
+
+        def opened() -> "Memory":
+            from mdrecall.memory import Memory
+
+            return Memory.of(loaded, one_shot=one_shot)
+
+        return await cls._opened(opened)
+
+    @classmethod
+    async def _opened(cls, opened: "Callable[[], Memory]") -> Self:
         threads = Threads()
         try:
             return cls(await threads.call(opened, otherwise=lambda memory: memory.close()), threads)
         except BaseException:
             threads.release()
             raise
+
+    @property
+    def loaded(self) -> "Loaded | None":
+        return self._memory.loaded
 
     @property
     def settings(self) -> "Settings":

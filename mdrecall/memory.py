@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class Memory:
     """One workspace's memory. Use it as a context manager, or call ``close()`` when done."""
 
-    def __init__(self, settings: Settings, backend: Backend, home: str = "") -> None:
-        """``home`` is the user's folder, which is never taken for a folder of notes as a whole."""
+    def __init__(self, settings: Settings, backend: Backend, loaded: Loaded | None = None) -> None:
+        """``loaded`` is what the settings came with, for plugins; without it there are none."""
         self.settings = settings
+        self.loaded = loaded
         self._backend = backend
-        self._home = home
 
     @classmethod
     def open(
@@ -70,13 +70,13 @@ class Memory:
         return cls.of(loaded, one_shot=one_shot)
 
     @classmethod
-    def of(cls, loaded: Loaded, *, one_shot: bool = False) -> Self:
+    def of(cls, loaded: "Loaded", *, one_shot: bool = False) -> Self:
         """Open the memory that settings ask for which have been loaded already."""
         if not loaded.settings.memory_search.enabled:
             origin = loaded.found["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
-        return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded.home)
+        return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded)
 
     def search(
         self,
@@ -135,7 +135,7 @@ class Memory:
         from mdrecall.sources.note import place_of
         from mdrecall.sources.today import user_time
 
-        files = MemoryFiles(self.settings, self._home or os.sep)
+        files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
         is_plain = files.is_whole_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
         place, days = (place_of(name, today=today, is_plain=is_plain) for name in (file, ""))

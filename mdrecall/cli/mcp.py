@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
@@ -52,6 +53,9 @@ def run(options: argparse.Namespace) -> int:
             raise RecallError(message, hint="Leave it out, or name a client to install for.")
     from mdrecall.mcp_server.start import run_stdio
 
+    if sys.stdin and sys.stdin.isatty():
+        said = "An MCP client starts this and talks to it (`mdrecall mcp install` tells it how). Ctrl-C ends it."
+        print(said, file=sys.stderr)
     return run_stdio(asked_for(options), options.session_key)
 
 
@@ -76,8 +80,6 @@ def _install(options: argparse.Namespace) -> int:
 
 
 def _print_lines(target: "Target", entry: "Entry") -> int:
-    import sys
-
     from mdrecall.cli.output import home_short
     from mdrecall.mcp_server.install import snippet
 

@@ -2,16 +2,17 @@
 
 import gc
 import importlib.util
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from mdrecall.errors import RecallError
 
-#: What a server on standard input and output needs; the packages that hold these also import all clients.
+#: Packages whose own files import all clients and a second kind of server.
+_PACKAGES = ("mcp", "mcp.server")
+#: What a server on standard input and output needs.
 _PARTS = ("mcp.server.lowlevel.server", "mcp.server.stdio")
 
 
@@ -23,20 +24,19 @@ def require_sdk() -> None:
         raise RecallError(message, hint="Install it with: pip install 'mdrecall[mcp]'")
 
 
-def load_sdk(*, whole: bool = False) -> None:
-    """Import the SDK's server; ``whole``, with the packages around it as they are.
+def load_sdk() -> None:
+    """Import the SDK's server.
 
     The SDK is most of what a start takes. Without its clients and without garbage collection, which finds nothing
     while modules are loaded, it takes three quarters of that.
     """
     require_sdk()
     with _no_collection():
-        if whole or "mcp" in sys.modules:
-            import_module("mcp")
-        else:
-            with _bare_packages():
-                for part in _PARTS:
-                    import_module(part)
+        for name in _PACKAGES:
+            if name not in sys.modules:
+                _put_off(name)
+        for part in _PARTS:
+            import_module(part)
 
 
 @contextmanager
@@ -50,18 +50,22 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@contextmanager
-def _bare_packages() -> Iterator[None]:
-    """``mcp`` and ``mcp.server`` without what their own files import; whoever imports them later gets all of it."""
-    spec = importlib.util.find_spec("mcp")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    bare = {"mcp": folders, "mcp.server": [os.path.join(folder, "server") for folder in folders]}
-    for name, places in bare.items():
-        module = ModuleType(name)
-        module.__path__ = places
-        sys.modules[name] = module
-    try:
-        yield
-    finally:
-        for name in bare:
-            del sys.modules[name]
+def _put_off(name: str) -> None:
+    """Have a package there whose own file is not run before somebody asks for something that is in it."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    loader, module = spec.loader, importlib.util.module_from_spec(spec)
+
+    def run_it(wanted: str) -> Any:
+        if wanted.startswith("__"):
+            raise AttributeError(wanted)
+        del module.__getattr__
+        loader.exec_module(module)
+        return getattr(module, wanted)
+
+    module.__getattr__ = run_it  # type: ignore[method-assign]
+    sys.modules[name] = module
+    parent, _, last = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], last, module)

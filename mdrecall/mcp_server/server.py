@@ -1,5 +1,6 @@
 """Puts the parts of the MCP server together."""
 
+import asyncio
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -14,8 +15,9 @@ from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.prompts import Prompts
 from mdrecall.mcp_server.resources import Resources
 from mdrecall.mcp_server.session import Sessions
+from mdrecall.mcp_server.slots import Slots
 from mdrecall.mcp_server.threads import Threads
-from mdrecall.mcp_server.toolbox import MakesTools, Toolbox, make_tools
+from mdrecall.mcp_server.toolbox import MakesTools, Toolbox
 
 _WHAT = "earlier work, decisions, dates, people, preferences or todos"
 
@@ -28,9 +30,11 @@ class Built(NamedTuple):
     threads: Threads
     in_flight: "InFlight"
     notices: LogNotices
+    slots: Slots
 
     async def warm(self) -> None:
-        """Open the first memory while the client and the server still greet each other."""
+        """Open the first memory once the client has been greeted, which is not to wait for it."""
+        await self.in_flight.greeted.wait()
         # Whoever asks for it later is told what is wrong.
         with suppress(RecallError):
             await self.threads.run(lambda: self.memories.get(self.memories.default))
@@ -38,6 +42,7 @@ class Built(NamedTuple):
     def close(self) -> None:
         """Close whatever is open; may be called twice."""
         self.notices.close()
+        self.slots.close()
         self.memories.close()
 
 
@@ -46,6 +51,8 @@ class InFlight:
 
     def __init__(self) -> None:
         self.count = 0
+        self.greeted = asyncio.Event()
+        """Set once a request has been answered."""
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
@@ -55,12 +62,14 @@ class InFlight:
             return await call_next(ctx)
         finally:
             self.count -= 1
+            self.greeted.set()
 
 
-def build(memories: Memories, session_key: str = "", makes: MakesTools = make_tools) -> Built:
-    """A server for some memories; ``makes`` decides which tools there are."""
+def build(memories: Memories, session_key: str = "", makes: MakesTools | None = None) -> Built:
+    """A server for some memories; ``makes`` decides which tools there are, instead of the plugins in their slots."""
+    slots = Slots()
     threads, sessions, in_flight = Threads(), Sessions(session_key), InFlight()
-    toolbox = Toolbox(memories, sessions, threads, makes)
+    toolbox = Toolbox(memories, sessions, threads, makes or slots)
     resources = Resources(memories, sessions, threads)
     prompts = Prompts(memories, sessions, threads, toolbox)
     server: Server[Any] = Server(
@@ -83,7 +92,7 @@ def build(memories: Memories, session_key: str = "", makes: MakesTools = make_to
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, notices.on_set_level)
     server.middleware.extend([in_flight, notices.during])
     notices.open()
-    return Built(server, memories, threads, in_flight, notices)
+    return Built(server, memories, threads, in_flight, notices, slots)
 
 
 def instructions(names: tuple[str, ...]) -> str:

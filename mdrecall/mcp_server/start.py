@@ -27,7 +27,7 @@ def run_http(asked: Asked, front: Front, tell: Callable[[str], None], session_ke
     places = find_places(asked)
     require_sdk()
     listening = listen(front)
-    load_sdk(whole=True)
+    load_sdk()
     import asyncio
 
     from mdrecall.mcp_server.http import serve

@@ -26,19 +26,11 @@ _log = logging.getLogger(__name__)
 MakesTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None], Toolset]
 
 
-def make_tools(memory: "Memory", session_key: str, progress: ProgressCallback | None = None) -> Toolset:
-    """The tools of one memory in one session: the one place that decides which there are."""
-    from mdrecall.tools.notes import memory_tools
-
-    return Toolset(memory_tools(memory, session_key, progress))
-
-
 class Toolbox:
     """The tools of every memory; where there are several, an argument says whose."""
 
-    def __init__(
-        self, memories: Memories, sessions: Sessions, threads: Threads, makes: MakesTools = make_tools
-    ) -> None:
+    def __init__(self, memories: Memories, sessions: Sessions, threads: Threads, makes: MakesTools) -> None:
+        """``makes`` decides which tools a memory has in a session."""
         self._memories = memories
         self._sessions = sessions
         self._threads = threads

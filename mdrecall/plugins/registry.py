@@ -13,6 +13,8 @@ from mdrecall.plugins.contract import GROUP, Diagnostic, Hooks, MemoryPlugin, No
 from mdrecall.tools.toolset import Tool, Toolset, ToolSpec
 
 _log = logging.getLogger(__name__)
+#: The plugin of the notes in Markdown.
+CORE = "memory-core"
 _HOW = "See docs/plugins.md for what a plugin has to be."
 
 
@@ -58,7 +60,7 @@ def chosen(plugins: Plugins) -> Choice:
 
 def found_plugin(wanted: str) -> MemoryPlugin:
     """The plugin with an id: one of ours, or what an entry point gives. ``PluginError`` says why there is none."""
-    if wanted == "memory-core":
+    if wanted == CORE:
         from mdrecall.plugins.markdown import MemoryCore
 
         return MemoryCore()

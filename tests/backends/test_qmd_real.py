@@ -77,6 +77,8 @@ def test_a_conversation_is_cited_by_its_records(notes: Sidecar) -> None:
     assert (best.path, best.source) == ("sessions/talk.jsonl", "sessions")
     assert (best.match_start_line, best.match_end_line) == (3, 3)
     assert "hall seven" in memory.read(best.path, from_line=3, lines=1).text
+    assert [result.path for result in memory.search("walrus", source="sessions")] == [best.path]
+    assert memory.search("walrus", source="memory").reason == "no_match"
 
 
 def test_a_damaged_index_is_set_aside_and_made_again(notes: Sidecar) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mdrecall.mcp_server.memories import Memories, open_place
 from mdrecall.mcp_server.places import Asked, Place, find_places
 from mdrecall.mcp_server.server import Built, build
-from mdrecall.mcp_server.toolbox import MakesTools, make_tools
+from mdrecall.mcp_server.toolbox import MakesTools
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 
@@ -42,7 +42,7 @@ class Home:
     def env(self) -> dict[str, str]:
         return self.workspace().env
 
-    def server(self, asked: Asked | None = None, session_key: str = "", makes: MakesTools = make_tools) -> Built:
+    def server(self, asked: Asked | None = None, session_key: str = "", makes: MakesTools | None = None) -> Built:
         """A server for the memories that are asked for; by default that of one workspace."""
         asked = asked or Asked(workspaces=(str(self.workspace().path),))
         memories = Memories(find_places(asked, self.env), self._open)

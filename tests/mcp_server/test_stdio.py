@@ -164,6 +164,19 @@ def test_without_the_sdk_the_way_to_get_it_is_told(workspace: Workspace, tmp_pat
         assert "pip install 'mdrecall[mcp]'" in done.stderr
 
 
+def test_the_server_starts_without_the_sdks_clients(workspace: Workspace) -> None:
+    code = (
+        "import sys; from mdrecall.mcp_server.sdk import load_sdk; load_sdk(); import mdrecall.mcp_server.stdio;"
+        "print(*(name for name in ('mcp.client', 'mcp.server.mcpserver', 'mdrecall.memory') if name in sys.modules));"
+        "import mcp; print(mcp.Client.__name__, mcp.server.lowlevel.Server.__name__, mcp.server.MCPServer.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=process_env(workspace.env), capture_output=True, text=True,
+        timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("\nClient Server MCPServer\n", "")
+
+
 def test_the_help_does_not_load_the_sdk(workspace: Workspace) -> None:
     code = (
         "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None;"

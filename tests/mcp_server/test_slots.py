@@ -1,0 +1,50 @@
+"""The plugin in the memory slot decides which tools a server has."""
+
+import json
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+
+from mdrecall.mcp_server.places import Asked
+from tests.mcp_server.conftest import Home
+from tests.mcp_server.test_server import with_client
+
+
+def configured(home: Home, slot: str) -> Asked:
+    space = home.workspace()
+    space.write("memory/tea.md", "Ana drinks tea.\n")
+    file = space.path.parent / "mdrecall.json"
+    file.write_text(json.dumps({"plugins": {"slots": {"memory": slot}}}))
+    return Asked(workspaces=(str(space.path),), config=str(file))
+
+
+async def tool_names(client: Client) -> list[str]:
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
+@pytest.mark.parametrize(
+    ("slot", "names"),
+    [("memory-core", ["memory_search", "memory_get"]), ("none", []), ("no-such-plugin", [])],
+)
+def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) -> None:
+    assert with_client(home.server(configured(home, slot)), tool_names) == names
+
+
+def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    with_client(home.server(configured(home, "no-such-plugin")), tool_names)
+    assert "plugins.slots.memory names no-such-plugin" in caplog.text
+
+
+def test_long_term_memories_are_kept_and_recalled(home: Home) -> None:
+    pytest.importorskip("lancedb", reason="mdrecall[lancedb] is not installed: scripts/test does it")
+
+    async def act(client: Client) -> tuple[list[str], types.CallToolResult]:
+        stored: Any = await client.call_tool("memory_store", {"text": "Ana prefers green tea in the morning"})
+        assert stored.structured_content["action"] == "created"
+        return await tool_names(client), await client.call_tool("memory_recall", {"query": "what tea does Ana prefer?"})
+
+    names, recalled = with_client(home.server(configured(home, "memory-lancedb")), act)
+    assert names == ["memory_recall", "memory_store", "memory_forget"]
+    assert (recalled.structured_content or {})["count"] == 1
