@@ -174,7 +174,9 @@ def test_closing_stops_a_sync_and_waits_for_it(workspace: Workspace) -> None:
         return await task
 
     assert ran(closed()).left == 1
-    assert backend.happened == ["hurried", "stopped", "closed"]
+    # A sync may look whether it is to stop before the thread that closes has begun to hurry it.
+    assert sorted(backend.happened[:2]) == ["hurried", "stopped"]
+    assert backend.happened[2:] == ["closed"]
 
 
 @pytest.mark.parametrize("error", [None, RecallError("too late"), TypeError("a bug")])
