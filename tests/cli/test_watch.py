@@ -1,5 +1,6 @@
 """``mdrecall watch`` as a process: what it logs, how it ends, and what it leaves behind."""
 
+import ctypes
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
 from tests.reliability.content import files_beside
 
+LIBC = ctypes.CDLL(None)
 AT_ONCE = "{memorySearch: {sync: {watchDebounceMs: 10}}}"
 
 
@@ -55,6 +57,10 @@ class Watcher:
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """End it with a signal; its exit code, and what it said on standard error."""
         self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> tuple[int, str]:
+        """The same of one that has been told to end."""
         code = self.process.wait(PATIENCE_S)
         self._reading.join()
         assert self.process.stdout
@@ -122,6 +128,17 @@ def test_a_signal_ends_it_well_and_nothing_is_left(workspace: Workspace, watch: 
     assert files_beside(workspace.index) != []
     assert watcher.end(number) == (0, "")
     assert files_beside(workspace.index) == []
+
+
+@pytest.mark.skipif(not hasattr(LIBC, "tgkill"), reason="signals cannot be sent to one thread from outside")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_the_system_gives_to_another_thread_ends_it_as_well(watch: Watch, number: int) -> None:
+    watcher = watch()
+    assert watcher.said("indexed")
+    pid = watcher.process.pid
+    others = [int(thread) for thread in os.listdir(f"/proc/{pid}/task") if int(thread) != pid]
+    assert LIBC.tgkill(pid, others[0], number) == 0
+    assert watcher.ended() == (0, "")
 
 
 def test_a_killed_one_keeps_nobody_from_watching(workspace: Workspace, watch: Watch, run: Run) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import load
-from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, SearchAnswer
@@ -220,14 +219,6 @@ def described(content: Content) -> str:
     vectors = sum(map(len, content.vectors.values()))
     paths = ", ".join(str(document[1]) for document in content.documents)
     return f"{paths or 'no document'}; {len(content.chunks)} chunks, {vectors} vectors"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_vocabulary() -> Iterator[None]:
-    """The words of the offline table are loaded once for all the memories opened here, not once for each."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OfflineEmbedder, "_pieces", OfflineEmbedder()._pieces)
-        yield
 
 
 @pytest.fixture(scope="module")

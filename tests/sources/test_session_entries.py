@@ -150,7 +150,9 @@ def lock(folder: Path, pid: int | None, age_s: float = 0) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("pid", "age_s"), [(os.getpid(), 0.0), (None, 0.0), (1, 5.0)])
+@pytest.mark.parametrize(
+    ("pid", "age_s"), [(os.getpid(), 0.0), (None, 0.0), (1, 5.0)], ids=["mine", "nobody", "another"]
+)
 def test_what_openclaw_has_locked_is_waited_for_and_left_alone(tmp_path: Path, pid: int | None, age_s: float) -> None:
     store(tmp_path, {KEY: {}})
     path = lock(tmp_path, pid, age_s)
@@ -159,7 +161,9 @@ def test_what_openclaw_has_locked_is_waited_for_and_left_alone(tmp_path: Path, p
     assert path.exists()
 
 
-@pytest.mark.parametrize(("pid", "age_s"), [(2**22 + 1, 0.0), (None, 5.0), (os.getpid(), 60.0)])
+@pytest.mark.parametrize(
+    ("pid", "age_s"), [(2**22 + 1, 0.0), (None, 5.0), (os.getpid(), 60.0)], ids=["ended", "nobody", "mine"]
+)
 def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int | None, age_s: float) -> None:
     store(tmp_path, {KEY: {}})
     path = lock(tmp_path, pid, age_s)

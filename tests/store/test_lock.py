@@ -3,6 +3,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,18 +140,27 @@ def test_the_last_word_counts_however_short_it_is(path: str) -> None:
     lock.release()
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [b"", b"\0" * 100, b"garbage", b"\xff\xfe", b"[]", b"7", b"{}", b'{"pid": "x", "doing": "", "since": 0}',
-     b'{"pid": 7, "doing": "indexing"}', b'{"pid": 7, "doing": "indexing", "since": 1, "more": 3}'],
-)  # fmt: skip
-def test_of_a_holder_that_said_nothing_sensible_nothing_is_said(path: str, garbage: bytes) -> None:
-    lock = FileLock(path)
-    assert lock.acquire(0, "indexing")
-    Path(path).write_bytes(garbage)
-    assert FileLock(path).holder() is None
-    assert not FileLock(path).acquire(0, "indexing")
-    lock.release()
+GARBAGE = [
+    *(b"", b"\0" * 100, b"garbage", b"\xff\xfe", b"[]", b"7", b"{}", b'{"pid": "x", "doing": "", "since": 0}'),
+    *(b'{"pid": 7, "doing": "indexing"}', b'{"pid": 7, "doing": "indexing", "since": 1, "more": 3}'),
+]
+
+
+def test_of_a_holder_that_said_nothing_sensible_nothing_is_said(tmp_path: Path) -> None:
+    """All wait at once: each gives a holder who says nothing a second to be one who only asks."""
+
+    def refused(number: int) -> bool:
+        lock = FileLock(str(tmp_path / str(number)))
+        assert lock.acquire(0, "indexing")
+        Path(lock.path).write_bytes(GARBAGE[number])
+        try:
+            return FileLock(lock.path).holder() is None and not FileLock(lock.path).acquire(0, "indexing")
+        finally:
+            lock.release()
+
+    with ThreadPoolExecutor(len(GARBAGE)) as pool:
+        refusals = list(pool.map(refused, range(len(GARBAGE))))
+    assert [told for told, right in zip(GARBAGE, refusals, strict=True) if not right] == []
 
 
 def test_a_holder_in_words() -> None:

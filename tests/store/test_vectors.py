@@ -78,7 +78,12 @@ def put(
 
 
 def ids_of(store: SqliteStore) -> dict[str, int]:
-    return {chunk.path: chunk.id for chunk in store.load_chunks(range(1, 2000))}
+    db = apsw.Connection(store.path)
+    try:
+        ids = [number for (number,) in db.execute("SELECT id FROM chunks")]
+    finally:
+        db.close()
+    return {chunk.path: chunk.id for chunk in store.load_chunks(ids)}
 
 
 def stored(store: SqliteStore, space: Space = SPACE) -> StoredSpace:
