@@ -21,7 +21,7 @@ def qmd_lines(status: Status) -> Iterator[tuple[str, str]]:
     if status.custom["searchMode"] != "search":
         yield "Vectors", _embedded(status, qmd)
     if qmd.get("problem"):
-        yield "Problem", qmd["problem"]
+        yield "Problem", f"{qmd['problem']} Until that is mended, the builtin backend answers."
     if qmd.get("lost"):
         yield "Missing", f"{', '.join(qmd['lost'])}: what was indexed from there is kept"
     yield "Watched", watched(status.custom["watcher"])

@@ -162,6 +162,7 @@ def test_an_index_that_cannot_be_kept_is_wrong(workspace: Workspace, run: Run) -
     assert ran.code == 2
     (found,) = [line for line in lines(ran) if line.startswith("✗ index:")]
     assert "Cannot create the folder" in found
+    assert ran.out.endswith("\n1 to mend.\n")
     assert "✓ canary:" in ran.out
 
 
