@@ -109,6 +109,10 @@ def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "text")
     assert run("index").out.startswith("Indexed 1 file in 1 chunk (1 new)")
     assert "(no file has changed)" in run("index").out
+    (workspace.path / "MEMORY.md").unlink()
+    assert "There is no note to index" in run("index").err
+    workspace.write("MEMORY.md", "text")
+    run("index")
     (report,) = run("index", "--force", "--json").json
     assert report == {
         "agentId": "main", "files": 1, "chunks": 1,
