@@ -62,7 +62,9 @@ def _refuse_what_does_not_belong(options: argparse.Namespace) -> None:
         given = getattr(options, name) not in (None, False, [])
         if given and options.action not in actions.split():
             option = "A text" if name == "words" else "--" + name.replace("_", "-")
-            raise RecallError(f"{option} is not for `ltm {options.action}`.", hint=f"It is for {actions.replace(' ', ', ')}.")
+            raise RecallError(
+                f"{option} is not for `ltm {options.action}`.", hint=f"It is for {actions.replace(' ', ', ')}."
+            )
     if options.action in _ONLY["words"].split() and not _text(options):
         hint = {"search": "Ask something.", "store": "Say what to keep."}.get(
             options.action, "Name an id of `ltm list`."

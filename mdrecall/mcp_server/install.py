@@ -147,9 +147,7 @@ def _merged_toml(before: str, path: str, target: Target, entry: Entry) -> str:
     return after
 
 
-def _refusal(
-    path: str, why: str, target: Target, entry: Entry, *, way_out: str = "Add this yourself"
-) -> RecallError:
+def _refusal(path: str, why: str, target: Target, entry: Entry, *, way_out: str = "Add this yourself") -> RecallError:
     return RecallError(f"{path} is left as it is: {why}.", hint=f"{way_out}:\n\n{snippet(target, entry)}")
 
 

@@ -349,7 +349,7 @@ def _found(command: Sequence[str], env: Mapping[str, str]) -> str:
 
 def _install_hint(command: Sequence[str]) -> str:
     if any("mcporter" in os.path.basename(word) for word in command[:2]):
-        return "Install it with `npm install -g mcporter` (Node 22 or newer), or set memory.qmd.mcporter.enabled to false."
+        return "Install it with `npm install -g mcporter` (Node 22 or newer), or switch memory.qmd.mcporter off."
     return "Install it with `npm install -g @tobilu/qmd` (Node 22 or newer), or name its path in memory.qmd.command."
 
 

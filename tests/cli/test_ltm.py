@@ -68,7 +68,7 @@ def test_a_memory_is_stored_listed_searched_and_forgotten(ltm: Run) -> None:
         (("store", "x", "--category", "gossip"), "category must be one of"),
         (("store", "x", "--importance", "much"), "'much' is not a number from 0 to 1"),
         (("store", "x", "--importance", "7"), "'7' is not a number from 0 to 1"),
-        (("forget", "' OR 1=1"), "Invalid memory ID format: \"' OR 1=1\"."),
+        (("forget", "' OR 1=1"), 'Invalid memory ID format: "\' OR 1=1".'),
         (("juggle",), "invalid choice"),
     ],
 )
