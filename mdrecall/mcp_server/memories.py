@@ -79,6 +79,11 @@ class Memories:
         return tuple(self._places)
 
     @property
+    def plugins(self) -> frozenset[str]:
+        """Whatever holds the slot of any of them; an empty text stands for nothing."""
+        return frozenset(place.plugin for place in self._places.values())
+
+    @property
     def default(self) -> str:
         return next(iter(self._places))
 
