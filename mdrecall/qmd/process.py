@@ -199,7 +199,9 @@ def named(command: Sequence[str], arguments: Sequence[str] = ()) -> str:
 
 def timed_out(name: str, timeout_s: float) -> ProgramTimedOut:
     hint = "Give it more time in the settings, or let it do less."
-    return ProgramTimedOut(f"{name} did not answer within {timeout_s:g} seconds, and was killed.", hint=hint)
+    return ProgramTimedOut(
+        f"{name} did not answer within {max(0.1, round(timeout_s, 1)):g} seconds, and was killed.", hint=hint
+    )
 
 
 def spawn(
