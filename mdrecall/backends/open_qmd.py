@@ -183,13 +183,14 @@ def _server(
             qmd_command=command,
             qmd_env=env,
             folder=os.path.join(state_dir, "mcporter"),
+            index=index_path(settings.qmd_dir),
         )
         return Punctual(asked), _nothing
     if one_shot or not settings.mdrecall.qmd.session:
         return None, _nothing
     from mdrecall.qmd.session import Session
 
-    session = Session(command, env=env)
+    session = Session(command, env=env, index=index_path(settings.qmd_dir))
     return session, session.start_in_background
 
 
