@@ -34,6 +34,8 @@ _TOLD_CHARS = 2_000
 _LOOK_S = 0.05
 _DRAIN_S = 0.25
 _BUSY_WAIT_MS = 2_000
+#: An index has everything in it that was said.
+_UMASK = 0o077
 _LEFT_OUT = ("INDEX_PATH", "OLDPWD", "QMD_TRUST_LOCAL_CONFIG", "QMD_TRUST_UPDATE_HOOKS")
 _LOCAL_CONFIGS = (os.path.join(".qmd", "index.yml"), os.path.join(".qmd", "index.yaml"))
 #: How a crash looks, started directly or by a launcher: so ends qmd on a Node that is too old for its SQLite.
@@ -207,7 +209,7 @@ def timed_out(name: str, timeout_s: float) -> ProgramTimedOut:
 def spawn(
     command: Sequence[str], *, env: Mapping[str, str], cwd: str, with_input: bool = False
 ) -> "subprocess.Popen[bytes]":
-    """Start a program as the head of a session and group of its own."""
+    """Start a program as the head of a session and group of its own; what it writes is for this user only."""
     program = _found(command, env)
     try:
         return subprocess.Popen(
@@ -218,6 +220,7 @@ def spawn(
             env=dict(env),
             cwd=cwd,
             start_new_session=True,
+            umask=_UMASK,
             bufsize=0,
         )
     except OSError as error:
