@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from mdrecall.backends.breaker import Breaker, Outage, iso
 from mdrecall.backends.errand import Errand
-from mdrecall.errors import BackendNotReady, BackendUnavailable, ProgramTimedOut, RecallError, told
+from mdrecall.errors import BackendNotReady, BackendUnavailable, ProgramStopped, ProgramTimedOut, RecallError, told
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
     Conversation,
@@ -129,7 +129,9 @@ class FallbackBackend:
         first = self._sent(self._name, lambda: self._primary.search(query, **asked, progress=progress))
         try:
             answer = first.result(until)
-        except BackendNotReady as error:
+        except (BackendNotReady, ProgramStopped) as error:
+            if self._closing.is_set():
+                raise
             return self._marked(self._instead(other, error, until), self._not_ready(error))
         except BackendUnavailable as error:
             if self._closing.is_set():
@@ -175,7 +177,7 @@ class FallbackBackend:
         finally:
             self._remember(other)
 
-    def _not_ready(self, error: BackendNotReady) -> StandIn:
+    def _not_ready(self, error: BackendUnavailable) -> StandIn:
         since_s = self._not_ready_since_s = self._not_ready_since_s or self._now()
         return StandIn(self._name, told(error), iso(since_s), iso(self._now()))
 

@@ -267,6 +267,15 @@ def test_the_first_index_is_no_failure(desk: Desk) -> None:
     assert backend.search("x").instead is None
 
 
+def test_what_a_reset_has_stopped_is_no_failure(desk: Desk) -> None:
+    desk.qmd.error = ProgramStopped("qmd was stopped.")
+    backend = desk.backend()
+    assert backend.search("x")[0].path == "builtin"
+    assert backend.status().fallback is None
+    desk.qmd.error = None
+    assert backend.search("x").instead is None
+
+
 def test_a_process_that_answers_once_does_not_wait_again_for_what_was_slow(desk: Desk) -> None:
     desk.qmd.error = ProgramTimedOut("too slow")
     desk.backend(one_shot=True).search("x")
