@@ -51,19 +51,19 @@ class Breaker:
 
     def is_due(self) -> bool:
         """Whether the time to ask again has come."""
-        outage = self.outage
-        return outage is None or self._now() >= outage.next_s
+        return self.seconds_left() == 0
 
     def seconds_left(self) -> float:
-        """How long until then."""
+        """How long until then; nothing, if a clock was set back and it would be longer than anybody has set."""
         outage = self.outage
-        return 0.0 if outage is None else max(0.0, outage.next_s - self._now())
+        left_s = 0.0 if outage is None else outage.next_s - self._now()
+        return left_s if 0 < left_s <= MOST_SECONDS else 0.0
 
     def failed(self, error: BackendUnavailable) -> Outage:
         """Note a failure; several at a time, of questions that were asked together, are one."""
         with self._lock:
             before, now = self._known(), self._now()
-            if before and now < before.next_s:
+            if before and now < before.next_s <= now + MOST_SECONDS:
                 return before
             failures = before.failures + 1 if before else 1
             rest_s = min(MOST_SECONDS, self._first_s * 2.0 ** min(failures - 1, 20))
@@ -84,22 +84,28 @@ class Breaker:
     def _known(self) -> Outage | None:
         if not self._read:
             self._read = True
-            with suppress(OSError, ValueError, TypeError, KeyError), open(self._path, encoding="utf-8") as file:
+            unreadable = (OSError, ValueError, OverflowError, TypeError, KeyError)
+            with suppress(*unreadable), open(self._path, encoding="utf-8") as file:
                 noted = json.load(file)
-                self._outage = Outage(
+                outage = Outage(
                     str(noted["reason"]), float(noted["since_s"]), float(noted["next_s"]),
                     int(noted["failures"]), bool(noted["costly"]),
                 )  # fmt: skip
+                outage.stand_in("")  # a time that is none cannot be told
+                self._outage = outage
         return self._outage
 
     def _write(self, outage: Outage) -> None:
         """So that what is there is whole; that it could not be written only makes the next process ask once more."""
         fresh = f"{self._path}.{os.getpid()}.new"
-        with suppress(OSError):
+        try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             with open(fresh, "w", encoding="utf-8") as file:
                 json.dump(outage._asdict(), file)
             os.replace(fresh, self._path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(fresh)
 
 
 def iso(seconds: float) -> str:

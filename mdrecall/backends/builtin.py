@@ -67,7 +67,7 @@ class BuiltinBackend:
         issues, stale = self._catch_up(progress, session_key) if query.strip() else ((), "")
         wanted = self._wanted(max_results, min_score, mode, explain)._replace(source=source)
         answer = self._repairing(lambda: self._searcher.search(query, wanted))
-        if answer.reason == "index_empty" and self._settings.memory_search.sync.on_search:
+        if answer.reason == "index_empty" and not stale and self._settings.memory_search.sync.on_search:
             # The index may have been deleted since it was brought up to date.
             issues, stale = self._catch_up(progress, session_key)
             answer = self._repairing(lambda: self._searcher.search(query, wanted))
@@ -280,11 +280,15 @@ class BuiltinBackend:
         """Whether vectors can be searched."""
         return self._meaning is not None and bool(self._repairing(self._vector_status)["available"])
 
+    def hurry(self) -> None:
+        """Let everything that is under way end where it can be taken up again, without waiting for it."""
+        self._freshness.hurry()
+        if self._meaning is not None:
+            self._meaning.interrupt()
+
     def close(self) -> None:
         """Let go of the index; may be called twice."""
-        if self._meaning is not None:
-            self._freshness.hurry()
-            self._meaning.interrupt()
+        self.hurry()
         self._freshness.close()
         if self._meaning is not None:
             self._meaning.close()

@@ -2,7 +2,8 @@
 
 Only a ``BackendUnavailable`` makes the other one answer; anything else is a mistake that nobody would hear of. After a
 failed search the first one is left alone for a while (``breaker``), and then tried in the background, so that nobody
-waits for the trial. A search that takes long is begun on the other one too, so that its answer is there in time.
+waits for the trial. A search that takes long is begun on the other one too, so that its answer is there in time; the
+first one is not waited for any longer than that, whatever holds it up.
 """
 
 import threading
@@ -11,8 +12,16 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from mdrecall.backends.breaker import Breaker, Outage, iso
-from mdrecall.backends.hedge import Hedge
-from mdrecall.errors import BackendNotReady, BackendUnavailable, ProgramMissing, RecallError, told
+from mdrecall.backends.errand import Errand
+from mdrecall.errors import (
+    BackendNotReady,
+    BackendUnavailable,
+    ProgramMissing,
+    ProgramStopped,
+    ProgramTimedOut,
+    RecallError,
+    told,
+)
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
     Conversation,
@@ -34,6 +43,8 @@ from mdrecall.types import (
 
 _T = TypeVar("_T")
 _CLOSING_S = 5.0
+#: So long is waited for the other one in any case: it is about to answer.
+_LEAST_S = 0.05
 
 
 class Tried(Backend, Protocol):
@@ -51,6 +62,10 @@ class StandsIn(Backend, Protocol):
         """Index what has changed, as far as that costs nothing."""
         ...
 
+    def hurry(self) -> None:
+        """End what is under way, without waiting for it: it is about to be closed."""
+        ...
+
 
 class FallbackBackend:
     """Answers with ``primary``, or with ``other`` while that cannot."""
@@ -64,16 +79,21 @@ class FallbackBackend:
         *,
         denied: Callable[[str], SearchAnswer | None] = lambda key: None,
         hedge_s: float = 2.0,
+        within_s: float | None = None,
         one_shot: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """``denied`` gives the answer to a session that may not search; ``hedge_s`` is when ``other`` begins too."""
+        """``denied`` gives the answer to a session that may not search.
+
+        After ``hedge_s`` seconds ``other`` begins too, and after ``within_s`` nobody waits for ``primary`` any more.
+        """
         self._name = name
         self._primary = primary
         self._make_other = other
         self._breaker = breaker
         self._denied = denied
         self._hedge_s = hedge_s
+        self._within_s = within_s
         self._one_shot = one_shot
         self._now = now
         self._lock = threading.Lock()
@@ -107,30 +127,41 @@ class FallbackBackend:
             return refusal
         asked: dict[str, Any] = {"max_results": max_results, "min_score": min_score, "mode": mode, "explain": explain,
                                  "source": source, "session_key": session_key}  # fmt: skip
+        until = None if self._within_s is None else time.monotonic() + self._within_s
         outage = self._breaker.outage
         if outage and not self._may_ask(outage):
             self._retry_later()
-            answer = self.stand_in().search(query, **asked, progress=progress)
-            return self._marked(answer, outage.stand_in(self._name))
-        hedge = Hedge(lambda: self.stand_in().search(query, **asked), self._hedge_s)
-        hedge.start()
+            other = self._sent("builtin", lambda: self.stand_in().search(query, **asked, progress=progress))
+            return self._marked(self._instead(other, None, until), outage.stand_in(self._name))
+        other = self._sent("builtin", lambda: self.stand_in().search(query, **asked), self._hedge_s)
+        first = self._sent(self._name, lambda: self._primary.search(query, **asked, progress=progress))
         try:
-            answer = self._primary.search(query, **asked, progress=progress)
-        except BackendNotReady as error:
-            return self._marked(self._instead(hedge, error), self._not_ready(error))
+            answer = first.result(until)
+        except (BackendNotReady, ProgramStopped) as error:
+            if self._closing.is_set():
+                raise
+            return self._marked(self._instead(other, error, until), self._not_ready(error))
         except BackendUnavailable as error:
+            if self._closing.is_set():
+                raise
             outage = self._breaker.failed(error)
             self._retry_later()
-            return self._marked(self._instead(hedge, error), outage.stand_in(self._name))
+            return self._marked(self._instead(other, error, until), outage.stand_in(self._name))
         finally:
-            self._remember(hedge.let_go())
+            self._remember(first, other)
         self._not_ready_since_s = None
         if outage:
             self._breaker.recovered()
         return answer
 
-    def _remember(self, threads: list[threading.Thread]) -> None:
+    def _sent(self, who: str, act: Callable[[], SearchAnswer], after_s: float = 0.0) -> Errand[SearchAnswer]:
+        errand = Errand(who, act, after_s)
+        errand.start()
+        return errand
+
+    def _remember(self, *errands: Errand[SearchAnswer]) -> None:
         """Keep those that are still at work, for the closing to wait for."""
+        threads = [thread for errand in errands for thread in errand.let_go()]
         with self._lock:
             self._threads = [thread for thread in (*self._threads, *threads) if thread.is_alive()]
 
@@ -138,13 +169,23 @@ class FallbackBackend:
         """Whether a failed backend is asked again by this very call: only where there is no background to do it in."""
         return self._one_shot and (self._breaker.is_due() or not outage.costly)
 
-    def _instead(self, hedge: Hedge, error: BackendUnavailable) -> SearchAnswer:
+    def _instead(
+        self, other: Errand[SearchAnswer], error: BackendUnavailable | None, until: float | None
+    ) -> SearchAnswer:
+        """The answer of the other one, or what is wrong with the first; a process that answers once can wait for it."""
         try:
-            return hedge.result()
-        except RecallError as other:
-            raise error from other
+            return other.result(None if self._one_shot or until is None else max(until, time.monotonic() + _LEAST_S))
+        except ProgramTimedOut:
+            action = "The builtin index is not ready to stand in yet. Ask again in a moment."
+            return SearchAnswer((), reason="index_empty", action=action, stale="notes are being indexed")
+        except RecallError as failure:
+            if error is None:
+                raise
+            raise error from failure
+        finally:
+            self._remember(other)
 
-    def _not_ready(self, error: BackendNotReady) -> StandIn:
+    def _not_ready(self, error: BackendUnavailable) -> StandIn:
         since_s = self._not_ready_since_s = self._not_ready_since_s or self._now()
         return StandIn(self._name, told(error), iso(since_s), iso(self._now()))
 
@@ -243,6 +284,8 @@ class FallbackBackend:
     def close(self) -> None:
         """End everything that is under way, in both; may be called twice."""
         self._closing.set()
+        if self._other is not None:
+            self._other.hurry()
         self._primary.close()
         for thread in [*self._threads, *([self._retrying] if self._retrying else [])]:
             if thread.is_alive() and thread is not threading.current_thread():
@@ -259,6 +302,8 @@ class FallbackBackend:
         """The other one, opened when it is first needed."""
         with self._lock:
             if self._other is None:
+                if self._closing.is_set():
+                    raise BackendUnavailable("The memory is closed.")
                 self._other = self._make_other()
             return self._other
 

@@ -30,7 +30,7 @@ def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     if loaded.settings.memory.backend == "qmd":
         from mdrecall.backends.open_qmd import open_qmd
 
-        return open_qmd(loaded, lambda: open_builtin(loaded, one_shot=one_shot), one_shot=one_shot)
+        return open_qmd(loaded, lambda own: open_builtin(own, one_shot=one_shot), one_shot=one_shot)
     return open_builtin(loaded, one_shot=one_shot)
 
 

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from mdrecall.qmd.embedding import Embedding
     from mdrecall.qmd.export import SessionExport
 
+#: So much longer than its time is waited for a qmd that is about to say what is wrong.
+_GRACE_S = 0.1
 
-def open_qmd(loaded: Loaded, builtin: Callable[[], StandsIn], *, one_shot: bool) -> FallbackBackend:
-    """The backend for ``memory.backend = "qmd"``; ``builtin`` opens the one that stands in."""
+
+def open_qmd(loaded: Loaded, builtin: Callable[[Loaded], StandsIn], *, one_shot: bool) -> FallbackBackend:
+    """The backend for ``memory.backend = "qmd"``; ``builtin`` opens the one that stands in, by settings of its own."""
     settings = loaded.settings
     state_dir = os.path.join(settings.qmd_dir, "mdrecall")
     files = MemoryFiles(settings, loaded.home)
@@ -46,6 +49,7 @@ def open_qmd(loaded: Loaded, builtin: Callable[[], StandsIn], *, one_shot: bool)
     def start() -> Running:
         return _running(loaded, database, export, state_dir, one_shot)
 
+    waits_ms = _waits_ms(settings, database, one_shot)
     opened: FallbackBackend
     qmd = QmdBackend(
         settings, files, collections, database, places, results, start, lambda: opened.stand_in(), one_shot=one_shot
@@ -53,10 +57,11 @@ def open_qmd(loaded: Loaded, builtin: Callable[[], StandsIn], *, one_shot: bool)
     opened = FallbackBackend(
         "qmd",
         qmd,
-        builtin,
+        lambda: builtin(loaded if one_shot else _hurried(loaded)),
         Breaker(os.path.join(state_dir, "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
         denied=lambda key: _denied(settings, key),
-        hedge_s=_hedge_s(settings, database, one_shot),
+        hedge_s=(limits.timeout_ms / 2 + waits_ms) / 1000,
+        within_s=(limits.timeout_ms + waits_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
     )
     if not one_shot:
@@ -65,13 +70,23 @@ def open_qmd(loaded: Loaded, builtin: Callable[[], StandsIn], *, one_shot: bool)
     return opened
 
 
-def _hedge_s(settings: Settings, database: QmdDatabase, one_shot: bool) -> float:
-    """After half of the time that a search has, the other one begins too; a first index may take longer than that."""
-    timeout_ms = settings.memory.qmd.limits.timeout_ms
-    waits_ms = 0
-    if one_shot:
-        waits_ms = timeout_ms if database.exists() else settings.mdrecall.first_index_wait_ms
-    return (timeout_ms / 2 + waits_ms) / 1000
+def _waits_ms(settings: Settings, database: QmdDatabase, one_shot: bool) -> int:
+    """How long a search may wait for an update before its own time begins."""
+    if not one_shot:
+        return 0
+    return settings.memory.qmd.limits.timeout_ms if database.exists() else settings.mdrecall.first_index_wait_ms
+
+
+def _hurried(loaded: Loaded) -> Loaded:
+    """For a stand-in that begins after half of the time that a search has, and is to be done when that is over."""
+    settings = loaded.settings
+    own, quarter_ms = settings.mdrecall, max(1, settings.memory.qmd.limits.timeout_ms // 4)
+    own = own._replace(
+        first_index_wait_ms=min(own.first_index_wait_ms, quarter_ms),
+        search_wait_ms=min(own.search_wait_ms, quarter_ms),
+        query_timeout_ms=min(own.query_timeout_ms, quarter_ms),
+    )
+    return loaded._replace(settings=settings._replace(mdrecall=own))
 
 
 def _denied(settings: Settings, key: str) -> SearchAnswer | None:
@@ -168,13 +183,14 @@ def _server(
             qmd_command=command,
             qmd_env=env,
             folder=os.path.join(state_dir, "mcporter"),
+            index=index_path(settings.qmd_dir),
         )
         return Punctual(asked), _nothing
     if one_shot or not settings.mdrecall.qmd.session:
         return None, _nothing
     from mdrecall.qmd.session import Session
 
-    session = Session(command, env=env)
+    session = Session(command, env=env, index=index_path(settings.qmd_dir))
     return session, session.start_in_background
 
 

@@ -355,8 +355,9 @@ class QmdBackend:
             return
         if running.server is not None:
             running.server.close()
-        running.updater.close()
+        # First, since an update may be waiting for what another thread has the program do.
         running.program.close()
+        running.updater.close()
 
 
 def _nothing(results: list[SearchResult], min_score: float | None) -> SearchAnswer:

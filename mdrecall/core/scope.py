@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 def judge(scope: Mapping[str, Any], key: str) -> Verdict:
     """Whether a conversation may search."""
     understood = parse(key)
-    is_local = not understood.raw
+    is_local = not key.strip()
     for number, rule in enumerate(scope.get("rules") or ()):
         match = rule.get("match") or {}
         fits = _fits_local(match) if is_local else _fits(match, understood)
@@ -45,7 +45,7 @@ def judge(scope: Mapping[str, Any], key: str) -> Verdict:
 def denial(verdict: Verdict, key: str) -> str:
     """What to tell whoever was denied."""
     understood = parse(key)
-    if not understood.raw:
+    if not key.strip():
         return f"Searches without a session key are denied by {verdict.decided_by}. Change that rule to allow them."
     chat = understood.chat_type if understood.chat_type != "unknown" else understood.kind
     kind = "a conversation of an unknown kind" if chat == "unknown" else f"a {chat} conversation"

@@ -74,9 +74,11 @@ class Connection:
         self._ready_until = time.monotonic() + self._start_s
         self._reader.start()
 
-    def close(self, why: str = "was stopped") -> None:
-        """Kill the server with all that it started; whoever waits for an answer is told."""
-        self._fail(lambda: ProgramStopped(f"{self._name} {why}."))
+    def close(self, why: str = "") -> None:
+        """Kill the server with all that it started; whoever waits for an answer is told, and can ask another one."""
+        self._fail(
+            lambda: ProgramFailed(f"{self._name} {why}.") if why else ProgramStopped(f"{self._name} was stopped.")
+        )
         kill_group(self._process)
         if threading.current_thread() is not self._reader:
             self._reader.join()
@@ -147,6 +149,8 @@ class Connection:
                     raise self._slow(timeout_s)
                 data = data[os.write(pipe, data[:4_096]) :]
         except (OSError, ValueError) as error:
+            # It may have closed its ears and live on.
+            kill_group(self._process)
             raise self._why() from error
         finally:
             self._sending.release()

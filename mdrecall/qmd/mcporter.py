@@ -21,6 +21,7 @@ from mdrecall.errors import (
     told,
 )
 from mdrecall.qmd.calls import answer_of, failure_of
+from mdrecall.qmd.identity import identity
 from mdrecall.qmd.process import WORK_DIR, Output, Program
 from mdrecall.qmd.session import tools_of
 from mdrecall.qmd.writing import write_json
@@ -52,7 +53,9 @@ class Mcporter:
         qmd_command: Sequence[str],
         qmd_env: Mapping[str, str],
         folder: str,
+        index: str = "",
     ) -> None:
+        """``index`` is the path of the index that qmd answers from."""
         self._command = program.command
         self._outer_env = program.env
         self._server = server_name
@@ -60,6 +63,7 @@ class Mcporter:
         self._qmd_command = tuple(qmd_command)
         self._qmd_env = qmd_env
         self._folder = folder
+        self._index = index
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._program: Program | None = None
@@ -131,13 +135,12 @@ class Mcporter:
         with self._lock:
             if self._closed:
                 raise ProgramStopped("mcporter was not asked: it is closed.")
-            if self._program is None:
-                self._program = self._set_up()
-            program = self._program
-        if self._start_daemon and self._starting.acquire(timeout=min(_START_S, at_most_s)):
+            program = self._program = self._set_up()
+        until = time.monotonic() + min(_START_S, at_most_s)
+        if self._start_daemon and self._starting.acquire(timeout=max(0.0, until - time.monotonic())):
             try:
                 if not self._daemon_asked:
-                    self._ask_for_daemon(program, min(_START_S, at_most_s))
+                    self._ask_for_daemon(program, max(0.0, until - time.monotonic()))
             finally:
                 self._starting.release()
         return program
@@ -145,6 +148,8 @@ class Mcporter:
     def _set_up(self) -> Program:
         try:
             self._write_config()
+            if self._program is not None:
+                return self._program
             self._daemon_dir = self._folder
             if len(self._folder) + _SOCKET_CHARS > _MAX_SOCKET_CHARS:
                 parent = self._outer_env.get("TMPDIR") or "/tmp"
@@ -155,8 +160,14 @@ class Mcporter:
         return Program(self._command, env={**kept, "MCPORTER_DAEMON_DIR": self._daemon_dir}, cwd=WORK_DIR)
 
     def _write_config(self) -> None:
-        """Write it only if it is another one: the daemon starts anew when its configuration changes."""
+        """Write it only if it is another one: the daemon starts anew when its configuration changes.
+
+        So that it does when the index has been replaced, which its qmd would not notice, the configuration tells which
+        file that is.
+        """
         own = {name: value for name, value in self._qmd_env.items() if name in _OWN_NAMES or name.startswith("QMD_")}
+        if found := identity(self._index):
+            own["MDRECALL_INDEX"] = ":".join(map(str, found))
         server = {
             "command": self._qmd_command[0] if self._qmd_command else "",
             "args": [*self._qmd_command[1:], "mcp"],

@@ -34,6 +34,8 @@ _TOLD_CHARS = 2_000
 _LOOK_S = 0.05
 _DRAIN_S = 0.25
 _BUSY_WAIT_MS = 2_000
+#: An index has everything in it that was said.
+_UMASK = 0o077
 _LEFT_OUT = ("INDEX_PATH", "OLDPWD", "QMD_TRUST_LOCAL_CONFIG", "QMD_TRUST_UPDATE_HOOKS")
 _LOCAL_CONFIGS = (os.path.join(".qmd", "index.yml"), os.path.join(".qmd", "index.yaml"))
 #: How a crash looks, started directly or by a launcher: so ends qmd on a Node that is too old for its SQLite.
@@ -199,13 +201,15 @@ def named(command: Sequence[str], arguments: Sequence[str] = ()) -> str:
 
 def timed_out(name: str, timeout_s: float) -> ProgramTimedOut:
     hint = "Give it more time in the settings, or let it do less."
-    return ProgramTimedOut(f"{name} did not answer within {timeout_s:g} seconds, and was killed.", hint=hint)
+    return ProgramTimedOut(
+        f"{name} did not answer within {max(0.1, round(timeout_s, 1)):g} seconds, and was killed.", hint=hint
+    )
 
 
 def spawn(
     command: Sequence[str], *, env: Mapping[str, str], cwd: str, with_input: bool = False
 ) -> "subprocess.Popen[bytes]":
-    """Start a program as the head of a session and group of its own."""
+    """Start a program as the head of a session and group of its own; what it writes is for this user only."""
     program = _found(command, env)
     try:
         return subprocess.Popen(
@@ -216,6 +220,7 @@ def spawn(
             env=dict(env),
             cwd=cwd,
             start_new_session=True,
+            umask=_UMASK,
             bufsize=0,
         )
     except OSError as error:

@@ -1,4 +1,7 @@
-"""A `qmd mcp` that stays: started when it is first asked, started again when it has died, killed at the end."""
+"""A `qmd mcp` that stays: started when it is first asked, started again when it has died, killed at the end.
+
+It is also started again when another index has taken the place of the one that it has open: it would not notice.
+"""
 
 import contextlib
 import threading
@@ -9,6 +12,7 @@ from typing import Any
 from mdrecall.errors import BackendUnavailable, ProgramStopped
 from mdrecall.qmd.calls import answer_of
 from mdrecall.qmd.connection import Connection
+from mdrecall.qmd.identity import identity
 from mdrecall.qmd.process import WORK_DIR, named, spawn
 
 #: So many questions may be worked on that nobody waits for any more; with one more it is likelier that they never end.
@@ -23,11 +27,14 @@ class Session:
     It ends if it does not even answer a ping afterwards, or if too many such questions have gathered.
     """
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR) -> None:
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR, index: str = "") -> None:
+        """``index`` is the path of the index that it answers from."""
         self._command = (*command, "mcp")
         self._name = named(command, ("mcp",))
         self._env = env
         self._cwd = cwd
+        self._index = index
+        self._opened: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._tools: tuple[Connection, dict[str, dict[str, Any]]] | None = None
@@ -40,10 +47,12 @@ class Session:
 
     def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
         """The tools of the server that runs now, asked for once."""
+        deadline = time.monotonic() + timeout_s
         connection = self._listening(timeout_s)
         if self._tools and self._tools[0] is connection:
             return self._tools[1]
-        listed = connection.ask("tools/list", {}, timeout_s=timeout_s).get("tools", [])
+        left_s = max(0.0, deadline - time.monotonic())
+        listed = connection.ask("tools/list", {}, timeout_s=left_s).get("tools", [])
         found = tools_of(listed)
         self._tools = (connection, found)
         return found
@@ -76,11 +85,19 @@ class Session:
         with self._lock:
             if self._closed:
                 raise ProgramStopped(f"{self._name} was not asked: it is closed.")
+            if self._connection and self._is_replaced():
+                self._connection.close("had an index open that is another one now")
             if self._connection is None or self._connection.dead:
                 process = spawn(self._command, env=self._env, cwd=self._cwd, with_input=True)
                 self._connection = Connection(process, self._name)
                 self._connection.open()
             return self._connection
+
+    def _is_replaced(self) -> bool:
+        """Whether the index is another file than before; where there was none, the server has made it."""
+        found = identity(self._index)
+        before, self._opened = self._opened, found or self._opened
+        return None not in (before, found) and before != found
 
 
 def _useless(connection: Connection, ping_s: float) -> bool:

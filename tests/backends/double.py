@@ -57,6 +57,9 @@ class Double:
     def warm(self) -> None:
         self._said("warm")
 
+    def hurry(self) -> None:
+        self.asked.append("hurry")
+
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         self._said("read")
         return ReadResult(self.name, "", 1, 0, 0, False, None)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from mdrecall.backends.breaker import MOST_SECONDS, Breaker
 from mdrecall.errors import ProgramFailed, ProgramTimedOut
 
@@ -96,3 +98,26 @@ def test_the_first_outage_is_known_to_the_next_process_though_there_was_no_folde
     path = str(tmp_path / "new" / "outage.json")
     Breaker(path, 15, now=Clock()).failed(BROKEN)
     assert Breaker(path, 15, now=Clock()).outage is not None
+
+
+def test_a_clock_that_was_set_back_does_not_keep_it_waiting(tmp_path: Path) -> None:
+    clock = Clock()
+    one = breaker(tmp_path, clock)
+    one.failed(BROKEN)
+    clock.now -= 365 * 24 * 3600
+    assert one.is_due()
+    assert one.seconds_left() == 0
+    assert one.failed(BROKEN).next_s - clock.now == 30
+
+
+@pytest.mark.parametrize("time_s", ["NaN", "Infinity", "1e300"])
+def test_an_outage_with_a_time_that_is_none_is_no_outage(tmp_path: Path, time_s: str) -> None:
+    noted = f'{{"reason": "x", "since_s": 1, "next_s": {time_s}, "failures": 1, "costly": false}}'
+    (tmp_path / "outage.json").write_text(noted)
+    assert breaker(tmp_path, Clock()).outage is None
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "outage.json").mkdir()
+    breaker(tmp_path, Clock()).failed(BROKEN)
+    assert [path.name for path in tmp_path.iterdir()] == ["outage.json"]

@@ -1,5 +1,6 @@
 """One backend stands in for another."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,16 @@ import pytest
 
 from mdrecall.backends.breaker import Breaker
 from mdrecall.backends.fallback import FallbackBackend
-from mdrecall.errors import BackendNotReady, CorruptIndex, FileMissing, ProgramFailed, ProgramMissing, ProgramTimedOut
+from mdrecall.errors import (
+    BackendNotReady,
+    BackendUnavailable,
+    CorruptIndex,
+    FileMissing,
+    ProgramFailed,
+    ProgramMissing,
+    ProgramStopped,
+    ProgramTimedOut,
+)
 from mdrecall.types import SearchAnswer
 from tests.backends.double import Double
 from tests.processes import until
@@ -44,8 +54,9 @@ class Desk:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path)
     yield made
-    if made.qmd.gate:
-        made.qmd.gate.set()
+    for double in (made.qmd, made.builtin):
+        if double.gate:
+            double.gate.set()
     made.close()
 
 
@@ -167,8 +178,6 @@ def test_qmd_is_used_again_when_it_answers_again_and_nobody_waits_for_the_trial(
 
 
 def test_a_search_that_takes_long_is_begun_by_builtin_too(desk: Desk) -> None:
-    import threading
-
     desk.qmd.gate = threading.Event()
     desk.qmd.error = ProgramTimedOut("too slow")
     backend = desk.backend(hedge_s=0.0)
@@ -182,6 +191,71 @@ def test_a_search_that_takes_long_is_begun_by_builtin_too(desk: Desk) -> None:
     assert desk.builtin.asked == ["search x"]
 
 
+def test_a_search_that_does_not_end_is_left_and_builtin_answers(desk: Desk) -> None:
+    desk.qmd.gate = threading.Event()
+    answer = desk.backend(hedge_s=0.0, within_s=0.2).search("x")
+    assert answer[0].path == "builtin"
+    assert answer.instead is not None
+    assert "did not answer within" in answer.instead.reason
+    assert desk.qmd.asked == []
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_when_builtin_is_not_ready_in_time_either_the_answer_says_so(desk: Desk, is_known: bool) -> None:
+    desk.qmd.error = BROKEN
+    backend = desk.backend(within_s=0.2)
+    if is_known:
+        backend.search("x")
+    desk.builtin.gate = threading.Event()
+    answer = backend.search("y")
+    assert (len(answer), answer.reason) == (0, "index_empty")
+    assert "Ask again" in answer.action
+    assert answer.instead is not None
+    assert "search y" not in desk.builtin.asked
+
+
+def test_a_search_that_the_closing_ends_is_no_failure_and_opens_nothing(desk: Desk) -> None:
+    desk.qmd.gate = threading.Event()
+    desk.qmd.error = ProgramStopped("qmd was stopped.")
+    backend = desk.backend(hedge_s=60.0)
+    raised: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            backend.search("x")
+        except ProgramStopped as error:
+            raised.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert desk.qmd.searching.wait(20)
+    closing = threading.Thread(target=backend.close)
+    closing.start()
+    assert until(lambda: desk.qmd.closed == 1)
+    desk.qmd.gate.set()
+    asking.join(20)
+    closing.join(20)
+    assert len(raised) == 1
+    assert (desk.opened, list(desk.path.iterdir())) == (0, [])
+
+
+def test_after_the_closing_nothing_is_opened_any_more(desk: Desk) -> None:
+    desk.qmd.error = BROKEN
+    backend = desk.backend()
+    backend.close()
+    with pytest.raises(BackendUnavailable):
+        backend.search("x")
+    assert desk.opened == 0
+
+
+def test_what_builtin_is_doing_is_hurried_before_it_is_waited_for(desk: Desk) -> None:
+    backend = desk.backend()
+    backend.start()
+    assert until(lambda: desk.builtin.asked == ["warm"])
+    backend.close()
+    assert desk.builtin.asked == ["warm", "hurry"]
+
+
 def test_the_first_index_is_no_failure(desk: Desk) -> None:
     desk.qmd.error = BackendNotReady("qmd is making its first index.")
     backend = desk.backend()
@@ -189,6 +263,15 @@ def test_the_first_index_is_no_failure(desk: Desk) -> None:
     assert first.instead is not None
     assert second.instead is not None
     assert first.instead.since == second.instead.since
+    desk.qmd.error = None
+    assert backend.search("x").instead is None
+
+
+def test_what_a_reset_has_stopped_is_no_failure(desk: Desk) -> None:
+    desk.qmd.error = ProgramStopped("qmd was stopped.")
+    backend = desk.backend()
+    assert backend.search("x")[0].path == "builtin"
+    assert backend.status().fallback is None
     desk.qmd.error = None
     assert backend.search("x").instead is None
 

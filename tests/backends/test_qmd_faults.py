@@ -1,14 +1,17 @@
 """Whatever befalls qmd: there is an answer that says why, nothing is left behind, and qmd is used again when well."""
 
 import json
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from mdrecall.memory import Memory
+from mdrecall.qmd.process import config_path
 from mdrecall.types import SearchAnswer
 from tests.backends.sidecar import NOTES, QUESTION, Sidecar, hits, is_alive
-from tests.processes import until
+from tests.processes import PATIENCE_S, holding, until
 
 Fault = Callable[[Sidecar], object]
 
@@ -134,6 +137,35 @@ def test_a_first_index_that_is_half_made_answers_nothing_yet(sidecar: Sidecar) -
     assert "first index" in from_builtin(memory.search(QUESTION))
     memory.close()
     assert leftovers(sidecar) == []
+
+
+def test_a_command_that_binds_collections_and_hangs_is_left_too(sidecar: Sidecar) -> None:
+    sidecar.database.unlink()
+    Path(config_path(sidecar.settings.qmd_dir)).unlink()
+    sidecar.settings_of_qmd["limits"] = {"timeoutMs": 500}
+    sidecar.own["firstIndexWaitMs"] = 500
+    assert sidecar.qmd
+    sidecar.qmd.forget()
+    sidecar.qmd.reply("collection", hang=True)
+    memory = sidecar.memory()
+    assert "did not answer within" in from_builtin(memory.search(QUESTION))
+    assert len(sidecar.qmd.hanging) == 1
+    memory.close()
+    assert leftovers(sidecar) == []
+
+
+def test_a_stand_in_that_has_no_index_yet_is_in_time_all_the_same(sidecar: Sidecar) -> None:
+    sidecar.own["firstIndexWaitMs"] = 60_000
+    sidecar.settings_of_qmd["limits"] = {"timeoutMs": 1000}
+    sidecar.faulty(hang=True)
+    answers: list[SearchAnswer] = []
+    with holding(f"{sidecar.settings.index_path}.lock"):
+        memory = sidecar.memory(one_shot=False)
+        asking = threading.Thread(target=lambda: answers.append(memory.search(QUESTION)), daemon=True)
+        asking.start()
+        asking.join(PATIENCE_S)
+    assert [(answer.backend, answer.reason) for answer in answers] == [("builtin", "index_empty")]
+    assert answers[0].instead is not None
 
 
 def test_an_update_that_hangs_ends_with_the_memory(sidecar: Sidecar) -> None:

@@ -1,6 +1,8 @@
 """The qmd backend with the real qmd: the same questions, the same notes, and answers of the same form as builtin's."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer
 from tests.backends.sidecar import NOTES, Sidecar
+from tests.processes import marked, until
 
 MORE = {
     "memory/zh.md": "# 记忆\n\n支付网关迁移推迟到三月。\n",
@@ -89,3 +92,46 @@ def test_a_damaged_index_is_set_aside_and_made_again(notes: Sidecar) -> None:
     answer = notes.memory().search("billing migration")
     assert (answer.backend, answer[0].path) == ("qmd", "memory/2026-01-14.md")
     assert len(list(notes.database.parent.glob("index.sqlite*damaged*"))) == 1
+
+
+def servers(sidecar: Sidecar) -> list[int]:
+    """The processes of ``qmd mcp`` of this memory."""
+    found = []
+    for pid in marked(str(sidecar.workspace.state)):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        found += [pid] if b"mcp" in words else []
+    return found
+
+
+def test_a_server_that_is_killed_is_done_without_then_started_again_and_none_is_left(notes: Sidecar) -> None:
+    notes.own["qmd"]["session"] = True
+    memory = notes.memory(one_shot=False)
+    memory.sync()
+    memory.search("billing migration")
+    (killed,) = servers(notes)
+    os.kill(killed, signal.SIGKILL)
+    answer = memory.search("billing migration")
+    assert (answer.backend, answer.instead, answer[0].path) == ("qmd", None, "memory/2026-01-14.md")
+    assert until(lambda: memory.search("billing migration").issues == ())
+    assert killed not in servers(notes)
+    memory.close()
+    assert marked(str(notes.workspace.state)) == []
+    assert [path.name for path in notes.workspace.state.rglob("*.lock")] == []
+
+
+def test_a_memory_that_stays_open_finds_what_is_in_an_index_that_took_the_place_of_its_own(notes: Sidecar) -> None:
+    notes.own["qmd"]["session"] = True
+    (notes.workspace.path / "MEMORY.md").unlink()
+    memory = notes.memory(one_shot=False)
+    memory.sync()
+    memory.search("billing migration")
+    other = notes.memory()
+    other.reset()
+    other.close()
+    notes.workspace.write("MEMORY.md", "The root file came later: the axolotl smiles.\n")
+
+    def found() -> bool:
+        answer = memory.search("axolotl")
+        return answer.backend == "qmd" and [result.path for result in answer] == ["MEMORY.md"]
+
+    assert until(found)

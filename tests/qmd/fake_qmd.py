@@ -91,6 +91,10 @@ def carry_out(message: dict[str, Any], planned: dict[str, Any] | None) -> None:
         return
     if "ask_back" in planned:
         send({"id": "mine", "method": planned["ask_back"]})
+    if planned.get("ears_closed"):
+        os.close(0)
+        note("hanging", os.getpid())
+        time.sleep(600)
     if planned.get("deaf"):
         time.sleep(600)
     if "die" in planned:
@@ -150,7 +154,8 @@ class FakeQmd:
         return self._write()
 
     def tool(self, name: str, schema: dict[str, Any] | None = None, **answer: Any) -> "FakeQmd":
-        """Plan a tool of ``qmd mcp``: its ``result``, or ``echo``, ``die``, ``deaf``, ``endless``, ``after`` a file."""
+        """Plan a tool of ``qmd mcp``: its ``result``, or ``echo``, ``die``, ``deaf``, ``ears_closed``,
+        ``endless``, ``after`` a file."""
         self._plan["mcp"].setdefault("tools", {})[name] = schema or {"properties": {}}
         self._plan["mcp"].setdefault("answers", {})[name] = answer
         return self._write()

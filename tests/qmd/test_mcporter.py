@@ -38,6 +38,7 @@ class Porter:
             qmd_command=("node", "/x/qmd.js"),
             qmd_env=QMD_ENV,
             folder=str(self.folder),
+            index=str(folder / "index.sqlite"),
         )
 
     def reply(self, *when: str, **reply: Any) -> "Porter":
@@ -96,6 +97,18 @@ def test_a_configuration_that_is_right_is_left_alone(tmp_path: Path) -> None:
     before = (first.folder / "mcporter.json").stat()
     Porter(tmp_path).reply("call", out="{}").call()
     assert (first.folder / "mcporter.json").stat().st_ino == before.st_ino
+
+
+def test_when_the_index_is_replaced_the_configuration_is_another_one(porter: Porter, tmp_path: Path) -> None:
+    porter.reply("call", out='{"results": []}')
+    told = []
+    for name in ("first", "second"):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).rename(tmp_path / "index.sqlite")
+        porter.call()
+        porter.call()
+        told.append(Path(porter.porter.config_path).read_text())
+    assert told[0] != told[1]
 
 
 def test_without_a_daemon_every_call_stands_alone(tmp_path: Path) -> None:

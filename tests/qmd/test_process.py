@@ -47,6 +47,11 @@ def test_it_sees_only_its_own_environment_and_folder(fake_qmd: FakeQmd, monkeypa
     assert (program.command, program.cwd) == ((str(fake_qmd.path),), "/")
 
 
+def test_what_it_writes_is_for_this_user_only(fake_qmd: FakeQmd) -> None:
+    run(fake_qmd, "status")
+    assert (fake_qmd.folder / "calls.jsonl").stat().st_mode & 0o077 == 0
+
+
 def test_bytes_that_are_no_text_are_replaced(fake_qmd: FakeQmd) -> None:
     fake_qmd.reply(out="a\udcff\udcc3é")
     assert run(fake_qmd).stdout == "a\ufffd\ufffdé"

@@ -223,3 +223,42 @@ def test_it_starts_before_it_is_asked(session: Session, fake_qmd: FakeQmd) -> No
     assert until(lambda: len(fake_qmd.messages) == 2)
     assert call(session) == {"results": [1]}
     assert fake_qmd.calls == [["mcp"]]
+
+
+def test_a_server_whose_index_was_replaced_is_started_again(fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("query", result=ANSWER)
+    index = fake_qmd.folder / "index.sqlite"
+    session = Session((str(fake_qmd.path),), env={"PATH": os.environ["PATH"]}, cwd="/", index=str(index))
+    call(session)
+    index.write_text("made by the server")
+    call(session)
+    call(session)
+    assert len(fake_qmd.calls) == 1
+    (fake_qmd.folder / "another").write_text("made by somebody else")
+    (fake_qmd.folder / "another").replace(index)
+    call(session)
+    call(session)
+    session.close()
+    assert len(fake_qmd.calls) == 2
+
+
+def test_who_waits_for_a_server_that_is_replaced_may_ask_another_way(session: Session) -> None:
+    call(session)
+    connection = session._connection
+    assert connection
+    connection.close("was replaced")
+    with pytest.raises(ProgramFailed, match="was replaced"):
+        connection.ask("ping", {}, timeout_s=PATIENCE_S)
+
+
+def test_a_server_that_has_closed_its_ears_is_killed(session: Session, fake_qmd: FakeQmd) -> None:
+    fake_qmd.tool("deaf", ears_closed=True)
+    with pytest.raises(ProgramTimedOut):
+        call(session, "deaf", timeout_s=0.5)
+    assert until(lambda: bool(fake_qmd.hanging))
+    connection = session._connection
+    assert connection
+    with pytest.raises(ProgramFailed):
+        connection.ask("ping", {}, timeout_s=PATIENCE_S)
+    assert connection.dead
+    assert call(session) == {"results": [1]}
