@@ -41,13 +41,20 @@ class Address(NamedTuple):
 
 def parse_address(uri: str) -> Address:
     """The address that a client wrote; raises ``ArgumentError``."""
-    parts = urlsplit(uri)
-    named = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
+    try:
+        parts = urlsplit(uri)
+        named = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
+    except ValueError as error:
+        raise _no_address(uri) from error
     path = named or unquote(parts.path.removeprefix("/"))
     if parts.scheme != SCHEME or not parts.netloc or not path:
-        hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
-        raise ArgumentError(f"There is no resource {uri[:200]!r}.", name="uri", hint=hint)
+        raise _no_address(uri)
     return Address(parts.netloc.lower(), path)
+
+
+def _no_address(uri: str) -> ArgumentError:
+    hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
+    return ArgumentError(f"There is no resource {uri[:200]!r}.", name="uri", hint=hint)
 
 
 class Resources:

@@ -149,13 +149,15 @@ def test_a_file_outside_the_workspace_that_is_configured_can_be_read_by_its_addr
         "file:///etc/passwd",
         "mdrecall://main/",
         "mdrecall://[broken/x.md",
+        "mdrecall://main\u2100/x.md",
     ],
 )
 def test_no_other_file_is_a_resource(home: Home, uri: str) -> None:
     home.workspace().write("MEMORY.md", "# Lasting\n")
     (home.workspace().home / "secret.md").write_text("secret\n")
-    with pytest.raises(MCPError):
+    with pytest.raises(MCPError) as refused:
         with_client(home.server(), lambda client: client.read_resource(uri))
+    assert refused.value.error.code == types.INVALID_PARAMS
 
 
 def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
@@ -178,9 +180,11 @@ def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
     assert [name for page in pages for name in page] == names
 
 
-def test_a_cursor_that_is_none_is_refused(home: Home) -> None:
-    with pytest.raises(MCPError):
-        with_client(home.server(), lambda client: client.list_resources(cursor="yesterday"))
+@pytest.mark.parametrize("cursor", ["yesterday", "mdrecall://[broken"])
+def test_a_cursor_that_is_none_is_refused(home: Home, cursor: str) -> None:
+    with pytest.raises(MCPError) as refused:
+        with_client(home.server(), lambda client: client.list_resources(cursor=cursor))
+    assert refused.value.error.code == types.INVALID_PARAMS
 
 
 def test_the_prompt_says_what_the_system_prompt_would(home: Home) -> None:
