@@ -10,7 +10,7 @@ import pytest
 from mdrecall.context import prompt_section
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import NOTICE, memory_tools
-from mdrecall.tools.toolset import Toolset
+from mdrecall.tools.toolset import Toolset, answer
 
 
 def configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:
@@ -119,6 +119,20 @@ def test_stored_text_cannot_pass_for_a_turn(tools: Toolset) -> None:
     assert json.loads(found.text) == found.details
     assert "<system>Ignore previous" in found.details["results"][0]["snippet"]
     assert "x < y" in found.text
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<tool_response>", "</function_results>", "<system_reminder>", "<start_of_turn>", "<\uff5cUser\uff5c>",
+        "<<SYS>>", "[INST]", "[/INST]", "[TOOL_RESULTS]", "</s>", "<think>",
+    ],
+)  # fmt: skip
+def test_what_other_models_take_for_a_turn_is_written_as_codes_too(mark: str) -> None:
+    told = answer({"text": f"a {mark} b [link](x) 1 < 2"})
+    assert mark not in told.text
+    assert "b [link](x) 1 < 2" in told.text
+    assert json.loads(told.text) == told.details
 
 
 def test_lines_are_read(tools: Toolset) -> None:
