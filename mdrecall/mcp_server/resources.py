@@ -10,10 +10,10 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from mdrecall.aio import Threads
 from mdrecall.errors import ArgumentError, ReadError, RecallError, told
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.session import Sessions
-from mdrecall.mcp_server.threads import Threads
 from mdrecall.types import Stamp
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Resources:
             return types.ListResourcesResult(resources=[])
         cursor = (params.cursor if params else None) or ""
         try:
-            return await self._threads.run(lambda: self._page(cursor))
+            return await self._threads.call(lambda: self._page(cursor))
         except RecallError as error:
             raise MCPError(types.INVALID_PARAMS, told(error)) from error
 
@@ -99,7 +99,7 @@ class Resources:
         if not self._sessions.may_remember(context.meta):
             raise MCPError(types.INVALID_PARAMS, "A sub-agent has no memory.")
         try:
-            text = await self._threads.run(lambda: self._text(parse_address(uri)))
+            text = await self._threads.call(lambda: self._text(parse_address(uri)))
         except (ReadError, ArgumentError) as error:
             raise MCPError(types.INVALID_PARAMS, told(error), {"uri": uri}) from error
         except RecallError as error:

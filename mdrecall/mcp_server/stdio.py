@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from mcp.server.stdio import stdio_server
 
+from mdrecall.aio import Threads
 from mdrecall.mcp_server.server import Built, InFlight
 from mdrecall.mcp_server.streams import Wire
-from mdrecall.mcp_server.threads import Threads
 
 _PIPE_BUF = 4096
 _READ_BYTES = 65536
@@ -81,7 +81,7 @@ class _Writer:
         if len(data) <= _PIPE_BUF and select.select([], [self._file], [], 0)[1]:
             self._write(data)
         else:
-            await self._threads.run(lambda: self._write(data))
+            await self._threads.call(lambda: self._write(data))
 
     async def flush(self) -> None:
         return

@@ -9,11 +9,11 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from mdrecall.aio import Threads
 from mdrecall.errors import RecallError, told
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.progress import Reporter
 from mdrecall.mcp_server.session import Sessions
-from mdrecall.mcp_server.threads import Threads
 from mdrecall.tools.arguments import text as text_argument
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, failed
 from mdrecall.types import ProgressCallback
@@ -41,7 +41,7 @@ class Toolbox:
     ) -> types.ListToolsResult:
         session_key = self._sessions.key(context.meta)
         try:
-            specs = await self._threads.run(lambda: self._specs(session_key))
+            specs = await self._threads.call(lambda: self._specs(session_key))
         except RecallError as error:
             raise MCPError(types.INTERNAL_ERROR, told(error)) from error
         return types.ListToolsResult(tools=[self._listed(spec) for spec in specs])
@@ -52,7 +52,7 @@ class Toolbox:
         session_key = self._sessions.key(context.meta)
         arguments = dict(params.arguments or {})
         async with Reporter(context) as reporter:
-            answer = await self._threads.run(
+            answer = await self._threads.call(
                 lambda: self._answer(params.name, arguments, session_key, reporter.callback)
             )
         if answer is None:
