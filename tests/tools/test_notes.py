@@ -2,15 +2,16 @@
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mdrecall.context import prompt_section
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import NOTICE, memory_tools
-from mdrecall.tools.toolset import Toolset, answer
+from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
 
 
 def configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:
@@ -181,3 +182,28 @@ def test_the_prompt_asks_for_what_the_tools_give(memory: Memory, key: str, is_ci
     found = Toolset(memory_tools(memory, key)).call("memory_search", {"query": "ana"}).details
     assert ("citation" in found["results"][0]) == is_cited
     assert ("Source: <path#line>" in prompt_section(memory, key)) == is_cited
+
+
+class Odd:
+    """A tool that gives whatever it was made with."""
+
+    spec = ToolSpec("odd", "Gives what it should not.", {"type": "object"})
+
+    def __init__(self, gives: Any) -> None:
+        self._gives = gives
+
+    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+        given: ToolAnswer = self._gives
+        return given
+
+
+@pytest.mark.parametrize("gives", [None, {"a": 1}, ToolAnswer(cast(Any, [1]), "x"), ToolAnswer({}, cast(Any, 5))])
+def test_what_is_no_answer_is_told_as_a_bug(gives: object) -> None:
+    told = Toolset([Odd(gives)]).call("odd", {})
+    assert told.is_error
+    assert "TypeError" in told.text
+
+
+def test_an_answer_of_a_plugin_can_be_written_as_utf_8() -> None:
+    told = Toolset([Odd(ToolAnswer({"a": ["\ud83d"]}, "\ud83d"))]).call("odd", {})
+    assert (told.details, told.text) == ({"a": ["\ufffd"]}, "\ufffd")
