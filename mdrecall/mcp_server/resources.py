@@ -1,5 +1,6 @@
 """The memory files as resources: ``mdrecall://<agent>/<path>``, listed in pages and read through the same guard."""
 
+import logging
 import time
 from bisect import bisect_right
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from mdrecall.types import Stamp
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
+
+_log = logging.getLogger(__name__)
 
 SCHEME = "mdrecall"
 PAGE = 200
@@ -133,7 +136,14 @@ class Resources:
         seen_at, stamps = self._seen.get(name, (0.0, {}))
         now = time.monotonic()
         if is_first or not seen_at or now - seen_at > _KEPT_S:
-            settings = self._memories.get(name).settings
+            try:
+                settings = self._memories.get(name).settings
+            except RecallError as error:
+                if len(self._memories.names) == 1:
+                    raise
+                # The files of the others are there all the same.
+                _log.warning("The memory of %s cannot be used: %s", name, told(error))
+                return {}
             stamps = dict(sorted(MemoryFiles(settings, self._memories.place(name).home).scan().stamps.items()))
             self._seen[name] = (now, stamps)
         return stamps

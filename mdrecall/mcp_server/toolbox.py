@@ -68,11 +68,20 @@ class Toolbox:
         return self._makes(memory, session_key, None).names
 
     def _specs(self, session_key: str) -> tuple[ToolSpec, ...]:
-        """The tools of all memories, each name once."""
+        """The tools of all memories, each name once; a memory that cannot be opened hides none of the others."""
         specs: dict[str, ToolSpec] = {}
+        failures: list[RecallError] = []
         for name in self._memories.names:
-            for spec in self._makes(self._memories.get(name), session_key, None).specs:
+            try:
+                tools = self._makes(self._memories.get(name), session_key, None)
+            except RecallError as error:
+                _log.warning("The memory of %s cannot be used: %s", name, told(error))
+                failures.append(error)
+                continue
+            for spec in tools.specs:
                 specs.setdefault(spec.name, spec)
+        if len(failures) == len(self._memories.names):
+            raise failures[0]
         return tuple(specs.values())
 
     def _answer(
@@ -119,4 +128,4 @@ class Toolbox:
             return dict(parameters)
         about = f"Whose memory; without it {names[0]}. A path belongs to the agent that it was found with."
         whose = {"type": "string", "enum": list(names), "description": about}
-        return {**parameters, "properties": {**parameters["properties"], "agent": whose}}
+        return {**parameters, "properties": {**(parameters.get("properties") or {}), "agent": whose}}
