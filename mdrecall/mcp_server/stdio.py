@@ -1,7 +1,9 @@
 """The server on standard input and output."""
 
 import asyncio
+import json
 import os
+import re
 import select
 import signal
 import threading
@@ -14,9 +16,11 @@ from mcp.server.stdio import stdio_server
 from mdrecall.aio import Threads
 from mdrecall.mcp_server.server import Built, InFlight
 from mdrecall.mcp_server.streams import Wire
+from mdrecall.tools.rendering import writable
 
 _PIPE_BUF = 4096
 _READ_BYTES = 65536
+_MAYBE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 #: How long answers that are under way are waited for when the client has said its last.
 _LAST_ANSWERS_S = 2.0
 
@@ -41,7 +45,7 @@ class _Lines:
         if line is None:
             await self._last_answers()
             raise StopAsyncIteration
-        return line.decode("utf-8", "replace")
+        return _decoded(line)
 
     def _read(self) -> None:
         begun: list[bytes] = []
@@ -67,6 +71,15 @@ class _Lines:
         while quiet < 3 and time.monotonic() < until:
             await asyncio.sleep(0.01)
             quiet = 0 if self._in_flight.count else quiet + 1
+
+
+def _decoded(line: bytes) -> str:
+    """A line as text; halves of characters, which a JavaScript client may write and the SDK would drop, are marked."""
+    text = line.decode("utf-8", "replace")
+    if _MAYBE_HALF.search(text):
+        with suppress(ValueError, RecursionError):
+            return json.dumps(writable(json.loads(text)))
+    return text
 
 
 class _Writer:
