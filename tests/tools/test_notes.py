@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.context import prompt_section
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import NOTICE, memory_tools
+from mdrecall.tools.notes import NOTICE, READ_NOTICE, memory_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
 
 
@@ -146,6 +146,7 @@ def test_lines_are_read(tools: Toolset) -> None:
         "totalLines": 4,
         "truncated": False,
         "nextFrom": 4,
+        "notice": READ_NOTICE,
     }
 
 
