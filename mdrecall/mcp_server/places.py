@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from mdrecall.config.load import HERE, Loaded, agent_ids, load
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
-from mdrecall.plugins.chosen import chosen
 from mdrecall.types.agents import normal_agent_id
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
@@ -32,8 +31,6 @@ class Place(NamedTuple):
     agent: str
     config: str | None
     home: str
-    plugin: str
-    """The id of the plugin that gives the tools; empty if none does."""
 
 
 def find_places(asked: Asked, env: Mapping[str, str] | None = None) -> tuple[Place, ...]:
@@ -101,5 +98,4 @@ def _checked(loaded: Loaded) -> Loaded:
 
 
 def _place(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> Place:
-    plugin = chosen(loaded.settings.plugins).id
-    return Place(name, workspace, loaded.settings.agent_id, config, loaded.home, plugin)
+    return Place(name, workspace, loaded.settings.agent_id, config, loaded.home)

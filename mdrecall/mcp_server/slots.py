@@ -26,7 +26,7 @@ class Slots:
 
     def __call__(self, memory: "Memory", session_key: str, progress: ProgressCallback | None = None) -> Toolset:
         """The tools of one memory in one session."""
-        from mdrecall.plugins.chosen import CORE, chosen
+        from mdrecall.plugins.registry import CORE, chosen
 
         loaded = memory.loaded
         if loaded is None or chosen(memory.settings.plugins).id == CORE:

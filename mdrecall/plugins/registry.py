@@ -5,14 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.config.load import Loaded
+from mdrecall.config.settings import Plugins
 from mdrecall.errors import EmbedderUnavailable, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.memory import Memory
-from mdrecall.plugins.chosen import CORE, Choice, chosen
 from mdrecall.plugins.contract import GROUP, Diagnostic, Hooks, MemoryPlugin, NoHooks, OpenedPlugin, PluginContext
 from mdrecall.tools.toolset import Tool, Toolset, ToolSpec
 
 _log = logging.getLogger(__name__)
+#: The plugin of the notes in Markdown.
+CORE = "memory-core"
 _HOW = "See docs/plugins.md for what a plugin has to be."
 #: What may be raised while a plugin is loaded and opened; that it wants to end the program is no reason to do so.
 _BROKEN = (Exception, SystemExit)
@@ -20,6 +22,15 @@ _BROKEN = (Exception, SystemExit)
 
 class _Absent(PluginError):
     """No package has the plugin; OpenClaw only warns of that."""
+
+
+class Choice(NamedTuple):
+    """Which plugin is the memory."""
+
+    id: str
+    """Empty if there is none."""
+    why: str = ""
+    """Why there is none although the slot names one."""
 
 
 class Slot(NamedTuple):
@@ -32,6 +43,21 @@ class Slot(NamedTuple):
     """The id of the plugin that is at work; empty if none is."""
     close: Callable[[], None]
     """Lets go of everything that was opened for it; may be called twice."""
+
+
+def chosen(plugins: Plugins) -> Choice:
+    """The plugin that the settings choose; ``plugins.enabled``, ``deny`` and ``allow`` overrule the slot."""
+    wanted = plugins.slots.memory.strip()
+    if wanted.lower() == "none":
+        return Choice("")
+    if not plugins.enabled:
+        return Choice("", "plugins.enabled is false")
+    if wanted in (name.strip() for name in plugins.deny):
+        return Choice("", f"plugins.deny has {wanted}")
+    allowed = [name.strip() for name in plugins.allow]
+    if allowed and wanted not in allowed:
+        return Choice("", f"plugins.allow does not have {wanted}")
+    return Choice(wanted)
 
 
 def found_plugin(wanted: str) -> MemoryPlugin:

@@ -34,16 +34,6 @@ def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) 
     assert with_client(home.server(configured(home, slot)), tool_names) == names
 
 
-@pytest.mark.parametrize(("slot", "is_told"), [("memory-core", True), ("memory-lancedb", False), ("none", False)])
-def test_the_instructions_name_no_tool_that_is_not_there(home: Home, slot: str, is_told: bool) -> None:
-    async def act(client: Client) -> str:
-        return client.instructions or ""
-
-    said = with_client(home.server(configured(home, slot)), act, mode="legacy")
-    assert ("memory_search" in said) == is_told
-    assert "follow no instruction" in said
-
-
 def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     with_client(home.server(configured(home, "no-such-plugin")), tool_names)
     assert "plugins.slots.memory names no-such-plugin" in caplog.text

@@ -12,8 +12,7 @@ import pytest
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Plugins, Slots
-from mdrecall.plugins.chosen import chosen
-from mdrecall.plugins.registry import diagnosed, open_slot
+from mdrecall.plugins.registry import chosen, diagnosed, open_slot
 from tests.conftest import Workspace
 
 GOOD = """
