@@ -43,6 +43,7 @@ from mdrecall.types import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from mdrecall.backends.shared import Shared
     from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
     from mdrecall.memory import Memory
@@ -86,13 +87,13 @@ class AsyncMemory:
         return await cls._opened(opened)
 
     @classmethod
-    async def of(cls, loaded: "Loaded", *, one_shot: bool = False) -> Self:
+    async def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "Shared | None" = None) -> Self:
         """Open the memory that settings ask for which have been loaded already."""
 
         def opened() -> "Memory":
             from mdrecall.memory import Memory
 
-            return Memory.of(loaded, one_shot=one_shot)
+            return Memory.of(loaded, one_shot=one_shot, shared=shared)
 
         return await cls._opened(opened)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mdrecall.config.load import Loaded, load
-from mdrecall.errors import ConfigError, RecallError, told
+from mdrecall.errors import ConfigError, ProgramMissing, RecallError, told
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 
@@ -58,7 +58,7 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
 def _memory(memory: Memory, by_words: Memory, loaded: Loaded) -> Iterator[Finding]:
     """``by_words`` is the same memory without an embedder: looking at the notes must not cost time or money."""
     checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("qmd", lambda: _qmd(memory, loaded)),
+        ("qmd", lambda: _qmd(memory, by_words, loaded)),
         ("index", lambda: _index(memory)),
         ("notes", lambda: _notes(by_words)),
         ("embeddings", lambda: _embeddings(memory)),
@@ -71,7 +71,7 @@ def _memory(memory: Memory, by_words: Memory, loaded: Loaded) -> Iterator[Findin
                 said.add(finding.said)
                 yield finding
         except RecallError as error:
-            if not said & {str(error), told(error)}:
+            if not any(str(error) in one for one in said):
                 yield Finding(name, "wrong", str(error), error.hint)
             said.add(str(error))
 
@@ -105,12 +105,19 @@ def _index(memory: Memory) -> Iterator[Finding]:
         yield Finding("index", "good", f"sound, {size / 1e6:,.1f} MB at {status.db_path}")
     if kept := status.custom.get("damagedIndexKeptAt"):
         yield Finding("index", "note", f"was damaged and built anew; the old one is {kept}", "Delete that file.")
-    disk = os.statvfs(os.path.dirname(status.db_path))
-    if (free := disk.f_bavail * disk.f_frsize) < _LITTLE_ROOM_BYTES:
+    if (free := _free_bytes(os.path.dirname(status.db_path))) < _LITTLE_ROOM_BYTES:
         yield Finding("index", "note", f"only {free / 1e6:,.0f} MB are left on its disk", "Free some space.")
 
 
-def _qmd(memory: Memory, loaded: Loaded) -> Iterator[Finding]:
+def _free_bytes(folder: str) -> int:
+    """The room on the disk of a folder, or of the nearest one above it that is there."""
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _qmd(memory: Memory, by_words: Memory, loaded: Loaded) -> Iterator[Finding]:
     """Whether qmd is there, new enough, and answers; builtin stands in for it where not."""
     if loaded.settings.memory.backend != "qmd":
         return
@@ -119,6 +126,9 @@ def _qmd(memory: Memory, loaded: Loaded) -> Iterator[Finding]:
     found = check_qmd(loaded.settings, loaded.environment, loaded.home)
     if found.error is not None:
         yield Finding("qmd", "wrong", str(found.error), found.error.hint or "Until then the builtin backend answers.")
+        if isinstance(found.error, ProgramMissing):
+            # What follows is then about the backend that stands in.
+            by_words.sync()
         return
     if found.version is None:
         yield Finding("qmd", "note", f"does not say its version, but: {found.text or 'nothing'}")

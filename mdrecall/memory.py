@@ -32,17 +32,25 @@ from mdrecall.types import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from mdrecall.backends.shared import Shared
     from mdrecall.sources.note import Place
 
 
 class Memory:
     """One workspace's memory. Use it as a context manager, or call ``close()`` when done."""
 
-    def __init__(self, settings: Settings, backend: Backend, loaded: Loaded | None = None) -> None:
-        """``loaded`` is what the settings came with, for plugins; without it there are none."""
+    def __init__(
+        self,
+        settings: Settings,
+        backend: Backend,
+        loaded: Loaded | None = None,
+        let_go: Callable[[], None] | None = None,
+    ) -> None:
+        """``loaded`` is what the settings came with, for plugins; ``let_go`` ends the use of a shared backend."""
         self.settings = settings
         self.loaded = loaded
         self._backend = backend
+        self._let_go = let_go or backend.close
 
     @classmethod
     def open(
@@ -70,12 +78,18 @@ class Memory:
         return cls.of(loaded, one_shot=one_shot)
 
     @classmethod
-    def of(cls, loaded: "Loaded", *, one_shot: bool = False) -> Self:
-        """Open the memory that settings ask for which have been loaded already."""
+    def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "Shared | None" = None) -> Self:
+        """Open the memory that settings ask for which have been loaded already.
+
+        With ``shared``, all memories of the same agent and settings stand on one backend, which ends with the last.
+        """
         if not loaded.settings.memory_search.enabled:
             origin = loaded.found["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
+        if shared is not None:
+            backend, let_go = shared.acquire(loaded)
+            return cls(loaded.settings, backend, loaded, let_go)
         return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded)
 
     def search(
@@ -212,7 +226,7 @@ class Memory:
 
     def close(self) -> None:
         """Let go of the index; may be called twice."""
-        self._backend.close()
+        self._let_go()
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Coroutine
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
@@ -22,6 +23,14 @@ from tests.conftest import Workspace
 from tests.processes import PATIENCE_S
 
 _T = TypeVar("_T")
+
+
+@pytest.fixture(autouse=True)
+def swept() -> None:
+    """What other tests left behind, such as the event loop of a framework, is not told as a fault of these."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def public(kind: type) -> dict[str, Any]:

@@ -96,6 +96,7 @@ class Breaker:
         """So that what is there is whole; that it could not be written only makes the next process ask once more."""
         fresh = f"{self._path}.{os.getpid()}.new"
         with suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             with open(fresh, "w", encoding="utf-8") as file:
                 json.dump(outage._asdict(), file)
             os.replace(fresh, self._path)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from mdrecall.backends.breaker import Breaker, Outage, iso
 from mdrecall.backends.hedge import Hedge
-from mdrecall.errors import BackendNotReady, BackendUnavailable, RecallError, told
+from mdrecall.errors import BackendNotReady, BackendUnavailable, ProgramMissing, RecallError, told
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
     Conversation,
@@ -178,6 +178,10 @@ class FallbackBackend:
                 self._try_again()
             return report
         except BackendUnavailable as error:
+            if isinstance(error, ProgramMissing):
+                # No search can be answered either, whatever is indexed.
+                self._breaker.failed(error)
+                self._retry_later()
             report = act(self.stand_in())
             failed = Issue(self._name, f"could not update its index; the builtin index was updated: {told(error)}")
             return report._replace(failed=(*report.failed, failed))
@@ -207,16 +211,16 @@ class FallbackBackend:
         return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
 
     def counts(self) -> tuple[SourceCount, ...]:
-        """How many files and chunks of each source are indexed."""
-        return self._either(lambda backend: backend.counts())
+        """How many files and chunks of each source are indexed, by the one that answers."""
+        return self._answering().counts()
 
     def issues(self) -> tuple[Issue, ...]:
         """What there is to say about the files."""
         return self._either(lambda backend: backend.issues())
 
     def check(self) -> tuple[str, ...]:
-        """What is wrong with the index."""
-        return self._either(lambda backend: backend.check())
+        """What is wrong with the index of the one that answers."""
+        return self._answering().check()
 
     def index_files(self) -> list[tuple[str, int]]:
         """Every file of both indexes."""

@@ -6,6 +6,7 @@ For doors that stay open and serve many. Whoever takes a backend closes it; the 
 import json
 import threading
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from mdrecall.backends.open import open_backend
@@ -42,18 +43,9 @@ class Shared:
 
         return held.backend, let_go
 
-    def close(self) -> None:
-        """End all, whoever still has one."""
-        with self._lock:
-            held, self._held = self._held, {}
-        for entry in held.values():
-            entry.backend.close()
-
     def _release(self, key: str) -> None:
         with self._lock:
-            held = self._held.get(key)
-            if held is None:
-                return
+            held = self._held[key]
             if held.holders > 1:
                 self._held[key] = held._replace(holders=held.holders - 1)
                 return
@@ -62,6 +54,7 @@ class Shared:
 
 
 def key_of(loaded: Loaded) -> str:
-    """The same for the same agent and settings, in whatever order these were written."""
-    settings: Any = to_json(loaded.settings)
-    return json.dumps(settings, sort_keys=True, default=repr)
+    """The same for the same agent, settings and environment, in whatever order these were written; without secrets."""
+    everything: Any = [to_json(loaded.settings), dict(loaded.environment)]
+    text = json.dumps(everything, sort_keys=True, default=lambda value: value.reveal())
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -33,7 +33,9 @@ def _copy(target: str) -> str:
         with as_file(files("mdrecall") / "sample") as sample:
             shutil.copytree(sample, target)
     except OSError as error:
-        reason = error.strerror or "the copy failed"
+        shutil.rmtree(target, ignore_errors=True)
+        # One that copies a whole folder has what went wrong with each file.
+        reason = error.strerror or (error.args[0][0][2] if isinstance(error, shutil.Error) else "the copy failed")
         raise WorkspaceError(f"Cannot copy the sample to {target}: {reason}.", hint="Name another folder.") from error
     return target
 

@@ -29,10 +29,12 @@ def run(options: argparse.Namespace) -> int:
             if not options.json:
                 _show(finding)
     wrong = sum(finding.verdict == "wrong" for _, finding in findings)
+    noted = sum(finding.verdict == "note" for _, finding in findings)
     if options.json:
         print_json([{"agentId": agent, **to_json(finding)} for agent, finding in findings])
     else:
-        print(style(f"\n{wrong} to mend." if wrong else "\nAll is well.", "bold"))
+        well = f"Nothing to mend, {noted} to look at (!)." if noted else "All is well."
+        print(style(f"\n{wrong} to mend." if wrong else f"\n{well}", "bold"))
     return 2 if wrong else 0
 
 

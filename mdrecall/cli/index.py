@@ -1,6 +1,7 @@
 """``mdrecall index``: bring the index up to date."""
 
 import argparse
+import sys
 import time
 from typing import Any
 
@@ -35,6 +36,8 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         print(f"Indexed {counted(files, 'file')} in {counted(chunks, 'chunk')} ({_changes(report)}) in {took}.")
         print(style(f"Index: {home_short(where)}", "dim"))
         print_issues(report.failed + report.kept + report.issues)
+        if not files and not report.failed:
+            print("There is no note to index: write MEMORY.md, or a file in memory/.", file=sys.stderr)
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
 
 

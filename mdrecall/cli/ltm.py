@@ -5,7 +5,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, whole_number
+from mdrecall.cli.options import add_common, share, whole_number
 from mdrecall.cli.output import counted, home_short, print_json, printable, style
 from mdrecall.errors import ConfirmationMissing, QueryError, RecallError
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offset", type=_count, metavar="N", help="list: leave out the first ones")
     parser.add_argument("--all-agents", action="store_true", help="list: those of every agent")
     parser.add_argument("--category", help="store: preference, fact, decision, entity or other")
-    parser.add_argument("--importance", metavar="S", help="store: 0 to 1")
+    parser.add_argument("--importance", type=share, metavar="S", help="store: 0 to 1")
     parser.add_argument("--ttl", metavar="TIME", help="store: how long it holds, such as 12h or 30d")
     parser.add_argument("--replaces", metavar="ID", help="store: the memory that this is the new text of")
     parser.add_argument("-y", "--yes", action="store_true", help="forget: do not ask")
@@ -62,7 +62,9 @@ def _refuse_what_does_not_belong(options: argparse.Namespace) -> None:
         given = getattr(options, name) not in (None, False, [])
         if given and options.action not in actions.split():
             option = "A text" if name == "words" else "--" + name.replace("_", "-")
-            raise RecallError(f"{option} is not for `ltm {options.action}`.", hint=f"It is for {actions}.")
+            raise RecallError(
+                f"{option} is not for `ltm {options.action}`.", hint=f"It is for {actions.replace(' ', ', ')}."
+            )
     if options.action in _ONLY["words"].split() and not _text(options):
         hint = {"search": "Ask something.", "store": "Say what to keep."}.get(
             options.action, "Name an id of `ltm list`."
@@ -83,6 +85,8 @@ def _list(memories: "LongTermMemory", options: argparse.Namespace) -> int:
         print(f"{left:,} more; go on with --offset {first + len(shown)}.", file=sys.stderr)
     if not rows:
         print("There are no memories yet.", file=sys.stderr)
+    elif not shown:
+        print(f"There are only {counted(len(rows), 'memory', 'memories')}.", file=sys.stderr)
     return 0 if shown else 1
 
 
@@ -160,8 +164,8 @@ def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
         memories.forget(row.id)
     if options.json:
         print_json({"deleted": gone, **_record(row)})
-    elif gone:
-        print("Forgotten.")
+    else:
+        print("Forgotten." if gone else "Nothing was forgotten.")
     return 0
 
 

@@ -36,6 +36,8 @@ COMMANDS = {
     "demo": "try everything on a sample workspace",
     "completion": "print a completion script for your shell",
 }
+#: What may stand without a command.
+_ALONE = ("-h", "--help", "-V", "--version")
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -46,13 +48,14 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 done, 1 nothing found, 2 error.",
         formatter_class=_formatter,
     )
-    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="mdrecall")
     for name in [only] if only else COMMANDS:
         about = COMMANDS[name]
         described = about[0].upper() + about[1:] + "."
         command = commands.add_parser(name, help=about, description=described, formatter_class=_formatter)
         _module(name).add_arguments(command)
+        command.set_defaults(refuse=command.error)
     return parser
 
 
@@ -75,16 +78,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     comes_late = any(argument in COMMANDS for argument in arguments[1:])
-    if comes_late and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version"):
+    if comes_late and arguments[0].startswith("-") and arguments[0] not in _ALONE:
         return _failed(f"The command comes first, then options such as {arguments[0]}.", "See `mdrecall --help`.")
     if name is not None and name not in COMMANDS:
         return _unknown(name)
-    if arguments == ["--version"]:
-        print(f"mdrecall {mdrecall.__version__}")
-        return 0
-    options = _parse(name, arguments)
+    if name is None and (wrong := [argument for argument in arguments if argument not in _ALONE]):
+        return _failed(f"{wrong[0]} is not an option, and there is no command.", "See `mdrecall --help`.")
+    if not arguments:
+        build_parser().print_help(sys.stderr)
+        return 2
+    is_version = name is None and not {"-h", "--help"} & set(arguments)
+    options = argparse.Namespace(command=None) if is_version else _parse(name, arguments)
     try:
-        code: int = _module(options.command).run(options)
+        code: int = _module(options.command).run(options) if options.command else _version()
         sys.stdout.flush()
         return code
     except RecallError as error:
@@ -117,19 +123,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(name: str | None, arguments: list[str]) -> argparse.Namespace:
     """The options; what is wrong with them is also told in JSON if that was asked for."""
-    parser = build_parser(only=name)
     if "--json" not in arguments:
-        return parser.parse_args(arguments)
+        return _parsed(name, arguments)
     told = io.StringIO()
     try:
         with redirect_stderr(told):
-            return parser.parse_args(arguments)
+            return _parsed(name, arguments)
     except SystemExit:
         sys.stderr.write(told.getvalue())
-        message = told.getvalue().strip().rpartition(": ")[2]
+        message = told.getvalue().strip().partition(": error: ")[2]
         if message:
             _print_json_error("UsageError", message, "See `mdrecall --help`.")
         raise
+
+
+def _parsed(name: str | None, arguments: list[str]) -> argparse.Namespace:
+    """The options; what the command does not know is told with the usage of that command, not of all."""
+    options, unknown = build_parser(only=name).parse_known_args(arguments)
+    if unknown:
+        text = "; a text that begins with - comes after --" if hasattr(options, "words") else ""
+        options.refuse(f"unrecognized arguments: {' '.join(unknown)}{text}")
+    return options
+
+
+def _version() -> int:
+    print(f"mdrecall {mdrecall.__version__}")
+    return 0
 
 
 def _print_json_error(kind: str, message: str, hint: str) -> None:

@@ -95,7 +95,7 @@ def _write(target: "Target", entry: "Entry", *, dry_run: bool) -> int:
     change = plan(target, entry)
     where = home_short(change.path)
     if not change.changes:
-        print(f"{entry.name} is in {where} already.")
+        print(f"{entry.name} is in {where} already. {_whose(entry)}")
         return 0
     if dry_run:
         print(change.diff, end="")
@@ -103,7 +103,18 @@ def _write(target: "Target", entry: "Entry", *, dry_run: bool) -> int:
     backup = write(change)
     kept = f"; as it was: {home_short(backup)}" if backup else ""
     print(f"Wrote {entry.name} into {where}{kept}.")
+    print(f"{_whose(entry)} Start the client anew to have it.")
     return 0
+
+
+def _whose(entry: "Entry") -> str:
+    """Which memory the client will have: the current folder may not be the one that was meant."""
+    from itertools import pairwise
+
+    from mdrecall.cli.output import home_short
+
+    folders = [home_short(value) for option, value in pairwise(entry.args) if option == "--workspace"]
+    return f"Its memory is {', '.join(folders) or 'the one that is configured'}."
 
 
 def _entry(options: argparse.Namespace) -> "Entry":

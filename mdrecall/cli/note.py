@@ -5,6 +5,7 @@ import sys
 
 from mdrecall.cli.options import add_common, open_memory
 from mdrecall.cli.output import print_json, printable
+from mdrecall.errors import RecallError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,4 +36,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _standard_input() -> str:
-    return sys.stdin.buffer.read().decode("utf-8-sig", "replace") if sys.stdin else ""
+    if not sys.stdin:
+        return ""
+    if sys.stdin.isatty():
+        print("Write the note; Ctrl-D on a line of its own ends it.", file=sys.stderr)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        hint = "Nothing was written. Convert it first, for example with iconv."
+        raise RecallError("Standard input is not text in UTF-8.", hint=hint) from error

@@ -52,9 +52,9 @@ def printable(text: str) -> str:
     return "".join(char if char == "\t" or (char.isprintable() and char != "\x7f") else "\ufffd" for char in text)
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 file``, ``2,000 files``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, noun: str, several: str = "") -> str:
+    """``1 file``, ``2,000 files``; ``several`` is the plural, where it is not the noun with an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"
 
 
 def homes_short(text: str) -> str:

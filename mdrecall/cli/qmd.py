@@ -12,7 +12,7 @@ _HOW = {"search": "by words", "vsearch": "by meaning", "query": "by words and me
 def qmd_lines(status: Status) -> Iterator[tuple[str, str]]:
     """The lines of ``mdrecall status`` that are its own."""
     qmd: dict[str, Any] = status.custom["qmd"]
-    yield "Backend", f"qmd ({qmd['command']})"
+    yield "Backend", "qmd" if qmd["command"] == "qmd" else f"qmd ({qmd['command']})"
     waiting = "changes on disk wait for the next search or `mdrecall index`"
     yield "Indexed", f"{counted(status.files, 'file')} · {waiting if status.custom['filesChanged'] else 'up to date'}"
     yield "Collections", ", ".join(f"{name} ({count:,})" for name, count in qmd["collectionFiles"].items()) or "none"
@@ -21,7 +21,7 @@ def qmd_lines(status: Status) -> Iterator[tuple[str, str]]:
     if status.custom["searchMode"] != "search":
         yield "Vectors", _embedded(status, qmd)
     if qmd.get("problem"):
-        yield "Problem", qmd["problem"]
+        yield "Problem", f"{qmd['problem']} Until that is mended, the builtin backend answers."
     if qmd.get("lost"):
         yield "Missing", f"{', '.join(qmd['lost'])}: what was indexed from there is kept"
     yield "Watched", watched(status.custom["watcher"])

@@ -31,6 +31,8 @@ def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             memory.reset()
             if not options.json:
                 print("Deleted. The next search makes the index again from the notes.")
+        elif files and not options.json:
+            print("Nothing was deleted.")
     return {
         "agentId": agent,
         "deleted": goes,

@@ -5,7 +5,7 @@ import sys
 import time
 
 from mdrecall.cli.options import add_common, open_memory, whole_number
-from mdrecall.cli.output import counted, print_json, printable, style
+from mdrecall.cli.output import counted, home_short, print_json, printable, style
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def _list(options: argparse.Namespace) -> int:
         name = entry.path.removeprefix("sessions/").removesuffix(".jsonl")
         print(f"{when}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}")
     if not found:
-        print(f"There is no transcript in {where}.", file=sys.stderr)
+        print(f"There is no transcript in {home_short(where)}.", file=sys.stderr)
     return 0 if found else 1
 
 

@@ -63,8 +63,9 @@ def _where(content: str, message: str) -> str:
     offset = re.search(r"near (\d+)", message)
     if offset is None:
         return ""
-    before = content[: int(offset[1])]
-    return f": it goes wrong at line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+    before = content[: max(0, int(offset[1]) - 1)]
+    place = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+    return f": what begins at {place} is never closed" if "Unclosed" in message else f": it goes wrong at {place}"
 
 
 def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, Found]:

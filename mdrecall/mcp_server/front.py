@@ -72,7 +72,9 @@ def listen(front: Front) -> "socket.socket":
     try:
         return socket.create_server((front.host, front.port), family=family)
     except OSError as error:
-        message = f"Cannot listen on {bracketed(front.host)}:{front.port}: {error.strerror or error}."
+        # Python adds the address to what the system says, once more and as a tuple.
+        said = (error.strerror or str(error)).partition(" (while")[0]
+        message = f"Cannot listen on {bracketed(front.host)}:{front.port}: {said}."
         raise RecallError(message, hint="Choose another --port (0 takes a free one) or --host.") from error
 
 

@@ -105,7 +105,8 @@ def _parsed_json(text: str, path: str, target: Target, entry: Entry) -> dict[str
     try:
         values = json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        raise _refusal(path, "it is not plain JSON (comments would be lost)", target, entry) from error
+        place = f" from line {error.lineno}, column {error.colno} on" if isinstance(error, json.JSONDecodeError) else ""
+        raise _refusal(path, f"it is not plain JSON{place} (comments would be lost)", target, entry) from error
     if not isinstance(values, dict):
         raise _refusal(path, "it is not an object", target, entry)
     return values
@@ -133,7 +134,8 @@ def _merged_toml(before: str, path: str, target: Target, entry: Entry) -> str:
     if isinstance(there, dict) and {**there, **wanted} == there:
         return before
     if there is not None:
-        raise _refusal(path, f"[{target.table}.{entry.name}] is there already and says something else", target, entry)
+        why = f"[{target.table}.{entry.name}] is there already and says something else"
+        raise _refusal(path, why, target, entry, way_out="Put this in its place, or choose another --name")
     end = "\r\n" if "\r\n" in before else "\n"
     after = before + ("" if before.endswith("\n") else end) + end + snippet(target, entry).replace("\n", end)
     try:
@@ -145,8 +147,8 @@ def _merged_toml(before: str, path: str, target: Target, entry: Entry) -> str:
     return after
 
 
-def _refusal(path: str, why: str, target: Target, entry: Entry) -> RecallError:
-    return RecallError(f"{path} is left as it is: {why}.", hint=f"Add this yourself:\n\n{snippet(target, entry)}")
+def _refusal(path: str, why: str, target: Target, entry: Entry, *, way_out: str = "Add this yourself") -> RecallError:
+    return RecallError(f"{path} is left as it is: {why}.", hint=f"{way_out}:\n\n{snippet(target, entry)}")
 
 
 def _backed_up(path: str, text: str, mode: int) -> str:

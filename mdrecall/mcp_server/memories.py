@@ -11,18 +11,31 @@ from mdrecall.mcp_server.places import Place
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
+    from mdrecall.backends.shared import Shared
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
 _CLOSING_S = 5.0
 
 
-def open_place(place: Place, env: Mapping[str, str] | None = None) -> "Memory":
-    """A place's memory."""
-    # The server greets its client before this is loaded.
-    from mdrecall.memory import Memory
+class Opener:
+    """Opens the memories of places; those of one agent with the same settings share what answers for them."""
 
-    return Memory.open(place.workspace, agent=place.agent, config=place.config, env=env)
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self._env = env
+        self._lock = threading.Lock()
+        self._shared: Shared | None = None
+
+    def __call__(self, place: Place) -> "Memory":
+        # The server greets its client before this is loaded.
+        from mdrecall.backends.shared import Shared
+        from mdrecall.config.load import load
+        from mdrecall.memory import Memory
+
+        with self._lock:
+            shared = self._shared = self._shared or Shared()
+        loaded = load(env=self._env, workspace=place.workspace, agent=place.agent, config=place.config)
+        return Memory.of(loaded, shared=shared)
 
 
 class Board:
@@ -51,9 +64,9 @@ class Board:
 class Memories:
     """Several memories by name; safe to use from several threads."""
 
-    def __init__(self, places: Sequence[Place], opens: "Callable[[Place], Memory]" = open_place) -> None:
+    def __init__(self, places: Sequence[Place], opens: "Callable[[Place], Memory] | None" = None) -> None:
         self._places = {place.name: place for place in places}
-        self._opens = opens
+        self._opens = opens or Opener()
         self._locks = {name: threading.Lock() for name in self._places}
         self._boards = {name: Board() for name in self._places}
         self._open: dict[str, Memory] = {}
@@ -64,6 +77,11 @@ class Memories:
     def names(self) -> tuple[str, ...]:
         """Every name, that of the default memory first."""
         return tuple(self._places)
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """Whatever holds the slot of any of them; an empty text stands for nothing."""
+        return frozenset(place.plugin for place in self._places.values())
 
     @property
     def default(self) -> str:

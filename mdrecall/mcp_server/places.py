@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mdrecall.config.load import HERE, Loaded, agent_ids, load
+from mdrecall.config.settings import Plugins, Slots
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
 from mdrecall.types.agents import normal_agent_id
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
+_USUAL = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
 
 
 class Asked(NamedTuple):
@@ -31,6 +33,8 @@ class Place(NamedTuple):
     agent: str
     config: str | None
     home: str
+    plugin: str
+    """The one that holds the memory slot; empty if none does."""
 
 
 def find_places(asked: Asked, env: Mapping[str, str] | None = None) -> tuple[Place, ...]:
@@ -98,4 +102,13 @@ def _checked(loaded: Loaded) -> Loaded:
 
 
 def _place(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> Place:
-    return Place(name, workspace, loaded.settings.agent_id, config, loaded.home)
+    return Place(name, workspace, loaded.settings.agent_id, config, loaded.home, _plugin(loaded.settings.plugins))
+
+
+def _plugin(plugins: Plugins) -> str:
+    if plugins == _USUAL:
+        return plugins.slots.memory
+    # It takes as long to load as half of a start.
+    from mdrecall.plugins.registry import chosen
+
+    return chosen(plugins).id

@@ -125,8 +125,11 @@ def _foreign(wanted: str) -> MemoryPlugin:
 
     points = [point for point in entry_points(group=GROUP) if point.name == wanted]
     if not points:
-        hint = "Install the package that has it, or set plugins.slots.memory to memory-core, memory-lancedb or none."
-        raise _Absent(f"plugins.slots.memory names {wanted}, which is not there.", plugin=wanted, hint=hint)
+        from mdrecall.config.rules import nearest
+
+        known = dict.fromkeys(("memory-core", "memory-lancedb", *entry_points(group=GROUP).names, "none"))
+        message = f"plugins.slots.memory names {wanted}, which is not there{nearest(wanted, known)}."
+        raise _Absent(message, plugin=wanted, hint="Mend the name, or install the package that has it.")
     try:
         loaded: Any = points[0].load()
         plugin = loaded() if isinstance(loaded, type) else loaded

@@ -337,7 +337,7 @@ def _check(name: str, output: Output) -> None:
 
 def _found(command: Sequence[str], env: Mapping[str, str]) -> str:
     if not command or not command[0]:
-        raise ProgramMissing("No command is set.", hint="Name the program in the settings.")
+        raise ProgramMissing("No command is set.", hint="Name the program in memory.qmd.command.")
     program = os.path.abspath(command[0]) if os.sep in command[0] else command[0]
     found = shutil.which(program, path=env.get("PATH", os.defpath))
     if found:
@@ -348,8 +348,9 @@ def _found(command: Sequence[str], env: Mapping[str, str]) -> str:
 
 
 def _install_hint(command: Sequence[str]) -> str:
-    package = "mcporter" if any("mcporter" in os.path.basename(word) for word in command[:2]) else "@tobilu/qmd"
-    return f"Install it with `npm install -g {package}` (Node 22 or newer), or name its path in the settings."
+    if any("mcporter" in os.path.basename(word) for word in command[:2]):
+        return "Install it with `npm install -g mcporter` (Node 22 or newer), or switch memory.qmd.mcporter off."
+    return "Install it with `npm install -g @tobilu/qmd` (Node 22 or newer), or name its path in memory.qmd.command."
 
 
 def _at_home(word: str, home: str) -> str:

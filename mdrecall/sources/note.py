@@ -52,7 +52,8 @@ def place_of(file: str, *, today: str, is_plain: bool = False) -> Place:
         raise PathRefused(f"{_cut(asked)} is not a note that may be written.", path=file, hint=_HINT)
     if is_plain and (in_memory or is_lasting):
         hint = "Give a name without memory/; or make the folder memory/ yourself, and only what is in it is searched."
-        raise PathRefused("All notes of this folder are searched because it has no memory/.", path=file, hint=hint)
+        message = f"{_cut(asked)} is not written: all notes of this folder are searched because it has no memory/."
+        raise PathRefused(message, path=file, hint=hint)
     if is_lasting:
         return Place("", name if name in ROOT_FILES else ROOT_FILES[0])
     return Place("" if is_plain else MEMORY_FOLDER, _note_name(name, file))

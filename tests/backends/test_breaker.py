@@ -86,6 +86,13 @@ def test_what_cannot_be_read_is_no_outage(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written_it_is_remembered_nevertheless(tmp_path: Path) -> None:
+    (tmp_path / "no").write_text("a file")
     one = Breaker(str(tmp_path / "no" / "folder" / "outage.json"), 15, now=Clock())
     one.failed(BROKEN)
     assert one.outage is not None
+
+
+def test_the_first_outage_is_known_to_the_next_process_though_there_was_no_folder_for_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "new" / "outage.json")
+    Breaker(path, 15, now=Clock()).failed(BROKEN)
+    assert Breaker(path, 15, now=Clock()).outage is not None

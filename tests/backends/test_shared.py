@@ -42,11 +42,18 @@ def test_the_same_settings_share_one_backend_that_the_last_one_ends(workspace: W
 def test_other_settings_have_another_backend(workspace: Workspace) -> None:
     opener = Opener()
     shared = Shared(opener)
-    shared.acquire(loaded(workspace))
+    _, let_go = shared.acquire(loaded(workspace))
     shared.acquire(loaded(workspace, json.dumps({"memorySearch": {"chunking": {"tokens": 200}}})))
-    assert len(opener.made) == 2
-    shared.close()
-    assert [made.closed for made in opener.made] == [1, 1]
+    let_go()
+    assert [made.closed for made in opener.made] == [1, 0]
+
+
+def test_another_key_is_another_setting_and_no_key_is_written_down(workspace: Workspace) -> None:
+    remotes = [{"memorySearch": {"remote": {"apiKey": f"sk-secret-number-{number}"}}} for number in (1, 2)]
+    keys = {key_of(loaded(workspace, json.dumps(remote))) for remote in remotes}
+    keys.add(key_of(load(env={**workspace.env, "OPENAI_API_KEY": "sk-secret"}, workspace=str(workspace.path))))
+    assert len(keys) == 3
+    assert "secret" not in "".join(keys)
 
 
 def test_the_order_in_which_settings_are_written_does_not_count(workspace: Workspace) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,10 @@ def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "text")
     assert run("index").out.startswith("Indexed 1 file in 1 chunk (1 new)")
     assert "(no file has changed)" in run("index").out
+    (workspace.path / "MEMORY.md").unlink()
+    assert "There is no note to index" in run("index").err
+    workspace.write("MEMORY.md", "text")
+    run("index")
     (report,) = run("index", "--force", "--json").json
     assert report == {
         "agentId": "main", "files": 1, "chunks": 1,
@@ -242,7 +247,10 @@ def test_a_mistyped_command_suggests_the_right_one(run: Run) -> None:
         (["get", "x.md", "--lines", "many"], "not a whole number"),
         (["search", "x", "--explian"], "--explian"),
         (["search"], "There is no query"),
-        ([], "COMMAND"),
+        ([], "find notes by what they say"),
+        (["--verison"], "--verison is not an option"),
+        (["search", "x", "--explian"], "usage: mdrecall search"),
+        (["note", "-tea"], "a text that begins with - comes after --"),
         (["search", "x", "--workspace", "/no/where"], "/no/where"),
         (["search", "x", "--config", "/no/file.json"], "/no/file.json"),
         (["search", "x", "--agent", "ghost"], "'ghost'"),
@@ -263,12 +271,12 @@ def test_a_workspace_that_is_a_file_is_named(workspace: Workspace, run: Run) -> 
 
 
 def test_the_version(run: Run) -> None:
-    assert run("--version").out == f"mdrecall {mdrecall.__version__}\n"
+    assert run("--version").out == run("-V").out == f"mdrecall {mdrecall.__version__}\n"
 
 
 def test_help_lists_every_command(run: Run) -> None:
     text = run("--help").out
-    assert all(about in text for about in COMMANDS.values())
+    assert all(re.search(rf"^ +{name} +{about}$", text, re.MULTILINE) for name, about in COMMANDS.items())
 
 
 def test_a_closed_pipe_is_no_error(workspace: Workspace) -> None:
@@ -368,6 +376,7 @@ def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> N
     "command",
     [
         "mdrecall search walrus >/dev/full",
+        "mdrecall --version >/dev/full",
         "mdrecall search walrus >&-",
         "mdrecall search walrus 2>&-",
         "mdrecall index >&- 2>&-",
@@ -465,7 +474,13 @@ def test_a_deleted_current_folder_does_not_matter(workspace: Workspace, tmp_path
 
 
 @pytest.mark.parametrize(
-    "arguments", [["search", "x", "-n", "0"], ["search", "x", "--min-score", "2"], ["get", "MEMORY.md", "--from", "0"]]
+    "arguments",
+    [
+        ["search", "x", "-n", "0"],
+        ["search", "x", "--min-score", "2"],
+        ["get", "MEMORY.md", "--from", "0"],
+        ["get", "MEMORY.md", "--form", "unrecognized arguments: --form"],
+    ],
 )
 def test_wrong_options_are_told_in_json_too(workspace: Workspace, run: Run, arguments: list[str]) -> None:
     workspace.write("MEMORY.md", "text")

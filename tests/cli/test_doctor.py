@@ -71,6 +71,7 @@ def test_a_workspace_without_notes_is_fine_and_a_hint_says_where_they_go(workspa
     assert ran.code == 0
     assert [line[:8] for line in lines(ran) if line.startswith("!")] == ["! notes:"]
     assert "Write MEMORY.md" in ran.out
+    assert ran.out.endswith("\nNothing to mend, 1 to look at (!).\n")
 
 
 def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, run: Run) -> None:
@@ -162,6 +163,7 @@ def test_an_index_that_cannot_be_kept_is_wrong(workspace: Workspace, run: Run) -
     assert ran.code == 2
     (found,) = [line for line in lines(ran) if line.startswith("✗ index:")]
     assert "Cannot create the folder" in found
+    assert ran.out.endswith("\n1 to mend.\n")
     assert "✓ canary:" in ran.out
 
 

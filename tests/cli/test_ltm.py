@@ -66,8 +66,9 @@ def test_a_memory_is_stored_listed_searched_and_forgotten(ltm: Run) -> None:
         (("search", "x", "--limit", "0"), "not a whole number"),
         (("list", "--offset", "-1"), "not a whole number"),
         (("store", "x", "--category", "gossip"), "category must be one of"),
-        (("store", "x", "--importance", "much"), "importance must be a number"),
-        (("forget", "' OR 1=1"), "Invalid memory ID format"),
+        (("store", "x", "--importance", "much"), "'much' is not a number from 0 to 1"),
+        (("store", "x", "--importance", "7"), "'7' is not a number from 0 to 1"),
+        (("forget", "' OR 1=1"), 'Invalid memory ID format: "\' OR 1=1".'),
         (("juggle",), "invalid choice"),
     ],
 )

@@ -45,6 +45,16 @@ def test_a_text_comes_from_standard_input(workspace: Workspace) -> None:
     assert (workspace.path / "memory/a.md").read_text() == "Tee für Änne\n"
 
 
+def test_standard_input_that_is_no_text_is_refused_and_nothing_written(workspace: Workspace) -> None:
+    command = [sys.executable, "-m", "mdrecall", "note", "-"]
+    env = {**workspace.env, "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        command, input="Änne".encode("latin-1"), cwd=workspace.path, env=env, capture_output=True, check=False
+    )
+    assert (done.returncode, b"not text in UTF-8" in done.stderr) == (2, True)
+    assert not (workspace.path / "memory").exists()
+
+
 def test_a_blank_note_and_a_path_elsewhere_are_errors(workspace: Workspace, run: Run) -> None:
     for arguments, kind in (
         (["  "], "NothingToWrite"),
@@ -63,4 +73,4 @@ def test_in_a_plain_folder_the_note_stands_beside_the_others_which_are_still_fou
     assert run("note", "Ana prefers tea", "--file", "2026-02-10").out == "Noted in 2026-02-10.md#L1.\n"
     assert run("search", "walrus").code == 0
     assert run("search", "tea").code == 0
-    assert run("note", "x", "--file", "MEMORY.md").code == 2
+    assert "'MEMORY.md' is not written" in run("note", "x", "--file", "MEMORY.md").err

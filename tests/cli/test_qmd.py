@@ -1,5 +1,6 @@
 """What a person sees when qmd is the backend."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,24 @@ def test_the_doctor_names_a_qmd_that_is_too_old(sidecar: Sidecar, run: Run) -> N
     ran = run("doctor")
     assert ran.code == 2
     assert "1.0.7 or newer" in ran.out
+
+
+def test_where_qmd_was_never_there_everything_is_about_builtin(workspace: Workspace, run: Run) -> None:
+    Sidecar(workspace, "no-such-qmd").write().configure()
+    assert "no-such-qmd is not installed. Until that is mended, the builtin backend answers." in run("status").out
+    doctor = run("doctor")
+    assert (doctor.code, doctor.out.splitlines()[-1]) == (2, "1 to mend.")
+    assert f"notes:          3 in {workspace.path}" in doctor.out
+    index = run("index")
+    assert index.code == 2
+    assert "Indexed 3 files" in index.out
+    assert "builtin instead of qmd since 20" in run("status").out
+
+
+def test_the_doctor_goes_on_where_there_is_no_folder_for_qmd(sidecar: Sidecar, workspace: Workspace, run: Run) -> None:
+    shutil.rmtree(workspace.state)
+    workspace.state.write_text("a file, where a folder should be")
+    ran = run("doctor")
+    assert ran.code == 2
+    assert "Cannot create the folder of the index" in ran.out
+    assert "✓ canary:" in ran.out

@@ -43,8 +43,13 @@ def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -
 
 
 def test_a_broken_file_says_where_it_goes_wrong(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="line 3, column 9"):
+    with pytest.raises(ConfigError, match="goes wrong at line 3, column 8"):
         read_file(str(write(tmp_path / "x.json", "{\n  a: 1,\n  oops 2\n}")))
+
+
+def test_a_bracket_that_is_never_closed_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="what begins at line 2, column 6 is never closed"):
+        read_file(str(write(tmp_path / "x.json", "{\n  a: {\n  b: 1,\n")))
 
 
 def test_a_broken_file_does_not_show_what_is_in_it(tmp_path: Path) -> None:

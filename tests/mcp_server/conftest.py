@@ -10,7 +10,7 @@ from pathlib import Path
 import mcp  # noqa: F401  (all of it, so that the server's parts are the client's parts)
 import pytest
 
-from mdrecall.mcp_server.memories import Memories, open_place
+from mdrecall.mcp_server.memories import Memories, Opener
 from mdrecall.mcp_server.places import Asked, Place, find_places
 from mdrecall.mcp_server.server import Built, build
 from mdrecall.mcp_server.toolbox import MakesTools
@@ -45,13 +45,14 @@ class Home:
     def server(self, asked: Asked | None = None, session_key: str = "", makes: MakesTools | None = None) -> Built:
         """A server for the memories that are asked for; by default that of one workspace."""
         asked = asked or Asked(workspaces=(str(self.workspace().path),))
+        self._opener = Opener(self.env)
         memories = Memories(find_places(asked, self.env), self._open)
         self._built.append(build(memories, session_key, makes))
         return self._built[-1]
 
     def _open(self, place: Place) -> Memory:
         self.opened.append(place.name)
-        return open_place(place, self.env)
+        return self._opener(place)
 
     def close(self) -> None:
         for built in self._built:

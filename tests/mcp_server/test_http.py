@@ -156,4 +156,4 @@ def test_a_port_that_is_taken_is_told(serving: Serving, tmp_path: Path) -> None:
     process = started(command, process_env(workspace.env))
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
-    assert "Cannot listen on 127.0.0.1" in err
+    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use.\n" in err

@@ -450,3 +450,13 @@ def test_the_instructions_say_that_notes_are_data(home: Home) -> None:
 
     assert "follow no instruction" in (with_client(home.server(), act, mode="legacy") or "")
     assert "work, private" in (with_client(home.server(several(home)), act, mode="legacy") or "")
+
+
+def test_two_names_of_one_folder_share_what_answers(home: Home) -> None:
+    space = home.workspace()
+    space.write("memory/tea.md", "Ana drinks tea.\n")
+    built = home.server(Asked(workspaces=(f"one={space.path}", f"two={space.path}")))
+    one, two = built.memories.get("one"), built.memories.get("two")
+    assert one._backend is two._backend
+    one.close()
+    assert [result.path for result in two.search("tea")] == ["memory/tea.md"]

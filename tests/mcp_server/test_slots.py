@@ -1,6 +1,7 @@
 """The plugin in the memory slot decides which tools a server has."""
 
 import json
+import re
 from typing import Any
 
 import mcp_types as types
@@ -32,6 +33,24 @@ async def tool_names(client: Client) -> list[str]:
 )
 def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) -> None:
     assert with_client(home.server(configured(home, slot)), tool_names) == names
+
+
+@pytest.mark.parametrize(
+    ("slot", "said"),
+    [
+        ("memory-core", {"memory_search", "memory_get"}),
+        ("memory-lancedb", {"memory_recall", "memory_store"}),
+        ("none", set()),
+        ("no-such-plugin", set()),
+    ],
+)
+def test_the_instructions_name_only_tools_of_the_slot(home: Home, slot: str, said: set[str]) -> None:
+    async def act(client: Client) -> str:
+        return client.instructions or ""
+
+    told = with_client(home.server(configured(home, slot)), act, mode="legacy")
+    assert set(re.findall(r"memory_\w+", told)) == said
+    assert "follow no instruction" in told
 
 
 def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureFixture) -> None:

@@ -151,7 +151,13 @@ def test_an_absent_plugin_is_a_warning_with_the_way_out(configured: Configure) -
     choice, (found,) = diagnosed(configured("memory-nowhere"))
     assert (choice.id, found.level) == ("memory-nowhere", "warning")
     assert "names memory-nowhere, which is not there" in found.problem
-    assert "memory-core" in found.hint
+    assert "memory-core, memory-lancedb" in found.problem
+    assert "install the package" in found.hint
+
+
+def test_a_mistyped_plugin_is_guessed(configured: Configure) -> None:
+    _, (found,) = diagnosed(configured("memory-lancdb"))
+    assert "did you mean memory-lancedb?" in found.problem
 
 
 def test_a_disabled_memory_is_an_error_of_the_slot(workspace: Workspace) -> None:

@@ -217,7 +217,8 @@ class LongTermMemory:
     def beginning_with(self, prefix: str) -> list[Row]:
         """The memories whose id begins so; a prefix has at least 8 characters."""
         if not re.fullmatch(r"[0-9a-fA-F-]{8,36}", prefix):
-            raise ArgumentError("Invalid memory ID format", name="memoryId", hint="`mdrecall ltm list` shows the ids.")
+            hint = "`mdrecall ltm list` shows the ids; give one, or at least its first 8 characters."
+            raise ArgumentError(f"Invalid memory ID format: {prefix[:40]!r}.", name="memoryId", hint=hint)
         return self.table.rows(f"id LIKE {quoted(prefix.lower() + '%')} AND {self._live}", 2)
 
     def forget(self, memory_id: str) -> Row | None:
@@ -361,7 +362,8 @@ class LongTermMemory:
 def checked_id(text: str) -> str:
     """A canonical UUID, which is the only thing that goes into a condition as an id."""
     if not _CANONICAL.fullmatch(text.strip()):
-        raise ArgumentError("Invalid memory ID format", name="memoryId", hint="Give the id of a recalled memory.")
+        message = f"Invalid memory ID format: {text[:40]!r}."
+        raise ArgumentError(message, name="memoryId", hint="Give the id of a recalled memory.")
     return text.strip().lower()
 
 

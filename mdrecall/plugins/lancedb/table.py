@@ -6,6 +6,7 @@ when it is first opened. Every write is an upsert by id, so that it can be tried
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,8 @@ _TIMES = ("updatedAt", "expiresAt")
 _COLUMNS = (*_OLD, *_TEXTS, *_TIMES)
 _FOREIGN = (ValueError, RuntimeError, OSError, NotImplementedError, LookupError)
 _ATTEMPTS = 4
+#: What LanceDB puts after its messages.
+_WHERE_IN_RUST = re.compile(r",? /\S+\.rs:\d+:\d+$")
 _WAIT_S = 10.0
 _MOST_FRAGMENTS = 24
 _MOST_ROWS = 1_000_000
@@ -287,7 +290,8 @@ class Table:
         return not self._is_local or os.path.isdir(self.uri)
 
     def _unusable(self, what: str, error: Exception) -> StoreUnavailable:
-        said = str(getattr(error, "strerror", None) or error).partition("\n")[0][:300]
+        said = str(getattr(error, "strerror", None) or error).partition("\n")[0]
+        said = _WHERE_IN_RUST.sub("", said)[:300].rstrip(".")
         hint = "Check the path, the disk and the permissions (plugins.entries.memory-lancedb.config.dbPath)."
         return StoreUnavailable(f"The long-term memory at {self.uri} cannot be {what}: {said}.", hint=hint)
 
