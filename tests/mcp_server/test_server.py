@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.memories import Memories, open_place
+from mdrecall.mcp_server.memories import Memories, Opener
 from mdrecall.mcp_server.places import Asked, Place, find_places
 from mdrecall.mcp_server.resources import PAGE
 from mdrecall.mcp_server.server import Built, build
@@ -262,12 +262,12 @@ def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home)
 
 @pytest.mark.parametrize("broken", ["work", "private"])
 def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, broken: str) -> None:
-    asked = several(home)
+    asked, opener = several(home), Opener(home.env)
 
     def opens(place: Place) -> Memory:
         if place.name == broken:
             raise RecallError("The index is damaged.")
-        return open_place(place, home.env)
+        return opener(place)
 
     async def act(client: Client) -> tuple[list[str], list[str], str]:
         tools = [each.name for each in (await client.list_tools()).tools]

@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from mdrecall.mcp_server.memories import open_place
+from mdrecall.mcp_server.memories import Opener
 from mdrecall.mcp_server.places import Asked, find_places
 from mdrecall.mcp_server.slots import Slots
 from tests.mcp_server.conftest import Home
@@ -61,7 +61,7 @@ def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureF
 def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) -> None:
     (place,) = find_places(configured(home, "no-such-plugin"), home.env)
     slots = Slots()
-    with open_place(place, home.env) as memory:
+    with Opener(home.env)(place) as memory:
         first = slots(memory, "first")
         for number in range(100):
             slots(memory, f"agent:main:{number}")
