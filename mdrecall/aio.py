@@ -2,7 +2,8 @@
 
 Each call runs in a thread of the memory's own: asyncio's default threads are few and shared with everything else in
 the program, name resolution too, so that a dozen searches that wait for a provider would hold up the rest, or the rest
-them. Threads are kept and used again, because each has its own connection to the index.
+them. Threads are kept and used again, because each has its own connection to the index. None of them keeps the program
+from ending.
 
 A call that is cancelled gives way at once. What its thread is doing goes on to its end, a ``sync`` or ``follow`` only
 to where it can be taken up again; what comes of it is dropped.
@@ -11,12 +12,14 @@ to where it can be taken up again; what comes of it is dropped.
 import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import copy_context
+from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from mdrecall.errors import MemoryClosed
 from mdrecall.types import (
@@ -224,13 +227,13 @@ class AsyncMemory:
 
 
 class Threads:
-    """The threads of one memory, and what is under way in them."""
+    """The threads of one memory or of one server, and what is under way in them."""
 
     def __init__(self, patience_s: float = _CLOSING_S) -> None:
         """``patience_s`` is how long what is under way is waited for in the end."""
         self.is_closing = False
         self._patience_s = patience_s
-        self._pool = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="mdrecall-aio")
+        self._pool = _Pool(_MOST_THREADS)
         self._under_way: set[Future[Any]] = set()
         self._closed: Future[None] = Future()
 
@@ -242,7 +245,8 @@ class Threads:
             return act()
 
         self._refuse_if_closing()
-        work = self._pool.submit(copy_context().run, begun)
+        context = copy_context()
+        work = self._pool.submit(lambda: context.run(begun))
         self._under_way.add(work)
         work.add_done_callback(self._under_way.discard)
         try:
@@ -263,7 +267,7 @@ class Threads:
     def release(self) -> None:
         """Let the threads end as soon as they have nothing to do."""
         self.is_closing = True
-        self._pool.shutdown(wait=False)
+        self._pool.release()
 
     def _close(self, hurry: Callable[[], None], act: Callable[[], None]) -> None:
         try:
@@ -275,11 +279,94 @@ class Threads:
         else:
             self._closed.set_result(None)
         finally:
-            self._pool.shutdown(wait=False)
+            self._pool.release()
 
     def _refuse_if_closing(self) -> None:
         if self.is_closing:
             raise MemoryClosed("The memory is closed.", hint="Open it again with AsyncMemory.open.")
+
+
+class _Job(NamedTuple):
+    act: Callable[[], Any]
+    done: Future[Any]
+
+
+class _Pool:
+    """Daemon threads; the one used last is used first, because its connection to the index is warm."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._count = 0
+        self._idle: list[SimpleQueue[_Job | None]] = []
+        self._waiting: deque[_Job] = deque()
+        self._is_over = False
+
+    def submit(self, act: Callable[[], _T]) -> Future[_T]:
+        job = _Job(act, Future())
+        with self._lock:
+            if self._idle:
+                self._idle.pop().put(job)
+                return job.done
+            if self._count >= self._most:
+                self._waiting.append(job)
+                return job.done
+            self._count += 1
+        inbox: SimpleQueue[_Job | None] = SimpleQueue()
+        inbox.put(job)
+        threading.Thread(target=self._work, args=(inbox,), name="mdrecall-aio", daemon=True).start()
+        return job.done
+
+    def release(self) -> None:
+        """Let each thread end as soon as it has nothing to do."""
+        with self._lock:
+            self._is_over = True
+            while self._idle:
+                self._idle.pop().put(None)
+
+    def _work(self, inbox: "SimpleQueue[_Job | None]") -> None:
+        while self._served(inbox):
+            pass
+
+    def _served(self, inbox: "SimpleQueue[_Job | None]") -> bool:
+        job = inbox.get()
+        if job is None:
+            return False
+        tell = _outcome(job)
+        with self._lock:
+            # Before the result is told: what it leads to shall find this thread and not start another.
+            if self._waiting:
+                inbox.put(self._waiting.popleft())
+            elif self._is_over:
+                inbox.put(None)
+            else:
+                self._idle.append(inbox)
+        tell()
+        return True
+
+
+def _outcome(job: _Job) -> Callable[[], None]:
+    """Do a job; gives what tells how it went."""
+    if not job.done.set_running_or_notify_cancel():
+        return lambda: None
+    try:
+        result = job.act()
+    except BaseException as error:
+        failure = _told_to_a_loop(error)
+        return lambda: job.done.set_exception(failure)
+    return lambda: job.done.set_result(result)
+
+
+def _told_to_a_loop(error: BaseException) -> Exception:
+    """An error as a loop can take it: one would be waited for for ever, and others would end the loop.
+
+    No signal comes to these threads, so whoever wants to exit here is some code that should not.
+    """
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    told = RuntimeError(f"{type(error).__name__} in a thread: {error}")
+    told.__cause__ = error
+    return told
 
 
 def _given(done: Future[_T], taker: Callable[[_T], object]) -> None:

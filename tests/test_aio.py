@@ -363,3 +363,60 @@ def test_asyncio_is_imported_only_when_asked_for_and_the_rest_only_in_threads(wo
     env = {**workspace.env, "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == {"early": False, "here": []}
+
+
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_what_a_loop_cannot_take_comes_as_an_error_that_it_can(error: BaseException) -> None:
+    def act() -> None:
+        raise error
+
+    async def asked() -> None:
+        threads = Threads()
+        try:
+            with pytest.raises(RuntimeError) as caught:
+                await threads.call(act)
+            assert caught.value.__cause__ is error
+            assert await threads.call(lambda: "goes on") == "goes on"
+        finally:
+            threads.release()
+
+    ran(asked())
+
+
+def test_the_thread_used_last_is_used_first_and_all_end_when_released() -> None:
+    let = threading.Event()
+
+    async def asked() -> list[threading.Thread]:
+        threads = Threads()
+        first = asyncio.create_task(threads.call(lambda: (let.wait(PATIENCE_S), threading.current_thread())[1]))
+        seen = [await threads.call(threading.current_thread) for _ in range(3)]
+        let.set()
+        used = [await first, *seen]
+        threads.release()
+        return used
+
+    used = ran(asked())
+    assert len(set(used)) == 2
+    for thread in set(used):
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def test_a_call_that_never_ends_does_not_keep_the_program() -> None:
+    program = """
+import asyncio, threading
+from mdrecall.aio import Threads
+
+async def main():
+    threads = Threads(patience_s=0)
+    begun = threading.Event()
+    task = asyncio.create_task(threads.call(lambda: (begun.set(), threading.Event().wait())))
+    while not begun.is_set():
+        await asyncio.sleep(0)
+    await threads.close(lambda: None, lambda: print("closed"))
+    task.cancel()
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.stdout, done.stderr, done.returncode) == ("closed\n", "", 0)

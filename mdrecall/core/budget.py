@@ -1,5 +1,6 @@
 """Snippets with their citations, cut to a number of characters in all."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ from mdrecall.types import SearchResult
 
 # Less of a snippet than this is not worth its place.
 _LEAST_UNITS = 40
+# The name of a file may have these, and would go on below the line that says where a snippet is from.
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Cited(NamedTuple):
@@ -57,4 +60,4 @@ def fitting(results: Sequence[SearchResult], most_units: int) -> list[SearchResu
 
 
 def _footer(cited: Cited) -> str:
-    return f"Source: {cited.citation}"
+    return f"Source: {_BREAKS.sub(' ', cited.citation)}"

@@ -18,7 +18,8 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 _LEAST_UNITS = 10
 _MOST_EMOJI = 3
 _EMOJI = re.compile("[\U0001f300-\U0001faff]")
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w{2,}")
+# Each run of letters is looked at once: text without spaces would else take a square of its length.
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.\w{2,}")
 _PHONE = re.compile(r"\+\d[\d ()./-]*")
 _BLOCK = re.compile(r"\A\s*<relevant-memories>.*?</relevant-memories>\s*", re.DOTALL)
 _TAG = re.compile(r"<\s*/?\s*(?:system|assistant|developer|tool|function|relevant-memories|untrusted)\b")

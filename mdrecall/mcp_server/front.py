@@ -33,6 +33,9 @@ class Front(NamedTuple):
         if self.token and len(self.token) < _LEAST_TOKEN:
             hint = "Make one, for example with: openssl rand -hex 32"
             raise RecallError(f"The token has fewer than {_LEAST_TOKEN} characters.", hint=hint)
+        if not (self.token.isascii() and self.token.isprintable()):
+            hint = "Make one of letters and digits, for example with: openssl rand -hex 32"
+            raise RecallError("The token has characters that no request can bring.", hint=hint)
 
     def hosts(self, port: int) -> list[str]:
         """What a Host header may say."""

@@ -6,10 +6,10 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from mdrecall.aio import Threads
 from mdrecall.errors import ArgumentError, RecallError, told
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.session import Sessions
-from mdrecall.mcp_server.threads import Threads
 from mdrecall.mcp_server.toolbox import Toolbox
 
 _NAME = "recall"
@@ -45,7 +45,7 @@ class Prompts:
         if params.name != _NAME or not self._sessions.may_remember(context.meta):
             raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name[:80]}")
         try:
-            said = await self._threads.run(lambda: self._section(given.get("agent", ""), session_key))
+            said = await self._threads.call(lambda: self._section(given.get("agent", ""), session_key))
         except ArgumentError as error:
             raise MCPError(types.INVALID_PARAMS, told(error)) from error
         except RecallError as error:

@@ -1,5 +1,6 @@
 """The memory files as resources: ``mdrecall://<agent>/<path>``, listed in pages and read through the same guard."""
 
+import logging
 import time
 from bisect import bisect_right
 from datetime import UTC, datetime
@@ -10,14 +11,16 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from mdrecall.aio import Threads
 from mdrecall.errors import ArgumentError, ReadError, RecallError, told
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.session import Sessions
-from mdrecall.mcp_server.threads import Threads
 from mdrecall.types import Stamp
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
+
+_log = logging.getLogger(__name__)
 
 SCHEME = "mdrecall"
 PAGE = 200
@@ -41,13 +44,20 @@ class Address(NamedTuple):
 
 def parse_address(uri: str) -> Address:
     """The address that a client wrote; raises ``ArgumentError``."""
-    parts = urlsplit(uri)
-    named = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
+    try:
+        parts = urlsplit(uri)
+        named = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
+    except ValueError as error:
+        raise _no_address(uri) from error
     path = named or unquote(parts.path.removeprefix("/"))
     if parts.scheme != SCHEME or not parts.netloc or not path:
-        hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
-        raise ArgumentError(f"There is no resource {uri[:200]!r}.", name="uri", hint=hint)
+        raise _no_address(uri)
     return Address(parts.netloc.lower(), path)
+
+
+def _no_address(uri: str) -> ArgumentError:
+    hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
+    return ArgumentError(f"There is no resource {uri[:200]!r}.", name="uri", hint=hint)
 
 
 class Resources:
@@ -66,7 +76,7 @@ class Resources:
             return types.ListResourcesResult(resources=[])
         cursor = (params.cursor if params else None) or ""
         try:
-            return await self._threads.run(lambda: self._page(cursor))
+            return await self._threads.call(lambda: self._page(cursor))
         except RecallError as error:
             raise MCPError(types.INVALID_PARAMS, told(error)) from error
 
@@ -92,7 +102,7 @@ class Resources:
         if not self._sessions.may_remember(context.meta):
             raise MCPError(types.INVALID_PARAMS, "A sub-agent has no memory.")
         try:
-            text = await self._threads.run(lambda: self._text(parse_address(uri)))
+            text = await self._threads.call(lambda: self._text(parse_address(uri)))
         except (ReadError, ArgumentError) as error:
             raise MCPError(types.INVALID_PARAMS, told(error), {"uri": uri}) from error
         except RecallError as error:
@@ -126,7 +136,14 @@ class Resources:
         seen_at, stamps = self._seen.get(name, (0.0, {}))
         now = time.monotonic()
         if is_first or not seen_at or now - seen_at > _KEPT_S:
-            settings = self._memories.get(name).settings
+            try:
+                settings = self._memories.get(name).settings
+            except RecallError as error:
+                if len(self._memories.names) == 1:
+                    raise
+                # The files of the others are there all the same.
+                _log.warning("The memory of %s cannot be used: %s", name, told(error))
+                return {}
             stamps = dict(sorted(MemoryFiles(settings, self._memories.place(name).home).scan().stamps.items()))
             self._seen[name] = (now, stamps)
         return stamps

@@ -9,6 +9,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 
 import mdrecall
+from mdrecall.aio import Threads
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.logs import LogNotices
 from mdrecall.mcp_server.memories import Memories
@@ -16,7 +17,6 @@ from mdrecall.mcp_server.prompts import Prompts
 from mdrecall.mcp_server.resources import Resources
 from mdrecall.mcp_server.session import Sessions
 from mdrecall.mcp_server.slots import Slots
-from mdrecall.mcp_server.threads import Threads
 from mdrecall.mcp_server.toolbox import MakesTools, Toolbox
 
 _WHAT = "earlier work, decisions, dates, people, preferences or todos"
@@ -46,11 +46,12 @@ class Built(NamedTuple):
         await self.in_flight.greeted.wait()
         # Whoever asks for it later is told what is wrong.
         with suppress(RecallError):
-            await self.threads.run(lambda: self.memories.get(self.memories.default))
+            await self.threads.call(lambda: self.memories.get(self.memories.default))
 
     def close(self) -> None:
         """Close whatever is open; may be called twice."""
         self.notices.close()
+        self.threads.release()
         self.slots.close()
         self.memories.close()
 

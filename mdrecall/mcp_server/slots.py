@@ -42,14 +42,16 @@ class Slots:
         from mdrecall.plugins.registry import open_slot
 
         key = (id(memory), session_key)
-        if key not in self._open:
+        slot = self._open.pop(key, None)
+        if slot is None:
             slot = open_slot(loaded, session_key, memory=memory)
             for diagnostic in slot.diagnostics:
                 _log.warning("%s %s", diagnostic.problem, diagnostic.hint)
             if len(self._open) >= _MOST_SESSIONS:
                 self._open.pop(next(iter(self._open))).close()
-            self._open[key] = slot
-        return self._open[key]
+        # At the end again, so that the one used longest ago is closed first.
+        self._open[key] = slot
+        return slot
 
     def close(self) -> None:
         """Close what is open; may be called twice."""

@@ -1,7 +1,9 @@
 """The server on standard input and output."""
 
 import asyncio
+import json
 import os
+import re
 import select
 import signal
 import threading
@@ -11,12 +13,14 @@ from typing import Any, cast
 
 from mcp.server.stdio import stdio_server
 
+from mdrecall.aio import Threads
 from mdrecall.mcp_server.server import Built, InFlight
 from mdrecall.mcp_server.streams import Wire
-from mdrecall.mcp_server.threads import Threads
+from mdrecall.tools.rendering import writable
 
 _PIPE_BUF = 4096
 _READ_BYTES = 65536
+_MAYBE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 #: How long answers that are under way are waited for when the client has said its last.
 _LAST_ANSWERS_S = 2.0
 
@@ -41,7 +45,7 @@ class _Lines:
         if line is None:
             await self._last_answers()
             raise StopAsyncIteration
-        return line.decode("utf-8", "replace")
+        return _decoded(line)
 
     def _read(self) -> None:
         begun: list[bytes] = []
@@ -69,6 +73,15 @@ class _Lines:
             quiet = 0 if self._in_flight.count else quiet + 1
 
 
+def _decoded(line: bytes) -> str:
+    """A line as text; halves of characters, which a JavaScript client may write and the SDK would drop, are marked."""
+    text = line.decode("utf-8", "replace")
+    if _MAYBE_HALF.search(text):
+        with suppress(ValueError, RecursionError):
+            return json.dumps(writable(json.loads(text)))
+    return text
+
+
 class _Writer:
     """Writes to a file descriptor: at once where there is room, else on a thread, so a slow reader stops nobody."""
 
@@ -81,7 +94,7 @@ class _Writer:
         if len(data) <= _PIPE_BUF and select.select([], [self._file], [], 0)[1]:
             self._write(data)
         else:
-            await self._threads.run(lambda: self._write(data))
+            await self._threads.call(lambda: self._write(data))
 
     async def flush(self) -> None:
         return

@@ -9,11 +9,11 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from mdrecall.aio import Threads
 from mdrecall.errors import RecallError, told
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.progress import Reporter
 from mdrecall.mcp_server.session import Sessions
-from mdrecall.mcp_server.threads import Threads
 from mdrecall.tools.arguments import text as text_argument
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, failed
 from mdrecall.types import ProgressCallback
@@ -41,7 +41,7 @@ class Toolbox:
     ) -> types.ListToolsResult:
         session_key = self._sessions.key(context.meta)
         try:
-            specs = await self._threads.run(lambda: self._specs(session_key))
+            specs = await self._threads.call(lambda: self._specs(session_key))
         except RecallError as error:
             raise MCPError(types.INTERNAL_ERROR, told(error)) from error
         return types.ListToolsResult(tools=[self._listed(spec) for spec in specs])
@@ -52,7 +52,7 @@ class Toolbox:
         session_key = self._sessions.key(context.meta)
         arguments = dict(params.arguments or {})
         async with Reporter(context) as reporter:
-            answer = await self._threads.run(
+            answer = await self._threads.call(
                 lambda: self._answer(params.name, arguments, session_key, reporter.callback)
             )
         if answer is None:
@@ -68,11 +68,20 @@ class Toolbox:
         return self._makes(memory, session_key, None).names
 
     def _specs(self, session_key: str) -> tuple[ToolSpec, ...]:
-        """The tools of all memories, each name once."""
+        """The tools of all memories, each name once; a memory that cannot be opened hides none of the others."""
         specs: dict[str, ToolSpec] = {}
+        failures: list[RecallError] = []
         for name in self._memories.names:
-            for spec in self._makes(self._memories.get(name), session_key, None).specs:
+            try:
+                tools = self._makes(self._memories.get(name), session_key, None)
+            except RecallError as error:
+                _log.warning("The memory of %s cannot be used: %s", name, told(error))
+                failures.append(error)
+                continue
+            for spec in tools.specs:
                 specs.setdefault(spec.name, spec)
+        if len(failures) == len(self._memories.names):
+            raise failures[0]
         return tuple(specs.values())
 
     def _answer(
@@ -119,4 +128,4 @@ class Toolbox:
             return dict(parameters)
         about = f"Whose memory; without it {names[0]}. A path belongs to the agent that it was found with."
         whose = {"type": "string", "enum": list(names), "description": about}
-        return {**parameters, "properties": {**parameters["properties"], "agent": whose}}
+        return {**parameters, "properties": {**(parameters.get("properties") or {}), "agent": whose}}

@@ -16,6 +16,8 @@ _log = logging.getLogger(__name__)
 #: The plugin of the notes in Markdown.
 CORE = "memory-core"
 _HOW = "See docs/plugins.md for what a plugin has to be."
+#: What may be raised while a plugin is loaded and opened; that it wants to end the program is no reason to do so.
+_BROKEN = (Exception, SystemExit)
 
 
 class _Absent(PluginError):
@@ -105,8 +107,8 @@ def open_slot(loaded: Loaded, session_key: str = "", *, memory: Memory | None = 
     opened: OpenedPlugin | None = None
     try:
         opened = _opened(choice.id, context)
-        tools, hooks = _checked_tools(choice.id, opened), _checked_hooks(choice.id, opened)
-    except Exception as error:
+        tools, hooks = Toolset(_checked_tools(choice.id, opened)), _checked_hooks(choice.id, opened)
+    except _BROKEN as error:
         _closed(choice.id, opened)
         shared.close()
         return Slot(Toolset(()), NoHooks(), (_told(choice.id, error),), "", _nothing)
@@ -115,7 +117,7 @@ def open_slot(loaded: Loaded, session_key: str = "", *, memory: Memory | None = 
         _closed(choice.id, opened)
         shared.close()
 
-    return Slot(Toolset(tools), _Guarded(choice.id, hooks), (), choice.id, close)
+    return Slot(tools, _Guarded(choice.id, hooks), (), choice.id, close)
 
 
 def _foreign(wanted: str) -> MemoryPlugin:
@@ -131,13 +133,15 @@ def _foreign(wanted: str) -> MemoryPlugin:
     try:
         loaded: Any = points[0].load()
         plugin = loaded() if isinstance(loaded, type) else loaded
-    except Exception as error:
+        is_plugin = isinstance(plugin, MemoryPlugin) and plugin.id == wanted
+    except _BROKEN as error:
         said = f"The plugin {wanted} ({points[0].value}) cannot be loaded: {type(error).__name__}: {error}."
         raise PluginError(said, plugin=wanted, hint="Mend or reinstall its package.") from error
-    if not isinstance(plugin, MemoryPlugin) or plugin.id != wanted:
+    if not is_plugin:
         said = f"What {points[0].value} gives is no memory plugin with the id {wanted}."
         raise PluginError(said, plugin=wanted, hint=_HOW)
-    return plugin
+    found: MemoryPlugin = plugin
+    return found
 
 
 def _opened(wanted: str, context: PluginContext) -> OpenedPlugin:
@@ -153,6 +157,10 @@ def _checked_tools(wanted: str, opened: OpenedPlugin) -> list[Tool]:
         spec: Any = getattr(tool, "spec", None)
         if not isinstance(spec, ToolSpec) or not spec.name or not callable(getattr(tool, "call", None)):
             raise PluginError(f"A tool of the plugin {wanted} has no spec or no call().", plugin=wanted, hint=_HOW)
+        schema: Any = spec.parameters
+        if not isinstance(spec.name, str) or not isinstance(schema, dict) or schema.get("type") != "object":
+            said = f"The tool {spec.name} of the plugin {wanted} has no schema of an object."
+            raise PluginError(said, plugin=wanted, hint=_HOW)
     return tools
 
 
@@ -173,7 +181,7 @@ def _embedder(loaded: Loaded) -> Embedder:
     return chosen_ones.embedders[0]
 
 
-def _told(plugin: str, error: Exception) -> Diagnostic:
+def _told(plugin: str, error: BaseException) -> Diagnostic:
     if isinstance(error, RecallError):
         level = "warning" if isinstance(error, _Absent) else "error"
         return Diagnostic(level, plugin, str(error), error.hint)

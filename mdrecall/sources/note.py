@@ -18,7 +18,7 @@ _OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
 _MOST_BYTES = 255
 _NO_CATEGORY = frozenset(("Cc", "Cs", "Zl", "Zp"))
 #: They make a name look like another one.
-_TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff")
 _HINT = "Give a day as YYYY-MM-DD, the name of a note in memory/, or MEMORY.md; without a file it is today's note."
 
 

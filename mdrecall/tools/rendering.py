@@ -4,9 +4,11 @@ import json
 import re
 from typing import Any
 
-#: What models are trained to take for a turn, a role or a tool, and this project's own fences.
+#: What models are trained to take for a turn, a role or a tool, and this project's own fences; also longer words that
+#: begin so, such as ``tool_response``.
 _MARKUP = re.compile(
-    r"<(?=[|]|/?\s*(?:system|assistant|user|developer|human|tool|function|invoke|antml|relevant-memories)\b)",
+    r"<(?=[|\uff5c<]|/?\s*(?:system|assistant|user|developer|human|model|tool|function|invoke|antml|think|relevant-memories"
+    r"|start_of|end_of|bos\b|eos\b|s>))|\[(?=/?\s*(?:INST|TOOL_|AVAILABLE_TOOLS|SYSTEM_PROMPT))",
     re.IGNORECASE,
 )
 _BROKEN = re.compile("[\ud800-\udfff]")
@@ -17,7 +19,8 @@ def as_text(details: dict[str, Any]) -> str:
 
     Whoever reads the JSON gets the very same object back.
     """
-    return _MARKUP.sub(r"\\u003c", json.dumps(details, indent=2, ensure_ascii=False, allow_nan=False))
+    said = json.dumps(details, indent=2, ensure_ascii=False, allow_nan=False)
+    return _MARKUP.sub(lambda mark: f"\\u{ord(mark[0]):04x}", said)
 
 
 def writable(value: Any) -> Any:

@@ -68,7 +68,7 @@ class Toolset:
             _log.exception("The tool %s failed.", name)
             said = RecallError(
                 f"Something unexpected went wrong in {name}: {type(bug).__name__}.",
-                hint="This is a bug in mdrecall; its log has the details. Do not repeat the call unchanged.",
+                hint="This is a bug in mdrecall or in a plugin; the log says more. Do not repeat the call unchanged.",
             )
             return failed(said)
 
@@ -79,7 +79,11 @@ class Toolset:
         if tool is None:
             there = ", ".join(self._tools) or "none"
             raise ArgumentError(f"There is no tool {str(name)[:80]!r}.", name="name", hint=f"There are: {there}.")
-        return tool.call(as_object(arguments))
+        told: Any = tool.call(as_object(arguments))
+        # A plugin may have written the tool.
+        if not (isinstance(told, ToolAnswer) and isinstance(told.details, dict) and isinstance(told.text, str)):
+            raise TypeError(f"The tool {name} gave no ToolAnswer.")
+        return told._replace(details=writable(told.details), text=writable(told.text))
 
 
 def answer(details: dict[str, Any], *, is_error: bool = False) -> ToolAnswer:

@@ -7,6 +7,8 @@ import os
 import pytest
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, QueryError, SymlinkRefused
+from mdrecall.tools.notes import memory_tools
+from mdrecall.tools.toolset import Toolset
 from tests.backends.sidecar import NOTES, QUESTION, Sidecar, hits
 
 
@@ -17,6 +19,20 @@ def test_a_question_in_words_of_people_is_answered_with_the_passage(sidecar: Sid
     assert best.heading == "2026-01-14 › Billing"
     assert best.citation == "memory/2026-01-14.md#L1-L6"
     assert (answer.backend, answer.mode, answer.provider, answer.instead) == ("qmd", "keyword", "qmd", None)
+
+
+@pytest.mark.parametrize("query", [QUESTION, "helicopter"])
+def test_a_model_gets_the_same_form_of_answer_from_either_backend(sidecar: Sidecar, query: str) -> None:
+    if query != QUESTION:
+        sidecar.faulty(out="[]")
+    of_qmd = Toolset(memory_tools(sidecar.memory())).call("memory_search", {"query": query})
+    sidecar.workspace.configure("{}")
+    of_ours = Toolset(memory_tools(sidecar.workspace.memory())).call("memory_search", {"query": query})
+    assert (of_qmd.details["backend"], of_ours.details["backend"]) == ("qmd", "builtin")
+    assert of_qmd.details.keys() == of_ours.details.keys()
+    assert all(json.loads(told.text) == told.details for told in (of_qmd, of_ours))
+    forms = [{key for result in told.details["results"] for key in result} for told in (of_qmd, of_ours)]
+    assert forms[0] == forms[1]
 
 
 def test_qmd_is_asked_for_keywords_and_not_for_the_question(sidecar: Sidecar) -> None:

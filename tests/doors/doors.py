@@ -175,7 +175,10 @@ class ToolDoor:
         assert not is_error
         if call.kind == "append":
             return Told("found", body)
-        return _as_python(body) if call.kind == "search" else Told("found" if body["lines"] else "nothing", body)
+        if call.kind == "search":
+            return _as_python(body)
+        assert (body.pop("notice", None) is not None) == bool(body["text"])
+        return Told("found" if body["lines"] else "nothing", body)
 
 
 def tools_of(memory: Memory) -> Calls:

@@ -119,6 +119,12 @@ def test_a_token_that_can_be_guessed_is_refused() -> None:
     Front().check()
 
 
+@pytest.mark.parametrize("token", ["pässwört" * 4, "one line\nand another", "tab\t" * 9])
+def test_a_token_that_no_header_can_have_is_refused(token: str) -> None:
+    with pytest.raises(RecallError, match="no request can bring"):
+        Front(token=token).check()
+
+
 def test_the_token_can_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")

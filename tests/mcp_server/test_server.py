@@ -12,8 +12,9 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
-from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.places import Asked, find_places
+from mdrecall.errors import RecallError
+from mdrecall.mcp_server.memories import Memories, Opener
+from mdrecall.mcp_server.places import Asked, Place, find_places
 from mdrecall.mcp_server.resources import PAGE
 from mdrecall.mcp_server.server import Built, build
 from mdrecall.memory import Memory
@@ -149,13 +150,15 @@ def test_a_file_outside_the_workspace_that_is_configured_can_be_read_by_its_addr
         "file:///etc/passwd",
         "mdrecall://main/",
         "mdrecall://[broken/x.md",
+        "mdrecall://main\u2100/x.md",
     ],
 )
 def test_no_other_file_is_a_resource(home: Home, uri: str) -> None:
     home.workspace().write("MEMORY.md", "# Lasting\n")
     (home.workspace().home / "secret.md").write_text("secret\n")
-    with pytest.raises(MCPError):
+    with pytest.raises(MCPError) as refused:
         with_client(home.server(), lambda client: client.read_resource(uri))
+    assert refused.value.error.code == types.INVALID_PARAMS
 
 
 def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
@@ -178,9 +181,11 @@ def test_many_files_come_in_pages_and_each_once(home: Home) -> None:
     assert [name for page in pages for name in page] == names
 
 
-def test_a_cursor_that_is_none_is_refused(home: Home) -> None:
-    with pytest.raises(MCPError):
-        with_client(home.server(), lambda client: client.list_resources(cursor="yesterday"))
+@pytest.mark.parametrize("cursor", ["yesterday", "mdrecall://[broken"])
+def test_a_cursor_that_is_none_is_refused(home: Home, cursor: str) -> None:
+    with pytest.raises(MCPError) as refused:
+        with_client(home.server(), lambda client: client.list_resources(cursor=cursor))
+    assert refused.value.error.code == types.INVALID_PARAMS
 
 
 def test_the_prompt_says_what_the_system_prompt_would(home: Home) -> None:
@@ -253,6 +258,37 @@ def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home)
     assert listed == ["mdrecall://work/MEMORY.md", "mdrecall://private/MEMORY.md"]
     assert templates == ["mdrecall://work/{+path}", "mdrecall://private/{+path}"]
     assert "zoo" in read.text
+
+
+@pytest.mark.parametrize("broken", ["work", "private"])
+def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, broken: str) -> None:
+    asked, opener = several(home), Opener(home.env)
+
+    def opens(place: Place) -> Memory:
+        if place.name == broken:
+            raise RecallError("The index is damaged.")
+        return opener(place)
+
+    async def act(client: Client) -> tuple[list[str], list[str], str]:
+        tools = [each.name for each in (await client.list_tools()).tools]
+        files = [each.uri for each in (await client.list_resources()).resources]
+        return tools, files, text_of(await client.call_tool("memory_search", {"query": "walrus", "agent": broken}))
+
+    built = build(Memories(find_places(asked, home.env), opens))
+    try:
+        tools, files, said = with_client(built, act)
+    finally:
+        built.close()
+    assert tools == ["memory_search", "memory_get"]
+    assert files == [f"mdrecall://{'private' if broken == 'work' else 'work'}/MEMORY.md"]
+    assert "The index is damaged." in said
+
+
+def test_a_tool_without_arguments_takes_the_name_of_a_memory(home: Home) -> None:
+    bare = Slow()
+    bare.spec = ToolSpec("bare", "Takes nothing.", {"type": "object"})
+    (tool,) = with_client(home.server(several(home), makes=only(bare)), lambda client: client.list_tools()).tools
+    assert list(tool.input_schema["properties"]) == ["agent"]
 
 
 def test_a_memory_that_nobody_asks_for_is_not_opened(home: Home) -> None:

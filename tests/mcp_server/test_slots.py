@@ -8,7 +8,9 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from mdrecall.mcp_server.places import Asked
+from mdrecall.mcp_server.memories import Opener
+from mdrecall.mcp_server.places import Asked, find_places
+from mdrecall.mcp_server.slots import Slots
 from tests.mcp_server.conftest import Home
 from tests.mcp_server.test_server import with_client
 
@@ -54,6 +56,17 @@ def test_the_instructions_name_only_tools_of_the_slot(home: Home, slot: str, sai
 def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     with_client(home.server(configured(home, "no-such-plugin")), tool_names)
     assert "plugins.slots.memory names no-such-plugin" in caplog.text
+
+
+def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) -> None:
+    (place,) = find_places(configured(home, "no-such-plugin"), home.env)
+    slots = Slots()
+    with Opener(home.env)(place) as memory:
+        first = slots(memory, "first")
+        for number in range(100):
+            slots(memory, f"agent:main:{number}")
+            assert slots(memory, "first") is first
+    slots.close()
 
 
 def test_long_term_memories_are_kept_and_recalled(home: Home) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.settings import LanceDb, LanceDbEmbedding
+from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.hooks import LongTermHooks
@@ -140,3 +141,19 @@ def test_a_failing_embedder_is_a_warning(desk: Desk, caplog: pytest.LogCaptureFi
         hook.agent_end(said("I prefer green tea"), True)
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
     assert "The embedder is not there." in caplog.text
+
+
+def test_what_could_not_be_kept_is_kept_the_next_time(desk: Desk) -> None:
+    is_down = [True]
+
+    def embedder() -> Embedder:
+        if is_down.pop():
+            raise EmbedderUnavailable("The embedder is not there.")
+        return OfflineEmbedder()
+
+    memories = desk.memories(embedder=embedder)
+    hook = hooks(memories)
+    hook.agent_end(said("I prefer green tea", "I prefer dark mode"), True)
+    is_down.append(False)
+    hook.agent_end(said("I prefer green tea", "I prefer dark mode", "Thanks a lot for that"), True)
+    assert sorted(kept(memories)) == ["I prefer dark mode", "I prefer green tea"]

@@ -218,6 +218,11 @@ def test_hooks_that_fail_are_a_line_in_the_log(
         (GOOD.replace("return [Echo(self.context)]", "return [1]"), "echo_memory:Plugin", "no spec"),
         (GOOD.replace("return [Echo(self.context)]", "return 1 / 0"), "echo_memory:Plugin", "ZeroDivisionError"),
         (GOOD.replace("return self\n", "return 7\n"), "echo_memory:Plugin", "lack before_agent_start"),
+        ("raise SystemExit(3)", "echo_memory:Plugin", "cannot be loaded: SystemExit"),
+        (GOOD.replace("return Opened(context)", "raise SystemExit(3)"), "echo_memory:Plugin", "SystemExit: 3"),
+        (GOOD.replace('id = "memory-echo"', "id = property(lambda self: 1 / 0)"), "echo_memory:Plugin", "ZeroDivision"),
+        (GOOD.replace('{"type": "object", "properties": {}}', "{}"), "echo_memory:Plugin", "no schema of an object"),
+        (GOOD.replace('"memory_echo"', '["memory_echo"]'), "echo_memory:Plugin", "no schema of an object"),
     ],
 )
 def test_a_broken_plugin_is_reported_and_takes_nothing_down(

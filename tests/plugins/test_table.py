@@ -13,6 +13,7 @@ import pytest
 
 from mdrecall.errors import PluginError, RecallError, StoreUnavailable
 from mdrecall.plugins.lancedb import extra
+from mdrecall.plugins.lancedb.memories import LongTermMemory
 from mdrecall.plugins.lancedb.table import Table
 from tests.plugins.conftest import START_MS, Desk, OtherEmbedder
 
@@ -75,6 +76,24 @@ def test_a_table_of_openclaw_is_read_as_it_is_and_belongs_to_the_default_agent(d
     assert desk.memories("other", embedder=OtherEmbedder, adopts=True).everything() == []
     assert main.forget(ids[0]) is not None
     assert main.counts().total == 2
+
+
+def test_several_that_open_a_table_of_openclaw_at_once_all_get_in(desk: Desk) -> None:
+    openclaw_table(desk.folder, 264, ["I prefer dark mode"])
+    opened = [desk.memories(embedder=OtherEmbedder, adopts=True) for _ in range(6)]
+    together = threading.Barrier(len(opened))
+    counted: list[int] = []
+
+    def count(memories: LongTermMemory) -> None:
+        together.wait(60)
+        counted.append(len(memories.everything()))
+
+    threads = [threading.Thread(target=count, args=(memories,)) for memories in opened]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert counted == [1] * len(opened)
 
 
 def test_vectors_of_openclaw_are_not_taken_for_those_of_an_embedder_that_it_did_not_name(desk: Desk) -> None:

@@ -50,6 +50,7 @@ def test_a_name_means_one_place(file: str, path: str) -> None:
         "..", "../x.md", "/etc/passwd", "/x.md", "memory/../x.md", "memory/../../x", "memory/", "memory//x", "memory/.",
         "memory/..", "memory/.hidden.md", ".hidden", ".md", " .md", "memory/a/b.md", "other/x.md", "~/x.md", "x.txt",
         "memory/x.markdown", "x.md.exe", "a\0b", "a\nb", "a\u2028b", "a\x7fb", "\ud800", "a\\b", "..\\x", "x\u202edm.",
+        "\u200bMEMORY.md", "\ufeffMEMORY", "me\u00admory", "2026\u2060-01-02",
         "a" * 253, "é" * 127, "2026-02-30", "2026-13-01.md", "memory/2026-00-10.md", "file:///tmp/x.md",
     ],
 )  # fmt: skip

@@ -2,15 +2,16 @@
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mdrecall.context import prompt_section
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import NOTICE, memory_tools
-from mdrecall.tools.toolset import Toolset
+from mdrecall.tools.notes import NOTICE, READ_NOTICE, memory_tools
+from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
 
 
 def configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:
@@ -121,6 +122,20 @@ def test_stored_text_cannot_pass_for_a_turn(tools: Toolset) -> None:
     assert "x < y" in found.text
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<tool_response>", "</function_results>", "<system_reminder>", "<start_of_turn>", "<\uff5cUser\uff5c>",
+        "<<SYS>>", "[INST]", "[/INST]", "[TOOL_RESULTS]", "</s>", "<think>",
+    ],
+)  # fmt: skip
+def test_what_other_models_take_for_a_turn_is_written_as_codes_too(mark: str) -> None:
+    told = answer({"text": f"a {mark} b [link](x) 1 < 2"})
+    assert mark not in told.text
+    assert "b [link](x) 1 < 2" in told.text
+    assert json.loads(told.text) == told.details
+
+
 def test_lines_are_read(tools: Toolset) -> None:
     found = tools.call("memory_get", {"path": "memory/2026-02-10.md", "from": 3, "lines": "1"}).details
     assert found == {
@@ -131,6 +146,7 @@ def test_lines_are_read(tools: Toolset) -> None:
         "totalLines": 4,
         "truncated": False,
         "nextFrom": 4,
+        "notice": READ_NOTICE,
     }
 
 
@@ -167,3 +183,28 @@ def test_the_prompt_asks_for_what_the_tools_give(memory: Memory, key: str, is_ci
     found = Toolset(memory_tools(memory, key)).call("memory_search", {"query": "ana"}).details
     assert ("citation" in found["results"][0]) == is_cited
     assert ("Source: <path#line>" in prompt_section(memory, key)) == is_cited
+
+
+class Odd:
+    """A tool that gives whatever it was made with."""
+
+    spec = ToolSpec("odd", "Gives what it should not.", {"type": "object"})
+
+    def __init__(self, gives: Any) -> None:
+        self._gives = gives
+
+    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+        given: ToolAnswer = self._gives
+        return given
+
+
+@pytest.mark.parametrize("gives", [None, {"a": 1}, ToolAnswer(cast(Any, [1]), "x"), ToolAnswer({}, cast(Any, 5))])
+def test_what_is_no_answer_is_told_as_a_bug(gives: object) -> None:
+    told = Toolset([Odd(gives)]).call("odd", {})
+    assert told.is_error
+    assert "TypeError" in told.text
+
+
+def test_an_answer_of_a_plugin_can_be_written_as_utf_8() -> None:
+    told = Toolset([Odd(ToolAnswer({"a": ["\ud83d"]}, "\ud83d"))]).call("odd", {})
+    assert (told.details, told.text) == ({"a": ["\ufffd"]}, "\ufffd")

@@ -42,16 +42,20 @@ class LongTermHooks:
         return relevant_block(Entry(one.row.category, one.row.text) for one in found)
 
     def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
-        """Keep up to three of the user's newest messages that sound worth it; none is looked at twice."""
+        """Keep up to three of the user's newest messages that sound worth it; none is kept twice."""
         if not self._settings.auto_capture or not success or not self._is_private(session_key):
             return
         texts = [text for text in user_texts(messages) if self._is_new(text, session_key)]
-        for text in newest(texts, _MOST_CAPTURED, self._settings.capture_max_chars):
-            try:
-                self._memories.store(text, source="capture")
-            except RecallError as error:
-                _log.warning("A message could not be kept as a memory: %s", error)
-                return
+        left = newest(texts, _MOST_CAPTURED, self._settings.capture_max_chars)
+        try:
+            while left:
+                self._memories.store(left[0], source="capture")
+                del left[0]
+        except RecallError as error:
+            _log.warning("A message could not be kept as a memory: %s", error)
+        for text in left:
+            # It comes again with the next turn, when it may be possible.
+            self._seen.pop(_digest(text, session_key), None)
 
     def _is_private(self, session_key: str) -> bool:
         """Whether one person talks with this agent; without a key it is whoever runs it."""
@@ -61,10 +65,14 @@ class LongTermHooks:
         return key.is_private and (not key.agent or key.belongs_to(self._agent))
 
     def _is_new(self, text: str, session_key: str) -> bool:
-        digest = hashlib.sha256(f"{session_key}\0{text}".encode("utf-8", "surrogatepass")).digest()[:16]
+        digest = _digest(text, session_key)
         if digest in self._seen:
             return False
         self._seen[digest] = None
         while len(self._seen) > _MOST_SEEN:
             self._seen.popitem(last=False)
         return True
+
+
+def _digest(text: str, session_key: str) -> bytes:
+    return hashlib.sha256(f"{session_key}\0{text}".encode("utf-8", "surrogatepass")).digest()[:16]

@@ -228,16 +228,20 @@ class Table:
 
     def _upgraded(self) -> None:
         """A table that OpenClaw has made gets the columns that it lacks, empty."""
-        lacking = [name for name in (*_TEXTS, *_TIMES) if name not in self._table.schema.names]
         missing = [name for name in ("id", "text", "vector") if name not in self._table.schema.names]
         if missing:
             said = f"The table {NAME} at {self.uri} has no {', '.join(missing)}."
             hint = "It is not one of OpenClaw's or mdrecall's; set another dbPath."
             raise PluginError(said, plugin=PLUGIN, hint=hint)
-        if lacking:
+        if self._lacking():
             with self.writing():
-                fields = [field for field in self._schema(1) if field.name in lacking]
-                self._tried(lambda: self._table.add_columns(fields), "given columns")
+                # Another process may just have added them.
+                if lacking := self._lacking():
+                    self._tried(lambda: self._table.add_columns(lacking), "given columns")
+
+    def _lacking(self) -> list[Any]:
+        there = self._table.schema.names
+        return [field for field in self._schema(1) if field.name in (*_TEXTS, *_TIMES) and field.name not in there]
 
     def _schema(self, dimensions: int) -> Any:
         pa = need("pyarrow")
