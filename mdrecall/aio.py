@@ -141,6 +141,8 @@ class AsyncMemory:
     async def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         return await self._call(self._memory.read, path, from_line=from_line, lines=lines)
 
+    read_file = read
+
     async def append(
         self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
     ) -> Appended:

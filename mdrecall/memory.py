@@ -128,6 +128,9 @@ class Memory:
         """Lines of a memory file, straight from the disk; a ``ReadError`` says why a path is refused."""
         return self._backend.read_file(path, from_line=from_line, lines=lines)
 
+    #: OpenClaw's name for it.
+    read_file = read
+
     def append(
         self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
     ) -> Appended:

@@ -19,6 +19,11 @@ _MOST_BYTES = 255
 _NO_CATEGORY = frozenset(("Cc", "Cs", "Zl", "Zp"))
 #: They make a name look like another one.
 _TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff")
+#: What agents begin with in a folder of their own: OpenClaw's, and those of coding agents.
+_FOR_AGENTS = frozenset(
+    f"{name}{_ENDING}"
+    for name in ("agents", "bootstrap", "claude", "gemini", "heartbeat", "identity", "skill", "soul", "tools", "user")
+)
 _HINT = "Give a day as YYYY-MM-DD, the name of a note in memory/, or MEMORY.md; without a file it is today's note."
 
 
@@ -56,7 +61,11 @@ def place_of(file: str, *, today: str, is_plain: bool = False) -> Place:
         raise PathRefused(message, path=file, hint=hint)
     if is_lasting:
         return Place("", name if name in ROOT_FILES else ROOT_FILES[0])
-    return Place("" if is_plain else MEMORY_FOLDER, _note_name(name, file))
+    found = Place("" if is_plain else MEMORY_FOLDER, _note_name(name, file))
+    if is_plain and found.name.casefold() in _FOR_AGENTS:
+        hint = "Agents take what stands there for instructions. Give another name, or write it with an editor."
+        raise PathRefused(f"{_cut(asked)} is not a note that may be written.", path=file, hint=hint)
+    return found
 
 
 def append_note(workspace: str, text: str, place: Place, *, max_bytes: int) -> Appended:

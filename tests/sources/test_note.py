@@ -150,3 +150,10 @@ def test_a_blank_text_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(NothingToWrite):
         append(tmp_path, " \n", "a")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "claude", "Soul.MD"])
+def test_in_a_plain_folder_what_agents_obey_is_no_note(name: str) -> None:
+    with pytest.raises(PathRefused, match="is not a note that may be written"):
+        place_of(name, today="2026-02-10", is_plain=True)
+    assert place_of(name, today="2026-02-10").folder == "memory"
