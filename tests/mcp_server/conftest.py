@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mdrecall.mcp_server.server import Built, build
 from mdrecall.mcp_server.toolbox import MakesTools
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
+from tests.processes import PATIENCE_S
 
 PROJECT = Path(__file__).parent.parent.parent
 
@@ -59,8 +61,19 @@ class Home:
             built.close()
 
 
+@pytest.fixture(autouse=True)
+def no_thread_left() -> Iterator[None]:
+    """Whatever a test does with a server, when that is closed its threads end."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("mdrecall"):
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive(), thread.name
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
+def home(tmp_path: Path, no_thread_left: None) -> Iterator[Home]:
     made = Home(tmp_path)
     yield made
     made.close()
