@@ -30,6 +30,7 @@ def swept() -> None:
     """What other tests left behind, such as the event loop of a framework, is not told as a fault of these."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
+        asyncio.set_event_loop(None)
         gc.collect()
 
 

@@ -64,12 +64,12 @@ class BuiltinBackend:
         progress: ProgressCallback | None = None,
     ) -> SearchAnswer:
         """The best snippets for a query; what changed on disk is indexed first (``sync.onSearch``)."""
-        issues, stale = self._catch_up(progress, session_key) if query.strip() else ((), "")
+        issues, stale = self._caught_up(progress, session_key) if query.strip() else ((), "")
         wanted = self._wanted(max_results, min_score, mode, explain)._replace(source=source)
         answer = self._repairing(lambda: self._searcher.search(query, wanted))
         if answer.reason == "index_empty" and not stale and self._settings.memory_search.sync.on_search:
             # The index may have been deleted since it was brought up to date.
-            issues, stale = self._catch_up(progress, session_key)
+            issues, stale = self._caught_up(progress, session_key)
             answer = self._repairing(lambda: self._searcher.search(query, wanted))
         if self._store.set_aside:
             problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
@@ -79,8 +79,16 @@ class BuiltinBackend:
         action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
         return answer.replaced(action=action, stale=stale, issues=issues)
 
-    def _catch_up(self, progress: ProgressCallback | None, session_key: str) -> Caught:
-        return self._repairing(lambda: self._freshness.catch_up(progress, session_key))
+    def _caught_up(self, progress: ProgressCallback | None, session_key: str) -> tuple[tuple[Issue, ...], str]:
+        """What there is to say of the index once it is in line with the files, or as far as it can be."""
+
+        def catch_up() -> Caught:
+            return self._repairing(lambda: self._freshness.catch_up(progress, session_key))
+
+        caught = catch_up()
+        if caught.is_hindered:
+            caught = catch_up()
+        return caught.issues, caught.stale
 
     def _wanted(self, max_results: int | None, min_score: float | None, mode: Mode | None, explain: bool) -> Wanted:
         query = self._settings.memory_search.query

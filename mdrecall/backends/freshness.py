@@ -36,6 +36,8 @@ class Caught(NamedTuple):
     issues: tuple[Issue, ...] = ()
     stale: str = ""
     """What is not in the index yet; empty if everything is."""
+    is_hindered: bool = False
+    """Whether the index could not be written, which may have been for a moment: somebody may just have deleted it."""
 
 
 class Freshness:
@@ -188,7 +190,8 @@ class Freshness:
             changed = 1
         if not changed:
             return Caught(said if isinstance(hindrance, StoreUnavailable) else ())
-        return Caught(said, f"{changed} changed file{'' if changed == 1 else 's'} could not be indexed: {hindrance}")
+        stale = f"{changed} changed file{'' if changed == 1 else 's'} could not be indexed: {hindrance}"
+        return Caught(said, stale, isinstance(hindrance, StoreUnavailable))
 
     def _about_rebuild(self, report: SyncReport) -> tuple[Issue, ...]:
         return tuple(issue for issue in report.issues if issue.path == self._store.path)
