@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mdrecall.errors import BackendUnavailable, ProgramTimedOut, told
+from mdrecall.qmd import state
 from mdrecall.types import StandIn
 
 MOST_SECONDS = 600.0
@@ -97,15 +98,8 @@ class Breaker:
 
     def _write(self, outage: Outage) -> None:
         """So that what is there is whole; that it could not be written only makes the next process ask once more."""
-        fresh = f"{self._path}.{os.getpid()}.new"
-        try:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            with open(fresh, "w", encoding="utf-8") as file:
-                json.dump(outage._asdict(), file)
-            os.replace(fresh, self._path)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(fresh)
+        with suppress(OSError):
+            state.save(self._path, outage._asdict())
 
 
 def iso(seconds: float) -> str:

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import add_common
+from mdrecall.cli.options import add_common, count
 from mdrecall.cli.output import counted, print_json, printable
 from mdrecall.errors import RecallError
 
@@ -66,7 +66,7 @@ def _add_numbers(parser: argparse.ArgumentParser) -> None:
         "attempts": "check without a session key: how many attempts failed since the last compaction",
     }
     for name, about in numbers.items():
-        parser.add_argument(f"--{name}", type=_count, metavar="N", help=about)
+        parser.add_argument(f"--{name}", type=count, metavar="N", help=about)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -132,8 +132,8 @@ def _state(options: argparse.Namespace) -> "State":
 def _check(flush: "Flush", options: argparse.Namespace) -> int:
     from mdrecall.core.flush import Book
 
-    count = options.compaction_count or 0
-    own = Book(True, options.flushed_count, options.flushed_bytes or 0, options.attempts or 0, count)
+    compacted = options.compaction_count or 0
+    own = Book(True, options.flushed_count, options.flushed_bytes or 0, options.attempts or 0, compacted)
     decision = flush.check(_state(options), book=None if flush.session_key else own)
     if decision.run and options.begin:
         flush.begin()
@@ -208,13 +208,3 @@ def _book(flush: "Flush", options: argparse.Namespace) -> int:
     else:
         print(f"Noted: {printable(flush.session_key)} was {said}.")
     return 0
-
-
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
-    return number

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, share, whole_number
+from mdrecall.cli.options import add_common, count, share, whole_number
 from mdrecall.cli.output import counted, home_short, print_json, printable, style
 from mdrecall.errors import ConfirmationMissing, QueryError, RecallError
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="TEXT", help="search: the question; store: the text; forget: the id"
     )
     parser.add_argument("--limit", type=whole_number, metavar="N", help="list, search: at most this many")
-    parser.add_argument("--offset", type=_count, metavar="N", help="list: leave out the first ones")
+    parser.add_argument("--offset", type=count, metavar="N", help="list: leave out the first ones")
     parser.add_argument("--all-agents", action="store_true", help="list: those of every agent")
     parser.add_argument("--category", help="store: preference, fact, decision, entity or other")
     parser.add_argument("--importance", type=share, metavar="S", help="store: 0 to 1")
@@ -220,13 +220,3 @@ def _day(moment_ms: float) -> str:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment_ms / 1000))
     except (OverflowError, ValueError, OSError):
         return "an unknown day"
-
-
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
-    return number

@@ -66,6 +66,17 @@ def whole_number(text: str) -> int:
     return number
 
 
+def count(text: str) -> int:
+    """An argument that must be a whole number of at least 0."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return number
+
+
 def share(text: str) -> float:
     """An argument that must be a number from 0 to 1."""
     try:

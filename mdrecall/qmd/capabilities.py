@@ -8,8 +8,8 @@ import shutil
 import time
 from typing import NamedTuple, TypeAlias
 
+from mdrecall.qmd import state
 from mdrecall.qmd.process import Program
-from mdrecall.qmd.writing import write_json
 
 Version: TypeAlias = tuple[int, int, int]
 _VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\b")
@@ -66,7 +66,7 @@ def probe(program: Program, qmd_dir: str, *, timeout_s: float, now: float | None
     found = capabilities_of(output.stdout)
     if found.version:
         with contextlib.suppress(OSError):
-            write_json(path, {"program": key, "text": found.text, "at": now})
+            state.save(path, {"program": key, "text": found.text, "at": now})
     return found
 
 

@@ -20,11 +20,11 @@ from mdrecall.errors import (
     ProgramUnreadable,
     told,
 )
+from mdrecall.qmd import state
 from mdrecall.qmd.calls import answer_of, failure_of
 from mdrecall.qmd.identity import identity
 from mdrecall.qmd.process import WORK_DIR, Output, Program
 from mdrecall.qmd.session import tools_of
-from mdrecall.qmd.writing import write_json
 
 _START_S = 10.0
 _STOP_S = 5.0
@@ -179,7 +179,7 @@ class Mcporter:
         with contextlib.suppress(OSError, ValueError), open(self.config_path, encoding="utf-8") as file:
             if json.load(file) == config:
                 return
-        write_json(self.config_path, config)
+        state.save(self.config_path, config)
 
     def _ask_for_daemon(self, program: Program, timeout_s: float) -> None:
         """Start the daemon; if that fails the call goes on without, and the next one tries again."""
