@@ -1,7 +1,7 @@
 """What cosines mean between short memories: questions and their answers, restatements, and facts that differ.
 
 python -m benchmarks.memories [--minilm FOLDER] prints for each embedder the range of each kind. The cuts in
-``mdrecall/core/likeness.py`` are chosen by it.
+``mdrecall/plugins/lancedb/thresholds.py`` are chosen by it.
 """
 
 import argparse
@@ -9,9 +9,9 @@ import math
 import struct
 import tempfile
 
-from mdrecall.core.likeness import Cuts, cuts_for, same_fact
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.interfaces import Embedder
+from mdrecall.plugins.lancedb.thresholds import Cuts, cuts_for, same_fact
 from mdrecall.types import Passage
 
 #: A memory, a short question about it, and a prompt in which it would help.

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import mdrecall
 from mdrecall.config.load import load
-from mdrecall.core.keywords import keywords, word_lists
 from mdrecall.memory import Memory
+from mdrecall.qmd.keyword_lists import keywords, word_lists
 from mdrecall.qmd.process import index_path, prepare
 
 QUESTIONS = (
@@ -145,7 +145,7 @@ def compare(desk: Desk, rounds: int) -> dict[str, Any]:
 
 def answered(memory: Memory, question: str) -> None:
     answer = memory.search(question)
-    assert answer.backend == "qmd", answer.instead
+    assert answer.backend == "qmd", answer.answered_for
     assert answer.results, question
 
 

@@ -150,12 +150,13 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     """The vector leg beside the keyword leg and beside one pass over a matrix, in one process."""
     import numpy
 
-    from mdrecall.core.words import Analyser
+    from mdrecall.core.text.words import Analyser
     from mdrecall.embed.offline import OfflineEmbedder
-    from mdrecall.engine.embedding import Caching, Filler
-    from mdrecall.engine.meaning import MeaningLeg
-    from mdrecall.engine.searcher import Searcher, Wanted
+    from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
+    from mdrecall.engine.searcher import RankingOptions, Searcher
+    from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+    from mdrecall.types import SearchRequest
 
     embedder = OfflineEmbedder()
     words = make_words()
@@ -164,13 +165,13 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
         str(scratch / "index.sqlite"), is_ours=True, owner=Owner("main", "/"), search=VectorSearch("matrix")
     )
     put_chunks(store, words, count)
-    Filler(store, embedder, Caching(False, None)).fill()
-    searcher = Searcher(store, Analyser(), MeaningLeg(store, [embedder], older={}, seconds=1))
-    keyword, hybrid = Wanted(6, 0.35), Wanted(6, 0.35, mode="hybrid", vector_weight=0.35)
-    searcher.search(queries[0], hybrid)
+    ChunkEmbedder(store, embedder, Caching(False, None)).fill()
+    options = RankingOptions(6, 0.35, mode="hybrid", vector_weight=0.35)
+    searcher = Searcher(store, Analyser(), options, VectorSearcher(store, [embedder], older={}, seconds=1))
+    searcher.search(SearchRequest(queries[0]))
     both: dict[str, tuple[float, float]] = {
-        "keyword leg": spread(lambda query: searcher.search(query, keyword), queries),
-        "hybrid search": spread(lambda query: searcher.search(query, hybrid), queries),
+        "keyword leg": spread(lambda query: searcher.search(SearchRequest(query, mode="keyword")), queries),
+        "hybrid search": spread(lambda query: searcher.search(SearchRequest(query)), queries),
     }
     matrix = numpy.random.default_rng(1).standard_normal((count, embedder.dimensions)).astype(numpy.float32)
     one = matrix[0].copy()

@@ -19,31 +19,30 @@ from contextlib import suppress
 from contextvars import copy_context
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar, Unpack
 
 from mdrecall.errors import MemoryClosed
 from mdrecall.types import (
     Appended,
     Conversation,
-    Happened,
     Issue,
-    Mode,
     Probe,
     ProgressCallback,
     ReadResult,
     SearchAnswer,
+    SearchOptions,
     SourceCount,
-    SourceName,
     Status,
     Stop,
     SyncReport,
+    WatchEvent,
     never,
 )
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from mdrecall.backends.shared import Shared
+    from mdrecall.backends.pool import BackendPool
     from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
     from mdrecall.memory import Memory
@@ -87,7 +86,7 @@ class AsyncMemory:
         return await cls._opened(opened)
 
     @classmethod
-    async def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "Shared | None" = None) -> Self:
+    async def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "BackendPool | None" = None) -> Self:
         """Open the memory that settings ask for which have been loaded already."""
 
         def opened() -> "Memory":
@@ -114,29 +113,10 @@ class AsyncMemory:
     def settings(self) -> "Settings":
         return self._memory.settings
 
-    async def search(
-        self,
-        query: str,
-        *,
-        max_results: int | None = None,
-        min_score: float | None = None,
-        mode: Mode | None = None,
-        explain: bool = False,
-        source: SourceName | None = None,
-        session_key: str = "",
-        progress: ProgressCallback | None = None,
-    ) -> SearchAnswer:
-        return await self._call(
-            self._memory.search,
-            query,
-            max_results=max_results,
-            min_score=min_score,
-            mode=mode,
-            explain=explain,
-            source=source,
-            session_key=session_key,
-            progress=_on_this_loop(progress) if progress else None,
-        )
+    async def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
+        if progress := options.get("progress"):
+            options["progress"] = _on_this_loop(progress)
+        return await self._call(self._memory.search, query, **options)
 
     async def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         return await self._call(self._memory.read, path, from_line=from_line, lines=lines)
@@ -176,7 +156,7 @@ class AsyncMemory:
     async def watch(self) -> None:
         await self._call(self._memory.watch)
 
-    async def follow(self, tell: Callable[[Happened], None]) -> None:
+    async def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """As ``Memory.follow``, until it is cancelled or ``stop_following`` is called."""
         try:
             await self._call(self._memory.follow, _on_this_loop(tell))
@@ -258,12 +238,12 @@ class Threads:
                 work.add_done_callback(lambda done: _given(done, otherwise))
             raise
 
-    async def close(self, hurry: Callable[[], None], act: Callable[[], None]) -> None:
+    async def close(self, cancel_pending: Callable[[], None], act: Callable[[], None]) -> None:
         """Take no more calls, wait for those under way, and do the last one, in a thread that is sure to be free."""
         if not self.is_closing:
             self.is_closing = True
             self._closed.set_running_or_notify_cancel()
-            threading.Thread(target=self._close, args=(hurry, act), name="mdrecall-close").start()
+            threading.Thread(target=self._close, args=(cancel_pending, act), name="mdrecall-close").start()
         await asyncio.wrap_future(self._closed)
 
     def release(self) -> None:
@@ -271,9 +251,9 @@ class Threads:
         self.is_closing = True
         self._pool.release()
 
-    def _close(self, hurry: Callable[[], None], act: Callable[[], None]) -> None:
+    def _close(self, cancel_pending: Callable[[], None], act: Callable[[], None]) -> None:
         try:
-            hurry()
+            cancel_pending()
             wait(tuple(self._under_way), timeout=self._patience_s)
             act()
         except BaseException as error:

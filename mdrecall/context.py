@@ -4,11 +4,11 @@ from collections.abc import Collection
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from mdrecall.core.recall_prompt import recall_section
+from mdrecall.core.conversation.recall_prompt import recall_section
+from mdrecall.core.conversation.session_key import chat_type_of, parse
+from mdrecall.core.conversation.session_note import USUAL_MESSAGES, note_name, note_text
+from mdrecall.core.conversation.session_start import Excerpt, excerpt, rendered, shared_out
 from mdrecall.core.redact import redactor
-from mdrecall.core.session_key import chat_type_of, parse
-from mdrecall.core.session_note import USUAL_MESSAGES, note_name, note_text
-from mdrecall.core.start import Excerpt, excerpt, rendered, shared_out
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
 from mdrecall.sources.conversation import last_spoken

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mdrecall.config.load import Loaded, load
-from mdrecall.errors import ConfigError, ProgramMissing, RecallError, told
+from mdrecall.errors import ConfigError, ProgramMissing, RecallError, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 
@@ -121,7 +121,7 @@ def _qmd(memory: Memory, by_words: Memory, loaded: Loaded) -> Iterator[Finding]:
     """Whether qmd is there, new enough, and answers; builtin stands in for it where not."""
     if loaded.settings.memory.backend != "qmd":
         return
-    from mdrecall.backends.qmd_check import LEAST_VERSION, check_qmd
+    from mdrecall.qmd.check import LEAST_VERSION, check_qmd
 
     found = check_qmd(loaded.settings, loaded.environment, loaded.home)
     if found.error is not None:
@@ -194,7 +194,7 @@ def _canary() -> Iterator[Finding]:
         with tempfile.TemporaryDirectory(prefix="mdrecall-doctor-") as scratch:
             yield _sung(Path(scratch))
     except (RecallError, OSError) as error:
-        said = told(error) if isinstance(error, RecallError) else f"{error.strerror}: {error.filename}"
+        said = message_with_hint(error) if isinstance(error, RecallError) else f"{error.strerror}: {error.filename}"
         yield Finding("canary", "wrong", said, "If the rest is well, please report this.")
 
 

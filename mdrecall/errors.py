@@ -61,7 +61,7 @@ class RecallError(Exception):
         self.hint = hint
 
 
-def told(error: RecallError) -> str:
+def message_with_hint(error: RecallError) -> str:
     """What is wrong and the way out, as one text."""
     return f"{error} {error.hint}".strip()
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mdrecall.core.figures import Figures, Ranks, best_rank, figure_names, means, rank_all
+from mdrecall.core.eval_metrics import Figures, Ranks, best_rank, figure_names, means, rank_all
 from mdrecall.engine.questions import Question, parse_questions, read_questions
 from mdrecall.errors import ConfigError, EmbedderUnavailable, ReadError
 from mdrecall.memory import Memory

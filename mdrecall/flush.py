@@ -10,10 +10,20 @@ from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
-from mdrecall.core.checkpoint import Message, checkpoint_text
-from mdrecall.core.flush import DEFAULT_WINDOW, Book, Decision, Rules, Situation, Turn, begun, decide, flushed
-from mdrecall.core.flush_text import Moment, Prompts, daily_path, prompts
-from mdrecall.core.no_reply import visible
+from mdrecall.core.conversation.checkpoint import Message, checkpoint_text
+from mdrecall.core.conversation.flush import (
+    DEFAULT_WINDOW,
+    Book,
+    Decision,
+    Rules,
+    Situation,
+    Turn,
+    begun,
+    decide,
+    flushed,
+)
+from mdrecall.core.conversation.flush_text import Moment, Prompts, daily_path, prompts
+from mdrecall.core.conversation.no_reply import visible
 from mdrecall.errors import SessionsError
 from mdrecall.sources.daily import append_daily
 from mdrecall.sources.session_entries import Entry, read_entry, rebook

@@ -9,7 +9,6 @@ from mdrecall.types import (
     Conversation,
     Document,
     Embedding,
-    Happened,
     Holder,
     IndexedChunk,
     Issue,
@@ -17,13 +16,13 @@ from mdrecall.types import (
     JobState,
     KnownDocument,
     Listing,
-    Mode,
     Passage,
     PendingChunk,
     Probe,
     ProgressCallback,
     ReadResult,
     SearchAnswer,
+    SearchRequest,
     SourceCount,
     SourceName,
     Space,
@@ -35,6 +34,7 @@ from mdrecall.types import (
     SyncReport,
     Traits,
     Transcript,
+    WatchEvent,
 )
 
 
@@ -100,7 +100,7 @@ class Store(Protocol):
         ...
 
     @property
-    def hindrance(self) -> str:
+    def write_problem(self) -> str:
         """Why the index at its path is not written, so that what is there is read as it is; empty if it is."""
         ...
 
@@ -114,13 +114,13 @@ class Store(Protocol):
         """Held by the process that has vectors made where that takes time or money."""
         ...
 
-    def require_written(self) -> None: ...
+    def require_writable(self) -> None: ...
 
     def stand_in(self, problem: StoreUnavailable) -> bool: ...
 
     def open(self) -> None: ...
 
-    def begin_anew(self) -> None: ...
+    def recreate(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -293,18 +293,7 @@ class BatchApi(Protocol):
 class Backend(Protocol):
     """Answers for one memory: what OpenClaw calls a MemorySearchManager."""
 
-    def search(
-        self,
-        query: str,
-        *,
-        max_results: int | None = None,
-        min_score: float | None = None,
-        mode: Mode | None = None,
-        explain: bool = False,
-        source: SourceName | None = None,
-        session_key: str = "",
-        progress: ProgressCallback | None = None,
-    ) -> SearchAnswer: ...
+    def search(self, request: SearchRequest) -> SearchAnswer: ...
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult: ...
 
@@ -328,7 +317,7 @@ class Backend(Protocol):
 
     def watch(self) -> None: ...
 
-    def follow(self, tell: Callable[[Happened], None]) -> None: ...
+    def follow(self, tell: Callable[[WatchEvent], None]) -> None: ...
 
     def stop_following(self) -> None: ...
 

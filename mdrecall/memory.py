@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from math import isnan
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded, load
@@ -14,25 +14,25 @@ from mdrecall.interfaces import Backend
 from mdrecall.types import (
     Appended,
     Conversation,
-    Happened,
     Issue,
-    Mode,
     Probe,
     ProgressCallback,
     ReadResult,
     SearchAnswer,
+    SearchOptions,
+    SearchRequest,
     SourceCount,
-    SourceName,
     Status,
     Stop,
     SyncReport,
+    WatchEvent,
     never,
 )
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from mdrecall.backends.shared import Shared
+    from mdrecall.backends.pool import BackendPool
     from mdrecall.sources.note import Place
 
 
@@ -78,7 +78,7 @@ class Memory:
         return cls.of(loaded, one_shot=one_shot)
 
     @classmethod
-    def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "Shared | None" = None) -> Self:
+    def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "BackendPool | None" = None) -> Self:
         """Open the memory that settings ask for which have been loaded already.
 
         With ``shared``, all memories of the same agent and settings stand on one backend, which ends with the last.
@@ -92,18 +92,7 @@ class Memory:
             return cls(loaded.settings, backend, loaded, let_go)
         return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded)
 
-    def search(
-        self,
-        query: str,
-        *,
-        max_results: int | None = None,
-        min_score: float | None = None,
-        mode: Mode | None = None,
-        explain: bool = False,
-        source: SourceName | None = None,
-        session_key: str = "",
-        progress: ProgressCallback | None = None,
-    ) -> SearchAnswer:
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
         """The best snippets for a query, best first; an empty answer says why and what to do.
 
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; without it, what the settings say (by default hybrid).
@@ -111,18 +100,10 @@ class Memory:
         ``progress`` is told how far the indexing of changed files is, which comes first. A ``session_key`` that is
         new begins a conversation, for ``sync.onSessionStart``.
         """
-        if min_score is not None and isnan(min_score):
+        request = SearchRequest(query, **options)
+        if request.min_score is not None and isnan(request.min_score):
             raise QueryError("The lowest score is not a number.", hint="Give one from 0 to 1, or none.")
-        return self._backend.search(
-            query,
-            max_results=max_results,
-            min_score=min_score,
-            mode=mode,
-            explain=explain,
-            source=source,
-            session_key=session_key,
-            progress=progress,
-        )
+        return self._backend.search(request)
 
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, straight from the disk; a ``ReadError`` says why a path is refused."""
@@ -147,7 +128,7 @@ class Memory:
         return append_note(self.settings.workspace, text, place, max_bytes=self.settings.mdrecall.max_file_bytes)
 
     def _place(self, file: str, now: "datetime | None", session_key: str) -> "Place":
-        from mdrecall.core.session_key import parse
+        from mdrecall.core.conversation.session_key import parse
         from mdrecall.sources.files import MemoryFiles
         from mdrecall.sources.note import place_of
         from mdrecall.sources.today import user_time
@@ -187,7 +168,7 @@ class Memory:
         """Follow the files in the background until the memory is closed, as ``sync.watch`` and its like have it."""
         self._backend.watch()
 
-    def follow(self, tell: Callable[[Happened], None]) -> None:
+    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """Follow the files in this thread, telling what happens, until ``stop_following`` is called."""
         self._backend.follow(tell)
 

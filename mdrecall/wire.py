@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mdrecall.types import Appended, ReadResult, SearchAnswer, SearchResult, StandIn
+from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, SearchResult
 
 
 def to_json(value: Any) -> Any:
@@ -32,8 +32,8 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
         found |= {"provider": answer.provider, "model": answer.model}
     if answer.fallback:
         found["fallback"] = {"reason": answer.fallback}
-    if answer.instead:
-        found["fallback"] = stand_in_to_json(answer.instead)
+    if answer.answered_for:
+        found["fallback"] = stand_in_to_json(answer.answered_for)
     if answer.degraded:
         found["degraded"] = {"reason": answer.degraded}
     if answer.stale:
@@ -43,7 +43,7 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
     return found
 
 
-def stand_in_to_json(instead: StandIn) -> dict[str, str]:
+def stand_in_to_json(instead: FallbackNotice) -> dict[str, str]:
     """Who should have answered, and why it did not, under OpenClaw's names."""
     return {
         "from": instead.backend,

@@ -13,7 +13,7 @@ PATIENCE_S = 20.0
 
 _HOLD = """
 import sys
-from mdrecall.store.lock import FileLock
+from mdrecall.locks import FileLock
 lock = FileLock(sys.argv[1])
 assert lock.acquire(10, sys.argv[2])
 lock.tell({"told": "this"})

@@ -18,7 +18,7 @@ from mdrecall import AsyncMemory, Memory, RecallError
 from mdrecall.aio import Threads
 from mdrecall.errors import FileMissing, MemoryClosed
 from mdrecall.interfaces import Backend
-from mdrecall.types import Happened, Progress, SearchAnswer, Stop, SyncReport
+from mdrecall.types import Progress, SearchAnswer, SearchRequest, Stop, SyncReport, WatchEvent
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S
 
@@ -63,7 +63,7 @@ class Held:
         self.happened: list[str] = []
         self._error = error
 
-    def search(self, query: str, **wanted: object) -> SearchAnswer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         self.begun.wait(PATIENCE_S)
         assert self.let.wait(PATIENCE_S)
         self.happened.append("searched")
@@ -320,10 +320,10 @@ def test_context_variables_are_there_in_the_thread() -> None:
 def test_following_tells_in_the_thread_of_the_loop_and_ends_when_it_is_cancelled(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
 
-    async def followed() -> tuple[Happened, threading.Thread]:
-        told: asyncio.Queue[tuple[Happened, threading.Thread]] = asyncio.Queue()
+    async def followed() -> tuple[WatchEvent, threading.Thread]:
+        told: asyncio.Queue[tuple[WatchEvent, threading.Thread]] = asyncio.Queue()
 
-        def tell(happened: Happened) -> None:
+        def tell(happened: WatchEvent) -> None:
             told.put_nowait((happened, threading.current_thread()))
 
         async with await AsyncMemory.open(workspace.path, env=workspace.env) as memory:

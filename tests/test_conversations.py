@@ -175,7 +175,12 @@ def test_one_source_alone_can_be_searched(home: Home, mode: Mode) -> None:
 @pytest.mark.parametrize("told", [True, False])
 def test_what_was_said_grows_old(home: Home, told: bool) -> None:
     home.say("new", "the walrus sleeps here", days_ago=0, day=time.strftime("%Y-%m-%d") if told else "")
-    home.say("old", "the walrus sleeps here", days_ago=0 if told else 900, day="2020-02-10" if told else "")
+    home.say(
+        "old",
+        "the walrus sleeps here",
+        days_ago=0 if told else 900,
+        day="2020-02-10" if told else "",
+    )
     decay = {"query.hybrid.temporalDecay.enabled": True}
     with home.open(overrides=decay) as memory:
         found = memory.search("walrus sleeps", explain=True)
@@ -348,7 +353,7 @@ def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
 def test_a_long_conversation_that_grew_a_little_is_indexed_before_the_answer(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mdrecall.engine.syncer import Syncer
+    from mdrecall.engine.single_flight import Syncer
 
     home.say("talk", *(f"number {number} " + "word " * 200 for number in range(600)))
     with home.open() as memory:

@@ -86,7 +86,7 @@ def test_the_python_examples_run(
     try:
         exec(compile(code, str(path), "exec"), names)
     except errors.PackageMissing as error:
-        pytest.skip(errors.told(error))
+        pytest.skip(errors.message_with_hint(error))
     assert capsys.readouterr().out.strip()
 
 

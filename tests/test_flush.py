@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mdrecall.core.flush import MOST_ATTEMPTS, Book
+from mdrecall.core.conversation.flush import MOST_ATTEMPTS, Book
 from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
 from mdrecall.flush import Flush, Message, State
 from tests.conftest import Workspace

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.backends.freshness import Freshness
-from mdrecall.core.words import Analyser
+from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.store.lock import FileLock
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import Progress, SearchAnswer
 from tests.conftest import Workspace
@@ -92,7 +92,7 @@ def test_while_another_process_writes_the_answer_comes_and_says_what_is_not_in_i
 def test_a_lock_in_the_same_process_counts_as_well(
     workspace: Workspace, one_shot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.engine.sync._WAIT_S", 0.05)
+    monkeypatch.setattr("mdrecall.engine.sync_run._WAIT_S", 0.05)
     workspace.write("memory/a.md", "walrus")
     with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
         memory.sync()
@@ -150,7 +150,7 @@ def test_a_search_waits_for_another_writer_as_long_as_it_may(workspace: Workspac
 def test_a_search_waits_for_another_writer_no_longer_than_it_may(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.engine.sync._WAIT_S", 3600.0)
+    monkeypatch.setattr("mdrecall.engine.sync_run._WAIT_S", 3600.0)
     workspace.write("memory/a.md", "walrus")
     memory = workspace.memory()
     memory.sync()
@@ -599,15 +599,15 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
     workspace.write("memory/x.md", "under way")
     held = Held(memory)
     looked, may_go_on = threading.Event(), threading.Event()
-    real = Freshness._patience_s
+    real = IndexRefresh._patience_s
 
-    def patience_s(self: Freshness) -> float:
+    def patience_s(self: IndexRefresh) -> float:
         if threading.current_thread().name == "early":
             looked.set()
             may_go_on.wait(PATIENCE_S)
         return real(self)
 
-    monkeypatch.setattr(Freshness, "_patience_s", patience_s)
+    monkeypatch.setattr(IndexRefresh, "_patience_s", patience_s)
     early = threading.Thread(target=memory.search, args=("walrus",), name="early")
     early.start()
     assert looked.wait(PATIENCE_S)

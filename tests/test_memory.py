@@ -24,7 +24,7 @@ def test_results_are_frozen_and_answers_are_sequences(workspace: Workspace) -> N
     with pytest.raises(AttributeError):
         answer[0].score = 1.0  # type: ignore[misc]
     with pytest.raises(AttributeError):
-        answer.reason = "no_match"
+        answer.reason = "no_match"  # type: ignore[misc]
 
 
 def test_closing_twice_is_fine(workspace: Workspace) -> None:

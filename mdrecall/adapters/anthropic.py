@@ -6,7 +6,7 @@ Nothing of the client library is needed to run this; blocks may be its objects o
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.adapters.offered import offered, part, schema
+from mdrecall.adapters._shared import offered, part, schema
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import Toolset
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.adapters.offered import needs, offered, schema
+from mdrecall.adapters._shared import needs, offered, schema
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec
 

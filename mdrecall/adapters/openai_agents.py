@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.adapters.offered import needs, offered, schema
+from mdrecall.adapters._shared import needs, offered, schema
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import Toolset, ToolSpec
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from mdrecall.errors import BackendUnavailable, ProgramTimedOut, told
-from mdrecall.qmd import state
-from mdrecall.types import StandIn
+from mdrecall import state_files as state
+from mdrecall.errors import BackendUnavailable, ProgramTimedOut, message_with_hint
+from mdrecall.types import FallbackNotice
 
 MOST_SECONDS = 600.0
 _MOST_SAID = 1_000
@@ -27,9 +27,9 @@ class Outage(NamedTuple):
     costly: bool
     """Whether asking in vain takes long."""
 
-    def stand_in(self, backend: str) -> StandIn:
+    def stand_in(self, backend: str) -> FallbackNotice:
         """The same for those who got their answer from another one."""
-        return StandIn(backend, self.reason, iso(self.since_s), iso(self.next_s))
+        return FallbackNotice(backend, self.reason, iso(self.since_s), iso(self.next_s))
 
 
 class Breaker:
@@ -70,7 +70,7 @@ class Breaker:
             rest_s = min(MOST_SECONDS, self._first_s * 2.0 ** min(failures - 1, 20))
             since_s = before.since_s if before else now
             costly = isinstance(error, ProgramTimedOut)
-            self._outage = Outage(told(error)[:_MOST_SAID], since_s, now + rest_s, failures, costly)
+            self._outage = Outage(message_with_hint(error)[:_MOST_SAID], since_s, now + rest_s, failures, costly)
             self._write(self._outage)
             return self._outage
 

@@ -4,28 +4,27 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from mdrecall.backends.freshness import Caught, Freshness
-from mdrecall.backends.vectors import Meaning
+from mdrecall.backends.embedding_status import Meaning
 from mdrecall.config.settings import Settings
-from mdrecall.engine.searcher import Searcher, Wanted
+from mdrecall.engine.refresh import IndexRefresh, RefreshResult
+from mdrecall.engine.searcher import Searcher
 from mdrecall.errors import CorruptIndex
 from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
 from mdrecall.types import (
     Conversation,
-    Happened,
     Issue,
-    Mode,
     Probe,
     ProgressCallback,
     ReadResult,
     SearchAnswer,
+    SearchRequest,
     SourceCount,
-    SourceName,
     Status,
     Stop,
     SyncReport,
+    WatchEvent,
     never,
 )
 
@@ -40,7 +39,7 @@ class BuiltinBackend:
         settings: Settings,
         files: MemoryFiles,
         store: Store,
-        freshness: Freshness,
+        freshness: IndexRefresh,
         searcher: Searcher,
         meaning: Meaning | None,
     ) -> None:
@@ -51,65 +50,32 @@ class BuiltinBackend:
         self._searcher = searcher
         self._meaning = meaning
 
-    def search(
-        self,
-        query: str,
-        *,
-        max_results: int | None = None,
-        min_score: float | None = None,
-        mode: Mode | None = None,
-        explain: bool = False,
-        source: SourceName | None = None,
-        session_key: str = "",
-        progress: ProgressCallback | None = None,
-    ) -> SearchAnswer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         """The best snippets for a query; what changed on disk is indexed first (``sync.onSearch``)."""
-        issues, stale = self._caught_up(progress, session_key) if query.strip() else ((), "")
-        wanted = self._wanted(max_results, min_score, mode, explain)._replace(source=source)
-        answer = self._repairing(lambda: self._searcher.search(query, wanted))
+        issues, stale = self._caught_up(request) if request.query.strip() else ((), "")
+        answer = self._repairing(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
         if answer.reason == "index_empty" and not stale and self._settings.memory_search.sync.on_search:
             # The index may have been deleted since it was brought up to date.
-            issues, stale = self._caught_up(progress, session_key)
-            answer = self._repairing(lambda: self._searcher.search(query, wanted))
+            issues, stale = self._caught_up(request)
+            answer = self._repairing(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
         if self._store.set_aside:
             problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
             issues = (*issues, Issue(self._store.path, problem))
-        if self._store.hindrance and not any(issue.path == self._store.path for issue in issues):
-            issues = (*issues, Issue(self._store.path, f"is not written: {self._store.hindrance}"))
+        if self._store.write_problem and not any(issue.path == self._store.path for issue in issues):
+            issues = (*issues, Issue(self._store.path, f"is not written: {self._store.write_problem}"))
         action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
-        return answer.replaced(action=action, stale=stale, issues=issues)
+        return answer.replace(action=action, stale=stale, issues=issues)
 
-    def _caught_up(self, progress: ProgressCallback | None, session_key: str) -> tuple[tuple[Issue, ...], str]:
+    def _caught_up(self, request: SearchRequest) -> tuple[tuple[Issue, ...], str]:
         """What there is to say of the index once it is in line with the files, or as far as it can be."""
 
-        def catch_up() -> Caught:
-            return self._repairing(lambda: self._freshness.catch_up(progress, session_key))
+        def catch_up() -> RefreshResult:
+            return self._repairing(lambda: self._freshness.catch_up(request.progress, request.session_key))
 
         caught = catch_up()
         if caught.is_hindered:
             caught = catch_up()
         return caught.issues, caught.stale
-
-    def _wanted(self, max_results: int | None, min_score: float | None, mode: Mode | None, explain: bool) -> Wanted:
-        query = self._settings.memory_search.query
-        hybrid = query.hybrid
-        return Wanted(
-            max_results=query.max_results if max_results is None else max(1, max_results),
-            min_score=query.min_score if min_score is None else min_score,
-            candidate_multiplier=hybrid.candidate_multiplier,
-            mode=mode or self._usual_mode(),
-            vector_weight=hybrid.vector_weight,
-            variety=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
-            half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
-            now_ms=time.time() * 1000,
-            most_per_file=self._settings.mdrecall.max_per_file,
-            explain=explain,
-        )
-
-    def _usual_mode(self) -> Mode:
-        if self._meaning is None:
-            return "keyword"
-        return "hybrid" if self._settings.memory_search.query.hybrid.enabled else "vector"
 
     def sessions(self) -> list[Conversation]:
         """The transcripts of this agent, the last changed first."""
@@ -163,7 +129,7 @@ class BuiltinBackend:
         if self._meaning is None:
             return report
         chosen = self._meaning.chosen
-        said = (Issue(chosen.wanted, f"cannot be used: {chosen.instead}"),) if chosen.instead else ()
+        said = (Issue(chosen.wanted, f"cannot be used: {chosen.unusable_reason}"),) if chosen.unusable_reason else ()
         left = self._repairing(self._unembedded)
         return report._replace(issues=(*report.issues, *said), unembedded=left)
 
@@ -181,7 +147,7 @@ class BuiltinBackend:
         """Follow the files in the background, as the settings have it, until the memory is closed."""
         self._freshness.follow_in_background()
 
-    def follow(self, tell: Callable[[Happened], None]) -> None:
+    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """Follow the files in this thread until ``stop_following``."""
         self._freshness.follow(tell)
 
@@ -195,7 +161,7 @@ class BuiltinBackend:
         counts = self.counts()
         meaning = self._meaning
         used = self._repairing(meaning.used) if meaning else None
-        mode = self._usual_mode()
+        mode = self._searcher.options.mode
         lacks_vectors, files_changed = self._repairing(self._lacks_vectors), self._repairing(self._freshness.is_dirty)
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
@@ -205,13 +171,13 @@ class BuiltinBackend:
             "filesChanged": files_changed,
         }
         if meaning and used is None:
-            custom["providerUnavailableReason"] = meaning.chosen.instead
+            custom["providerUnavailableReason"] = meaning.chosen.unusable_reason
         if meaning and (note := f"{meaning.chosen.note} {meaning.chosen.hint}".strip()):
             custom["providerNote"] = note
         if self._store.set_aside:
             custom["damagedIndexKeptAt"] = self._store.set_aside
-        if self._store.hindrance:
-            custom["indexNotWritten"] = self._store.hindrance
+        if self._store.write_problem:
+            custom["indexNotWritten"] = self._store.write_problem
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -288,15 +254,15 @@ class BuiltinBackend:
         """Whether vectors can be searched."""
         return self._meaning is not None and bool(self._repairing(self._vector_status)["available"])
 
-    def hurry(self) -> None:
+    def cancel_pending(self) -> None:
         """Let everything that is under way end where it can be taken up again, without waiting for it."""
-        self._freshness.hurry()
+        self._freshness.cancel_pending()
         if self._meaning is not None:
             self._meaning.interrupt()
 
     def close(self) -> None:
         """Let go of the index; may be called twice."""
-        self.hurry()
+        self.cancel_pending()
         self._freshness.close()
         if self._meaning is not None:
             self._meaning.close()
@@ -307,7 +273,7 @@ class BuiltinBackend:
         try:
             return act()
         except CorruptIndex:
-            self._store.begin_anew()
+            self._store.recreate()
             self._freshness.catch_up_anyway()
             return act()
 

@@ -8,7 +8,7 @@ from mdrecall.config.load import Loaded
 from mdrecall.config.references import masked
 from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, told
+from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, message_with_hint
 from mdrecall.interfaces import Embedder
 from mdrecall.types import Secret
 
@@ -38,7 +38,7 @@ class Chosen(NamedTuple):
     embedders: tuple[Embedder, ...]
     wanted: str = ""
     """Who was to be the first."""
-    instead: str = ""
+    unusable_reason: str = ""
     """Why the first is somebody else, or why there is none."""
     note: str = ""
     """What in the settings is not heeded, and why."""
@@ -71,7 +71,7 @@ class Chooser:
         try:
             first = self.made(name, uses_remote=uses_remote, uses_model=uses_model)
         except (EmbedderError, ConfigError) as problem:
-            return self._without(name, told(problem), note)
+            return self._without(name, message_with_hint(problem), note)
         return self._with_fallback(name, first, note)
 
     def automatic(self) -> Chosen:
@@ -84,7 +84,7 @@ class Chooser:
                 if self._can_be_used(name, name == owner):
                     return self._automatically(name, owner)
         except ConfigError as problem:
-            return self._without("auto", told(problem), "")
+            return self._without("auto", message_with_hint(problem), "")
         return Chosen((OfflineEmbedder(),), note=" ".join(self._notes), hint=" ".join(self._hints))
 
     def _can_be_used(self, name: str, is_owner: bool) -> bool:
@@ -134,12 +134,12 @@ class Chooser:
 
     def _with_fallback(self, name: str, first: Embedder, note: str) -> Chosen:
         wanted = self._search.fallback
-        if wanted in ("none", name) or first.traits.instant:
+        if wanted in ("none", name) or first.traits.never_waits:
             return Chosen((first,), name, note=note)
         try:
             return Chosen((first, self.made(wanted, uses_remote=False, uses_model=False)), name, note=note)
         except (EmbedderError, ConfigError) as problem:
-            said = f"{note} The fallback {wanted} cannot be used: {told(problem)}"
+            said = f"{note} The fallback {wanted} cannot be used: {message_with_hint(problem)}"
             return Chosen((first,), name, note=said.strip())
 
     def _without(self, name: str, problem: str, note: str) -> Chosen:
@@ -150,7 +150,9 @@ class Chooser:
         try:
             return Chosen((self.made(wanted, uses_remote=False, uses_model=False),), name, problem, note)
         except (EmbedderError, ConfigError) as other:
-            return Chosen((), name, f"{problem} The fallback {wanted} cannot be used either: {told(other)}", note)
+            return Chosen(
+                (), name, f"{problem} The fallback {wanted} cannot be used either: {message_with_hint(other)}", note
+            )
 
     def _has_model_file(self) -> bool:
         path = self._search.local.model_path or ""

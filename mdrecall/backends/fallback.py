@@ -9,10 +9,10 @@ first one is not waited for any longer than that, whatever holds it up.
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from mdrecall.backends.breaker import Breaker, Outage, iso
-from mdrecall.backends.errand import Errand
+from mdrecall.backends.hedge import HedgedCall
 from mdrecall.errors import (
     BackendNotReady,
     BackendUnavailable,
@@ -20,24 +20,23 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
     RecallError,
-    told,
+    message_with_hint,
 )
 from mdrecall.interfaces import Backend
 from mdrecall.types import (
     Conversation,
-    Happened,
+    FallbackNotice,
     Issue,
-    Mode,
     Probe,
     ProgressCallback,
     ReadResult,
     SearchAnswer,
+    SearchRequest,
     SourceCount,
-    SourceName,
-    StandIn,
     Status,
     Stop,
     SyncReport,
+    WatchEvent,
     never,
 )
 
@@ -47,7 +46,7 @@ _CLOSING_S = 5.0
 _LEAST_S = 0.05
 
 
-class Tried(Backend, Protocol):
+class ProbedBackend(Backend, Protocol):
     """A backend that can be tried out."""
 
     def try_out(self) -> None:
@@ -55,14 +54,14 @@ class Tried(Backend, Protocol):
         ...
 
 
-class StandsIn(Backend, Protocol):
+class StandbyBackend(Backend, Protocol):
     """A backend that is kept ready to answer."""
 
     def warm(self) -> None:
         """Index what has changed, as far as that costs nothing."""
         ...
 
-    def hurry(self) -> None:
+    def cancel_pending(self) -> None:
         """End what is under way, without waiting for it: it is about to be closed."""
         ...
 
@@ -73,8 +72,8 @@ class FallbackBackend:
     def __init__(
         self,
         name: str,
-        primary: Tried,
-        other: Callable[[], StandsIn],
+        primary: ProbedBackend,
+        other: Callable[[], StandbyBackend],
         breaker: Breaker,
         *,
         denied: Callable[[str], SearchAnswer | None] = lambda key: None,
@@ -97,7 +96,7 @@ class FallbackBackend:
         self._one_shot = one_shot
         self._now = now
         self._lock = threading.Lock()
-        self._other: StandsIn | None = None
+        self._other: StandbyBackend | None = None
         self._closing = threading.Event()
         self._retrying: threading.Thread | None = None
         self._threads: list[threading.Thread] = []
@@ -110,31 +109,18 @@ class FallbackBackend:
             if self._breaker.outage:
                 self._retry_later()
 
-    def search(
-        self,
-        query: str,
-        *,
-        max_results: int | None = None,
-        min_score: float | None = None,
-        mode: Mode | None = None,
-        explain: bool = False,
-        source: SourceName | None = None,
-        session_key: str = "",
-        progress: ProgressCallback | None = None,
-    ) -> SearchAnswer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         """The answer of the first, else of the other one, which then says why; a denied search is asked of neither."""
-        if (refusal := self._denied(session_key)) is not None:
+        if (refusal := self._denied(request.session_key)) is not None:
             return refusal
-        asked: dict[str, Any] = {"max_results": max_results, "min_score": min_score, "mode": mode, "explain": explain,
-                                 "source": source, "session_key": session_key}  # fmt: skip
         until = None if self._within_s is None else time.monotonic() + self._within_s
         outage = self._breaker.outage
         if outage and not self._may_ask(outage):
             self._retry_later()
-            other = self._sent("builtin", lambda: self.stand_in().search(query, **asked, progress=progress))
+            other = self._sent("builtin", lambda: self.stand_in().search(request))
             return self._marked(self._instead(other, None, until), outage.stand_in(self._name))
-        other = self._sent("builtin", lambda: self.stand_in().search(query, **asked), self._hedge_s)
-        first = self._sent(self._name, lambda: self._primary.search(query, **asked, progress=progress))
+        other = self._sent("builtin", lambda: self.stand_in().search(request._replace(progress=None)), self._hedge_s)
+        first = self._sent(self._name, lambda: self._primary.search(request))
         try:
             answer = first.result(until)
         except (BackendNotReady, ProgramStopped) as error:
@@ -154,12 +140,12 @@ class FallbackBackend:
             self._breaker.recovered()
         return answer
 
-    def _sent(self, who: str, act: Callable[[], SearchAnswer], after_s: float = 0.0) -> Errand[SearchAnswer]:
-        errand = Errand(who, act, after_s)
+    def _sent(self, who: str, act: Callable[[], SearchAnswer], after_s: float = 0.0) -> HedgedCall[SearchAnswer]:
+        errand = HedgedCall(who, act, after_s)
         errand.start()
         return errand
 
-    def _remember(self, *errands: Errand[SearchAnswer]) -> None:
+    def _remember(self, *errands: HedgedCall[SearchAnswer]) -> None:
         """Keep those that are still at work, for the closing to wait for."""
         threads = [thread for errand in errands for thread in errand.let_go()]
         with self._lock:
@@ -170,7 +156,7 @@ class FallbackBackend:
         return self._one_shot and (self._breaker.is_due() or not outage.costly)
 
     def _instead(
-        self, other: Errand[SearchAnswer], error: BackendUnavailable | None, until: float | None
+        self, other: HedgedCall[SearchAnswer], error: BackendUnavailable | None, until: float | None
     ) -> SearchAnswer:
         """The answer of the other one, or what is wrong with the first; a process that answers once can wait for it."""
         try:
@@ -185,12 +171,12 @@ class FallbackBackend:
         finally:
             self._remember(other)
 
-    def _not_ready(self, error: BackendUnavailable) -> StandIn:
+    def _not_ready(self, error: BackendUnavailable) -> FallbackNotice:
         since_s = self._not_ready_since_s = self._not_ready_since_s or self._now()
-        return StandIn(self._name, told(error), iso(since_s), iso(self._now()))
+        return FallbackNotice(self._name, message_with_hint(error), iso(since_s), iso(self._now()))
 
-    def _marked(self, answer: SearchAnswer, instead: StandIn) -> SearchAnswer:
-        return answer.replaced(backend="builtin", instead=instead)
+    def _marked(self, answer: SearchAnswer, instead: FallbackNotice) -> SearchAnswer:
+        return answer.replace(backend="builtin", answered_for=instead)
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file."""
@@ -224,14 +210,16 @@ class FallbackBackend:
                 self._breaker.failed(error)
                 self._retry_later()
             report = act(self.stand_in())
-            failed = Issue(self._name, f"could not update its index; the builtin index was updated: {told(error)}")
+            failed = Issue(
+                self._name, f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
+            )
             return report._replace(failed=(*report.failed, failed))
 
     def watch(self) -> None:
         """Follow the files in the background."""
         self._primary.watch()
 
-    def follow(self, tell: Callable[[Happened], None]) -> None:
+    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """Follow the files in this thread."""
         self._primary.follow(tell)
 
@@ -285,7 +273,7 @@ class FallbackBackend:
         """End everything that is under way, in both; may be called twice."""
         self._closing.set()
         if self._other is not None:
-            self._other.hurry()
+            self._other.cancel_pending()
         self._primary.close()
         for thread in [*self._threads, *([self._retrying] if self._retrying else [])]:
             if thread.is_alive() and thread is not threading.current_thread():
@@ -298,7 +286,7 @@ class FallbackBackend:
     def _answering(self) -> Backend:
         return self.stand_in() if self._breaker.outage else self._primary
 
-    def stand_in(self) -> StandsIn:
+    def stand_in(self) -> StandbyBackend:
         """The other one, opened when it is first needed."""
         with self._lock:
             if self._other is None:

@@ -5,33 +5,83 @@ from typing import TYPE_CHECKING
 
 from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.embedders import Chosen, choose_embedders
-from mdrecall.backends.freshness import Freshness
-from mdrecall.backends.vectors import Meaning
+from mdrecall.backends.embedding_status import Meaning
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
-from mdrecall.core.words import Analyser
+from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.engine.embedding import Caching, Filler, Fills
+from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, Fills
 from mdrecall.engine.indexer import ChunkSize, Indexer, recipe_for
-from mdrecall.engine.meaning import MeaningLeg
-from mdrecall.engine.searcher import Searcher
-from mdrecall.engine.sync import Indexes, Sync
+from mdrecall.engine.refresh import IndexRefresh
+from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.sync_run import Indexes, Sync
+from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.interfaces import Backend, Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
-from mdrecall.types import Issue
+from mdrecall.types import Issue, Mode, SearchAnswer
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
 
 
+# A qmd that is about to report what is wrong is given this much longer than its time limit.
+_GRACE_S = 0.1
+
+
 def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     """The backend that the settings ask for, ready to answer; ``one_shot``, if it will answer only once."""
     if loaded.settings.memory.backend == "qmd":
-        from mdrecall.backends.open_qmd import open_qmd
-
-        return open_qmd(loaded, lambda own: open_builtin(own, one_shot=one_shot), one_shot=one_shot)
+        return _open_qmd_with_fallback(loaded, one_shot=one_shot)
     return open_builtin(loaded, one_shot=one_shot)
+
+
+def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
+    """Open qmd's backend, with the builtin one to answer while qmd cannot."""
+    from mdrecall.backends.breaker import Breaker
+    from mdrecall.backends.fallback import FallbackBackend
+    from mdrecall.qmd.open import open_qmd, state_dir_of, update_wait_ms
+
+    settings = loaded.settings
+    timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, update_wait_ms(settings, one_shot=one_shot)
+    opened: FallbackBackend
+    qmd = open_qmd(loaded, lambda: opened.stand_in(), one_shot=one_shot)
+    opened = FallbackBackend(
+        "qmd",
+        qmd,
+        lambda: open_builtin(loaded if one_shot else _with_short_waits(loaded), one_shot=one_shot),
+        Breaker(os.path.join(state_dir_of(settings), "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
+        denied=lambda key: _scope_denial(settings, key),
+        hedge_s=(timeout_ms / 2 + wait_ms) / 1000,
+        within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
+        one_shot=one_shot,
+    )
+    if not one_shot:
+        qmd.start_in_background()
+    opened.start()
+    return opened
+
+
+def _with_short_waits(loaded: Loaded) -> Loaded:
+    """Settings for a fallback that starts when half of a search's time is gone and must finish within the rest."""
+    settings = loaded.settings
+    own, quarter_ms = settings.mdrecall, max(1, settings.memory.qmd.limits.timeout_ms // 4)
+    own = own._replace(
+        first_index_wait_ms=min(own.first_index_wait_ms, quarter_ms),
+        search_wait_ms=min(own.search_wait_ms, quarter_ms),
+        query_timeout_ms=min(own.query_timeout_ms, quarter_ms),
+    )
+    return loaded._replace(settings=settings._replace(mdrecall=own))
+
+
+def _scope_denial(settings: Settings, key: str) -> SearchAnswer | None:
+    """The answer to a session that may not search; None if it may."""
+    from mdrecall.core.conversation.scope import denial, judge
+
+    verdict = judge(settings.memory.qmd.scope, key)
+    if verdict.allowed:
+        return None
+    return SearchAnswer((), reason="scope_denied", action=denial(verdict, key), backend="qmd")
 
 
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
@@ -43,12 +93,30 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     indexers = _indexers(settings, files, store, analyser)
     meaning = _meaning(loaded, store) if settings.memory_search.store.vector.enabled else None
     filler = meaning.filler if meaning else None
-    freshness = Freshness(settings, files, store, Sync(store, indexers, filler), filler, one_shot=one_shot)
+    freshness = IndexRefresh(settings, files, store, Sync(store, indexers, filler), filler, one_shot=one_shot)
+    options = _ranking_options(settings)
     if meaning is None:
-        searcher = Searcher(store, analyser)
+        searcher = Searcher(store, analyser, options)
     else:
-        searcher = Searcher(store, analyser, meaning.leg, why_not=meaning.chosen.instead)
+        searcher = Searcher(store, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
     return BuiltinBackend(settings, files, store, freshness, searcher, meaning)
+
+
+def _ranking_options(settings: Settings) -> RankingOptions:
+    """What the settings say about ranking; a request may override some of it."""
+    query = settings.memory_search.query
+    hybrid = query.hybrid
+    mode: Mode = "hybrid" if hybrid.enabled else "vector"
+    return RankingOptions(
+        max_results=query.max_results,
+        min_score=query.min_score,
+        mode=mode if settings.memory_search.store.vector.enabled else "keyword",
+        candidate_multiplier=hybrid.candidate_multiplier,
+        vector_weight=hybrid.vector_weight,
+        mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
+        half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
+        max_per_file=settings.mdrecall.max_per_file,
+    )
 
 
 def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
@@ -90,31 +158,31 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
         return Meaning(chosen)
     settings = loaded.settings
     jobs = _jobs(settings, chosen.embedders[0])
-    leg = MeaningLeg(
+    leg = VectorSearcher(
         store,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
         seconds=settings.mdrecall.query_timeout_ms / 1000,
-        instead=chosen.instead,
+        instead=chosen.unusable_reason,
         why_empty=lambda: filler.last_error,
     )
     filler = _filler(settings, store, chosen, jobs, leg)
     return Meaning(chosen, filler, leg, jobs)
 
 
-def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", leg: MeaningLeg) -> Fills:
+def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", leg: VectorSearcher) -> Fills:
     """What fills the space of the first embedder, and where there is a second one, that of the second."""
     cache = settings.memory_search.cache
     caching = Caching(cache.enabled, cache.max_entries)
     first, *others = chosen.embedders
     if not others:
-        return Filler(store, first, caching, jobs=jobs, keep=chosen.wanted if chosen.instead else "")
-    from mdrecall.engine.fallback import FillerWithFallback
+        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.wanted if chosen.unusable_reason else "")
+    from mdrecall.engine.fallback import FallbackEmbedder
 
     second = others[0]
-    return FillerWithFallback(
-        Filler(store, first, caching, jobs=jobs, keep=second.provider),
-        Filler(store, second, caching, keep=first.provider),
+    return FallbackEmbedder(
+        ChunkEmbedder(store, first, caching, jobs=jobs, keep=second.provider),
+        ChunkEmbedder(store, second, caching, keep=first.provider),
         leg,
     )
 

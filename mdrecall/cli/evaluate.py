@@ -13,7 +13,7 @@ from mdrecall.cli.options import add_common, share, whole_number
 from mdrecall.cli.output import print_json
 from mdrecall.cli.progress import progress_line
 from mdrecall.config.rules import nearest
-from mdrecall.core.figures import figure_names
+from mdrecall.core.eval_metrics import figure_names
 from mdrecall.errors import ConfigError, QuestionsError
 from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Question, evaluate, memory_with, parse_questions, read_questions
 from mdrecall.types import MODES, ProgressCallback

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.cli.output import counted, print_issues, printable, style
 from mdrecall.config.load import is_secret
-from mdrecall.core.figures import Difference, Figures, Ranks, compare, means
+from mdrecall.core.eval_metrics import Difference, Figures, Ranks, compare, means
 from mdrecall.evaluate import Evaluation, Outcome
 from mdrecall.types import Issue
 from mdrecall.wire import to_json

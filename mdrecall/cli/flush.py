@@ -130,7 +130,7 @@ def _state(options: argparse.Namespace) -> "State":
 
 
 def _check(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.core.flush import Book
+    from mdrecall.core.conversation.flush import Book
 
     compacted = options.compaction_count or 0
     own = Book(True, options.flushed_count, options.flushed_bytes or 0, options.attempts or 0, compacted)
@@ -161,8 +161,8 @@ def _append(flush: "Flush", options: argparse.Namespace) -> int:
 
 
 def _checkpoint(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.core.checkpoint import Message
-    from mdrecall.core.transcript import spoken
+    from mdrecall.core.conversation.checkpoint import Message
+    from mdrecall.core.conversation.transcript import spoken
 
     if options.transcript is None:
         raise RecallError("There is no transcript to take the last messages from.", hint="Name it with --transcript.")

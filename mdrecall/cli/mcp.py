@@ -10,7 +10,7 @@ from mdrecall.mcp_server.clients import CLIENTS, SCOPES
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.clients import Entry, Target
-    from mdrecall.mcp_server.places import Asked
+    from mdrecall.mcp_server.workspaces import Asked
 
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print")
 
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 
 def asked_for(options: argparse.Namespace) -> "Asked":
     """The memories that the options name."""
-    from mdrecall.mcp_server.places import Asked
+    from mdrecall.mcp_server.workspaces import Asked
 
     return Asked(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)
 
@@ -134,7 +134,7 @@ def _entry(options: argparse.Namespace) -> "Entry":
 
 def _arguments(options: argparse.Namespace) -> list[str]:
     """The options again, with every folder and file named from the root, because the client starts elsewhere."""
-    from mdrecall.mcp_server.places import find_places
+    from mdrecall.mcp_server.workspaces import find_places
 
     places = find_places(asked_for(options))
     found = ["--all-agents"] if options.all_agents else []

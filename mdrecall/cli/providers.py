@@ -8,7 +8,7 @@ from mdrecall.cli.options import add_common
 from mdrecall.cli.output import print_json, printable, style
 
 if TYPE_CHECKING:
-    from mdrecall.backends.survey import ProviderRow
+    from mdrecall.backends.provider_report import ProviderRow
 
 _MARKS = {"used": "→", "fallback": "↪"}
 
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.backends.survey import survey
+    from mdrecall.backends.provider_report import survey
     from mdrecall.config.load import load
     from mdrecall.wire import to_json
 

@@ -54,9 +54,9 @@ def print_answer(answer: SearchAnswer) -> None:
         if result.why:
             print(_explained(result.why))
     print_issues(answer.issues)
-    if answer.instead:
-        reason = printable(answer.instead.reason.rstrip("."))
-        print(f"Answered by {answer.backend} instead of {answer.instead.backend}: {reason}.", file=sys.stderr)
+    if answer.answered_for:
+        reason = printable(answer.answered_for.reason.rstrip("."))
+        print(f"Answered by {answer.backend} instead of {answer.answered_for.backend}: {reason}.", file=sys.stderr)
     if answer.stale:
         print(f"May be behind the notes: {printable(answer.stale.rstrip('.'))}.", file=sys.stderr)
     if answer.degraded:

@@ -4,7 +4,7 @@ import argparse
 import os
 
 from mdrecall.cli.mcp import add_memories, asked_for
-from mdrecall.mcp_server.front import DEFAULT_HOST, DEFAULT_PORT, Front, read_token
+from mdrecall.mcp_server.http_endpoint import DEFAULT_HOST, DEFAULT_PORT, HttpEndpoint, read_token
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     from mdrecall.mcp_server.start import run_http
 
     token = read_token(options.token_file) if options.token_file else server_token(os.environ)
-    front = Front(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
+    front = HttpEndpoint(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
     return run_http(asked_for(options), front, _tell, options.session_key)
 
 

@@ -74,7 +74,7 @@ def _save(options: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from mdrecall.context import save_session
-    from mdrecall.core.session_note import USUAL_MESSAGES
+    from mdrecall.core.conversation.session_note import USUAL_MESSAGES
 
     with open_memory(options) as memory:
         path = save_session(

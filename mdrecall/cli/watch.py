@@ -13,7 +13,7 @@ from mdrecall.cli.options import add_common, chosen_agents, open_memory
 from mdrecall.cli.output import counted, home_short, print_error, printable, style
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
-from mdrecall.types import Happened, SyncReport
+from mdrecall.types import SyncReport, WatchEvent
 
 _MOST_FILES = 10
 
@@ -77,10 +77,10 @@ def _end_of_watching() -> tuple[int, Callable[[], None]]:
     return reading, announce
 
 
-def _log(agent: str, memory: Memory, *, as_json: bool) -> Callable[[Happened], None]:
+def _log(agent: str, memory: Memory, *, as_json: bool) -> Callable[[WatchEvent], None]:
     """What writes each event down: for people a line with the time, for programs a JSON object on a line."""
 
-    def write(happened: Happened) -> None:
+    def write(happened: WatchEvent) -> None:
         if as_json:
             import json
 
@@ -94,7 +94,7 @@ def _log(agent: str, memory: Memory, *, as_json: bool) -> Callable[[Happened], N
     return write
 
 
-def _lines(memory: Memory, happened: Happened) -> list[str]:
+def _lines(memory: Memory, happened: WatchEvent) -> list[str]:
     if happened.kind == "watching":
         counts = memory.counts()
         files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
@@ -116,7 +116,7 @@ def _changes(report: SyncReport) -> list[str]:
     return lines + [f"! {issue.path} {issue.problem.removeprefix(issue.path).strip()}" for issue in report.failed]
 
 
-def _as_json(agent: str, happened: Happened) -> dict[str, Any]:
+def _as_json(agent: str, happened: WatchEvent) -> dict[str, Any]:
     from mdrecall.wire import to_json
 
     found: dict[str, Any] = {"time": time.time(), "event": happened.kind}

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mdrecall.config import profiles
-from mdrecall.config.places import expand, shorten
+from mdrecall.config.locations import expand, shorten
 from mdrecall.config.read import Found
 from mdrecall.config.references import NoValue, References, look_up, sendable
 from mdrecall.config.settings import Remote

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.config import keys
 from mdrecall.config.credentials import Credentials, agent_folder
-from mdrecall.config.places import Places, default_workspace, expand, find_places, shorten, unread_config
+from mdrecall.config.locations import Places, default_workspace, expand, find_places, shorten, unread_config
 from mdrecall.config.proxies import proxy_for
 from mdrecall.config.read import Found, Layer, build, first_with, leaf_keys, read_file, resolve
 from mdrecall.config.rules import nearest

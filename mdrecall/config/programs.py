@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.config.places import find_places
+from mdrecall.config.locations import find_places
 
 
 class ProgramFolders(NamedTuple):

@@ -1,26 +1,26 @@
 """Two fillers: where the first fails, the second gives the chunks vectors of its own, in a space of its own."""
 
-from mdrecall.engine.embedding import Filled, Filler
-from mdrecall.engine.meaning import MeaningLeg
+from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedReport
+from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.interfaces import Store
 from mdrecall.types import ProgressCallback, Space, Stop, never
 
 
-class FillerWithFallback:
+class FallbackEmbedder:
     """Fills the first space; while that cannot be done, the second. Vectors of the two are never mixed."""
 
     is_instant = False
 
-    def __init__(self, first: Filler, second: Filler, leg: MeaningLeg) -> None:
+    def __init__(self, first: ChunkEmbedder, second: ChunkEmbedder, leg: VectorSearcher) -> None:
         """``leg`` knows whether the first answers queries."""
         self._first = first
         self._second = second
         self._leg = leg
 
-    def on(self, store: Store, *, cache: Store) -> "FillerWithFallback":
+    def on(self, store: Store, *, cache: Store) -> "FallbackEmbedder":
         """The same for another store."""
         first, second = (filler.on(store, cache=cache) for filler in (self._first, self._second))
-        return FillerWithFallback(first, second, self._leg)
+        return FallbackEmbedder(first, second, self._leg)
 
     @property
     def is_resting(self) -> bool:
@@ -47,7 +47,7 @@ class FillerWithFallback:
         """How many chunks have no vector yet of the one that is nearer to the end."""
         return min(self._first.missing(), self._second.missing())
 
-    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> Filled:
+    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
         """Embed with the first; if it fails, or leaves queries without an answer, with the second, and say so."""
         problem = self._leg.failing() if self._first.is_complete() else ""
         filled = self._first.fill(progress=progress, stop=stop)

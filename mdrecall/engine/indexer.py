@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mdrecall.core.chunk import CHUNKER_VERSION, chunk_markdown
-from mdrecall.core.headings import titles
-from mdrecall.core.title import title_text
-from mdrecall.core.words import ANALYSER_VERSION, Analyser
+from mdrecall.core.text.chunk import CHUNKER_VERSION, chunk_markdown
+from mdrecall.core.text.headings import titles
+from mdrecall.core.text.title import title_text
+from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import FileMissing, FileUnreadable, ReadError
 from mdrecall.interfaces import Source, Store
 from mdrecall.types import (
@@ -40,7 +40,7 @@ class ChunkSize(NamedTuple):
     overlap: int
 
 
-class Look(NamedTuple):
+class FileChanges(NamedTuple):
     """What one look at the files has found to do."""
 
     known: Mapping[str, tuple[int, ...]]
@@ -76,7 +76,7 @@ class Look(NamedTuple):
 class _Work:
     """What a sync has done so far."""
 
-    def __init__(self, look: Look, progress: ProgressCallback | None) -> None:
+    def __init__(self, look: FileChanges, progress: ProgressCallback | None) -> None:
         self.look = look
         self.progress = progress
         self.done = 0
@@ -114,7 +114,7 @@ class Indexer:
     def source(self) -> Source:
         return self._source
 
-    def look(self, *, everything: bool = False) -> Look:
+    def look(self, *, everything: bool = False) -> FileChanges:
         """Compare the files with the index, as far as stamps can tell. Every change counts, in any case."""
         known = self._store.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         listing = self._source.scan()
@@ -123,14 +123,14 @@ class Indexer:
         unsettled.sort(key=lambda path: (-stamps[path][1], path))
         gone = known.keys() - stamps.keys()
         vanished = sorted(path for path in gone if not is_below(path, listing.lost))
-        return Look(known, listing, unsettled, vanished)
+        return FileChanges(known, listing, unsettled, vanished)
 
-    def look_at(self, path: str) -> Look:
+    def look_at(self, path: str) -> FileChanges:
         """The same for one file; the others are left alone."""
         look = self.look()
         return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
 
-    def changed(self, look: Look) -> Iterator[bool]:
+    def changed(self, look: FileChanges) -> Iterator[bool]:
         """For each file that a look has found, whether it has another content than the index knows."""
         for path in look.unsettled:
             known = self._store.known_document(self._source.name, path)
@@ -139,7 +139,7 @@ class Indexer:
             except ReadError:
                 yield False
 
-    def is_young(self, look: Look) -> bool:
+    def is_young(self, look: FileChanges) -> bool:
         """Whether a look has found nothing but a few files that were indexed a moment ago, as they are."""
         if look.vanished or len(look.unsettled) > _FEW:
             return False
@@ -156,7 +156,7 @@ class Indexer:
     def sync(
         self,
         *,
-        look: Look | None = None,
+        look: FileChanges | None = None,
         progress: ProgressCallback | None = None,
         stop: Stop = never,
         embed: Callable[[], object] | None = None,
@@ -198,7 +198,7 @@ class Indexer:
                 embed()
         work.batch, work.settled, work.removed, work.chars = [], [], [], 0
 
-    def _still_vanished(self, look: Look) -> list[str]:
+    def _still_vanished(self, look: FileChanges) -> list[str]:
         """What had vanished when it was looked for, unless another process has stored it anew since."""
         if not look.vanished:
             return []

@@ -16,13 +16,13 @@ from mdrecall.errors import (
     NotThere,
     RateLimited,
     WrongAnswer,
-    told,
+    message_with_hint,
 )
 from mdrecall.interfaces import BatchApi, Embedder, Store
 from mdrecall.types import Embedding, Job, JobState, Stop
 
 if TYPE_CHECKING:
-    from mdrecall.engine.embedding import Waiting
+    from mdrecall.engine.chunk_embedder import Waiting
 
     Wanted: TypeAlias = Mapping[bytes, Waiting]
     Arrived: TypeAlias = Callable[[Mapping[bytes, Embedding | None], Wanted], None]
@@ -91,7 +91,7 @@ class Jobs:
     def failed(self, error: EmbedderError, *, for_good: bool = False) -> None:
         """Count a failure."""
         self.failures += 1
-        self.last_error = told(error)
+        self.last_error = message_with_hint(error)
         self._is_off = self._is_off or for_good or self.failures >= MOST_FAILURES
 
     def succeeded(self) -> None:
@@ -288,7 +288,7 @@ class _Run:
                 with suppress(ValueError):
                     yield bytes.fromhex(name), found
         except WrongAnswer as error:
-            yield b"", told(error)
+            yield b"", message_with_hint(error)
 
     def _leave(self, more: int) -> bool:
         """Do not wait: what is under way is collected by a later sync."""

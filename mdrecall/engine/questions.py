@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mdrecall.config.rules import nearest
-from mdrecall.core.figures import Expectation
+from mdrecall.core.eval_metrics import Expectation
 from mdrecall.errors import QuestionsError
 
 _KEYS = {"query": "", "expect": "", "id": "", "category": ""}

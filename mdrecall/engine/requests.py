@@ -29,7 +29,7 @@ def packed(wanted: Mapping[bytes, Passage], traits: Traits) -> Iterator[dict[byt
 def embedded(embedder: Embedder, passages: Sequence[Passage]) -> list[Embedding | None]:
     """Embeddings in the order of the passages, of a long one the mean of its pieces; None where all are refused."""
     most = embedder.traits.input_bytes
-    pieces = [[passage] if embedder.traits.instant else _pieces(passage, most) for passage in passages]
+    pieces = [[passage] if embedder.traits.never_waits else _pieces(passage, most) for passage in passages]
     made = iter(_embedded(embedder, [piece for group in pieces for piece in group]))
     return [_mean([(len(piece.text), next(made)) for piece in group]) for group in pieces]
 

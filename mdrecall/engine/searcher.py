@@ -3,46 +3,64 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.decay import share_left, written_ms
-from mdrecall.core.diversity import spread
-from mdrecall.core.fusion import Likeness, fuse, likeness, word_weights
-from mdrecall.core.headings import read_lines, titles, trails
-from mdrecall.core.keyword import Match, Strengths, Weighted, Weights, by_words, rank, score, strengths, weigh
-from mdrecall.core.query import MAX_QUERY_CHARS, parse_query
-from mdrecall.core.snippet import Passage, best_passage, snippet_around
-from mdrecall.core.windows import windows
-from mdrecall.core.words import Analyser
-from mdrecall.engine.meaning import Asked, MeaningLeg, Unavailable
+from mdrecall.core.ranking.decay import share_left, written_ms
+from mdrecall.core.ranking.diversity import spread
+from mdrecall.core.ranking.fusion import Likeness, fuse, likeness, word_weights
+from mdrecall.core.ranking.keyword_score import (
+    Match,
+    Strengths,
+    Weighted,
+    Weights,
+    by_words,
+    rank,
+    score,
+    strengths,
+    weigh,
+)
+from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
+from mdrecall.core.ranking.snippet import Passage, best_passage, snippet_around
+from mdrecall.core.text.headings import read_lines, titles, trails
+from mdrecall.core.text.windows import windows
+from mdrecall.core.text.words import Analyser
+from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import Store
-from mdrecall.types import Mode, SearchAnswer, SearchResult, SourceName, StoredChunk, Why
+from mdrecall.types import Mode, SearchAnswer, SearchRequest, SearchResult, SourceName, StoredChunk, Why
 
 _LEAST_CANDIDATES = 24
 # Among so many times more candidates notes are looked for, where conversations are all that was found; or what is of
-# one source, where only that is wanted.
+# one source, where only that is plan.
 _WIDER = 40
 # A passage that holds less of the query than this says less than the window that is closest in meaning.
 _TELLING_PASSAGE = 0.15
 _NOWHERE = Passage(0.0, 0, 0, 0, 0)
 
 
-class Wanted(NamedTuple):
-    """How a search is to be made."""
+class RankingOptions(NamedTuple):
+    """How results are ranked, as the settings have it."""
 
     max_results: int
     min_score: float
-    candidate_multiplier: int = 4
     mode: Mode = "keyword"
+    candidate_multiplier: int = 4
     vector_weight: float = 0.0
-    variety: float | None = None
-    """Lambda of the marginal relevance; None leaves the order as the scores have it."""
+    mmr_lambda: float | None = None
+    """The weight of relevance against diversity (1 is relevance only); None leaves the order to the scores."""
     half_life_days: int | None = None
-    """After how many days a note counts half; None lets nothing grow old."""
-    now_ms: float = 0.0
-    most_per_file: int | None = None
-    explain: bool = False
-    source: SourceName | None = None
-    """Only what is from there; None is everything."""
+    """The age in days at which a note counts half; None means that age does not matter."""
+    max_per_file: int | None = None
+
+
+class _Plan(NamedTuple):
+    """How one search is made: the request, with the settings where it leaves something open."""
+
+    max_results: int
+    min_score: float
+    mode: Mode
+    source: SourceName | None
+    explain: bool
+    now_ms: float
+    options: RankingOptions
 
 
 class _Candidate(NamedTuple):
@@ -74,27 +92,30 @@ class Searcher:
         self,
         store: Store,
         analyser: Analyser,
-        meaning: MeaningLeg | None = None,
+        options: RankingOptions,
+        meaning: VectorSearcher | None = None,
         *,
         why_not: str = "vectors are switched off",
     ) -> None:
         """``why_not`` says why there is no leg for meaning."""
         self._store = store
         self._analyser = analyser
+        self.options = options
         self._meaning = meaning
         self._why_not = why_not
 
-    def search(self, query: str, wanted: Wanted) -> SearchAnswer:
+    def search(self, request: SearchRequest, *, now_ms: float = 0.0) -> SearchAnswer:
         """The best chunks for a query; an empty answer says why."""
-        if not query.strip():
+        query = request.query.strip()[:MAX_QUERY_CHARS]
+        if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
-        query = query.strip()[:MAX_QUERY_CHARS]
+        plan = self._plan(request, now_ms)
         terms = parse_query(query)
         if not terms:
             action = "Use at least one letter or digit: names, words and identifiers are looked up, signs are not."
             return SearchAnswer((), reason="no_searchable_words", action=action)
-        leg = self._leg(wanted.mode)
-        asked, degraded = (None, "") if leg is None or leg.is_instant else _ask(leg, query, wanted.mode, {})
+        leg = self._leg(plan.mode)
+        asked, degraded = (None, "") if leg is None or leg.is_instant else _ask(leg, query, plan.mode, {})
         with self._store.snapshot():
             chunk_count = self._store.count_chunks()
             if not chunk_count:
@@ -103,72 +124,84 @@ class Searcher:
             weights = weigh(matches, chunk_count)
             found = strengths(matches, weights)
             if leg is not None and leg.is_instant:
-                asked, degraded = _ask(leg, query, wanted.mode, word_weights(matches, chunk_count))
+                asked, degraded = _ask(leg, query, plan.mode, word_weights(matches, chunk_count))
             try:
-                pool = self._gather(found, asked, wanted)
+                pool = self._gather(found, asked, plan)
             except Unavailable as reason:
                 asked, degraded = None, str(reason)
-                pool = self._gather(found, None, wanted)
-        if wanted.mode != "keyword" and self._meaning is None:
+                pool = self._gather(found, None, plan)
+        if plan.mode != "keyword" and self._meaning is None:
             degraded = self._why_not
-        mode: Mode = wanted.mode if asked else "keyword"
-        candidates = self._look_closer(pool, weights, wanted, mode)
-        kept = [candidate for candidate in candidates if candidate.score >= wanted.min_score]
+        mode: Mode = plan.mode if asked else "keyword"
+        candidates = self._look_closer(pool, weights, plan, mode)
+        kept = [candidate for candidate in candidates if candidate.score >= plan.min_score]
         if not kept:
-            return _told(_nothing(candidates, wanted.min_score), mode, degraded, asked)
-        spread_out = self._spread(_thinned(kept, wanted.most_per_file), wanted)
-        chosen = _with_notes(spread_out, wanted.max_results)
-        whys = _Whys(candidates, matches, weights, pool.weight) if wanted.explain else None
+            return _told(_nothing(candidates, plan.min_score), mode, degraded, asked)
+        spread_out = self._spread(_thinned(kept, plan.options.max_per_file), plan)
+        chosen = _with_notes(spread_out, plan.max_results)
+        whys = _Whys(candidates, matches, weights, pool.weight) if plan.explain else None
         return _told(SearchAnswer(tuple(_result(candidate, whys) for candidate in chosen)), mode, degraded, asked)
 
-    def _leg(self, mode: Mode) -> MeaningLeg | None:
+    def _plan(self, request: SearchRequest, now_ms: float) -> _Plan:
+        options = self.options
+        return _Plan(
+            max_results=options.max_results if request.max_results is None else max(1, request.max_results),
+            min_score=options.min_score if request.min_score is None else request.min_score,
+            mode=request.mode or options.mode,
+            source=request.source,
+            explain=request.explain,
+            now_ms=now_ms,
+            options=options,
+        )
+
+    def _leg(self, mode: Mode) -> VectorSearcher | None:
         return None if mode == "keyword" else self._meaning
 
-    def _gather(self, found: Strengths, asked: Asked | None, wanted: Wanted) -> _Pool:
+    def _gather(self, found: Strengths, asked: EmbeddedQuery | None, plan: _Plan) -> _Pool:
         """The candidates of both legs; with more notes, if talk has left no room for those that have a place."""
-        size = max(_LEAST_CANDIDATES, wanted.max_results * wanted.candidate_multiplier)
-        pool = self._pool(found, asked, wanted, size)
-        if wanted.source:
+        size = max(_LEAST_CANDIDATES, plan.max_results * plan.options.candidate_multiplier)
+        pool = self._pool(found, asked, plan, size)
+        if plan.source:
             return pool
         talk = sum(chunk.source == "sessions" for chunk in pool.chunks.values())
-        if not talk or len(pool.chunks) - talk >= wanted.max_results // 2:
+        if not talk or len(pool.chunks) - talk >= plan.max_results // 2:
             return pool
         near = dict(self._meaning.nearest(asked, _WIDER * size)) if asked and self._meaning else {}
-        worded = [] if wanted.mode == "vector" else [entry.chunk_id for entry in rank(found, _WIDER * size)]
+        worded = [] if plan.mode == "vector" else [entry.chunk_id for entry in rank(found, _WIDER * size)]
         notes = self._store.notes_among([chunk for chunk in {*near, *worded} if chunk not in pool.chunks])
-        by_word = [chunk for chunk in worded if chunk in notes][: wanted.max_results]
-        by_meaning = [chunk for chunk in near if chunk in notes][: wanted.max_results]
+        by_word = [chunk for chunk in worded if chunk in notes][: plan.max_results]
+        by_meaning = [chunk for chunk in near if chunk in notes][: plan.max_results]
         more = [found.of(chunk) for chunk in dict.fromkeys((*by_word, *by_meaning))]
         meanings = dict(pool.meanings)
         if asked and self._meaning:
             meanings |= self._meaning.likenesses(asked, self._meaning.cosines(asked, [note.chunk_id for note in more]))
         return _Pool([*pool.weighted, *more], pool.chunks | self._load(more), meanings, pool.weight)
 
-    def _pool(self, found: Strengths, asked: Asked | None, wanted: Wanted, size: int) -> _Pool:
+    def _pool(self, found: Strengths, asked: EmbeddedQuery | None, plan: _Plan, size: int) -> _Pool:
         """The candidates of both legs, of which the most promising are looked at."""
         if asked is None or self._meaning is None:
-            best = self._ranked(found, wanted, size)
+            best = self._ranked(found, plan, size)
             return _Pool(best, self._load(best), {}, 0.0)
-        weight = 1.0 if wanted.mode == "vector" else wanted.vector_weight * asked.trust
-        cosines = dict(self._meaning.nearest(asked, _WIDER * size if wanted.source else size))
-        if wanted.source:
-            cosines = {chunk: cosines[chunk] for chunk in self._of_source(list(cosines), wanted.source)[:size]}
-        if wanted.mode == "vector":
+        weight = 1.0 if plan.mode == "vector" else plan.options.vector_weight * asked.trust
+        cosines = dict(self._meaning.nearest(asked, _WIDER * size if plan.source else size))
+        if plan.source:
+            cosines = {chunk: cosines[chunk] for chunk in self._of_source(list(cosines), plan.source)[:size]}
+        if plan.mode == "vector":
             best = [found.of(chunk_id) for chunk_id in cosines]
         else:
-            worded = self._ranked(found, wanted, size)
+            worded = self._ranked(found, plan, size)
             cosines |= self._meaning.cosines(asked, [entry.chunk_id for entry in worded])
             either = dict.fromkeys([*(entry.chunk_id for entry in worded), *cosines])
             best = _promising([found.of(chunk_id) for chunk_id in either], cosines, asked, weight, size)
         near = {entry.chunk_id: cosines[entry.chunk_id] for entry in best if entry.chunk_id in cosines}
         return _Pool(best, self._load(best), self._meaning.likenesses(asked, near), weight)
 
-    def _ranked(self, found: Strengths, wanted: Wanted, size: int) -> list[Weighted]:
-        """The best by words, of the source that is wanted."""
-        if not wanted.source:
+    def _ranked(self, found: Strengths, plan: _Plan, size: int) -> list[Weighted]:
+        """The best by words, of the source that is plan."""
+        if not plan.source:
             return rank(found, size)
         ranked = rank(found, _WIDER * size)
-        kept = set(self._of_source([entry.chunk_id for entry in ranked], wanted.source)[:size])
+        kept = set(self._of_source([entry.chunk_id for entry in ranked], plan.source)[:size])
         return [entry for entry in ranked if entry.chunk_id in kept]
 
     def _of_source(self, chunks: list[int], source: SourceName) -> list[int]:
@@ -178,7 +211,7 @@ class Searcher:
     def _load(self, best: Sequence[Weighted]) -> dict[int, StoredChunk]:
         return {chunk.id: chunk for chunk in self._store.load_chunks([entry.chunk_id for entry in best])}
 
-    def _look_closer(self, pool: _Pool, weights: Weights, wanted: Wanted, mode: Mode) -> list[_Candidate]:
+    def _look_closer(self, pool: _Pool, weights: Weights, plan: _Plan, mode: Mode) -> list[_Candidate]:
         candidates = []
         for weighted in pool.weighted:
             if chunk := pool.chunks.get(weighted.chunk_id):
@@ -187,7 +220,7 @@ class Searcher:
                 words = by_words(weighted, passage.coverage)
                 if window is not None and (mode == "vector" or passage.coverage < _TELLING_PASSAGE):
                     passage = _at_window(chunk.text, window, passage)
-                decay = _decay(chunk, wanted)
+                decay = _decay(chunk, plan)
                 worth = fuse(words, meaning, pool.weight) * decay
                 complete = weighted.complete and mode != "vector"
                 if worth > 0:
@@ -196,19 +229,21 @@ class Searcher:
         candidates.sort(key=lambda entry: (-entry.score, entry.chunk.path, entry.chunk.start_line, entry.chunk.id))
         return candidates
 
-    def _spread(self, candidates: list[_Candidate], wanted: Wanted) -> list[_Candidate]:
+    def _spread(self, candidates: list[_Candidate], plan: _Plan) -> list[_Candidate]:
         """Results that repeat others give way, but never to one that lacks a distinctive term which they hold."""
-        if wanted.variety is None:
+        if plan.options.mmr_lambda is None:
             return candidates
         ordered: list[_Candidate] = []
         for complete in (True, False):
             group = [candidate for candidate in candidates if candidate.complete == complete]
             terms = [self._analyser.terms(snippet_around(entry.chunk.text, entry.passage)) for entry in group]
-            ordered += [group[place] for place in spread([entry.score for entry in group], terms, wanted.variety)]
+            ordered += [
+                group[place] for place in spread([entry.score for entry in group], terms, plan.options.mmr_lambda)
+            ]
         return ordered
 
 
-def _ask(leg: MeaningLeg, query: str, mode: Mode, weights: Mapping[str, float]) -> tuple[Asked | None, str]:
+def _ask(leg: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]) -> tuple[EmbeddedQuery | None, str]:
     """The query for the vector leg, or why there is none; a script that the embedder cannot read is no failure."""
     try:
         asked = leg.ask(query, weights)
@@ -269,7 +304,7 @@ def _by_meaning(candidate: _Candidate) -> tuple[float, str, int]:
 
 
 def _promising(
-    entries: Sequence[Weighted], cosines: Mapping[int, float], asked: Asked, weight: float, size: int
+    entries: Sequence[Weighted], cosines: Mapping[int, float], asked: EmbeddedQuery, weight: float, size: int
 ) -> list[Weighted]:
     """The best chunks by what is known before their text is looked at, and more that are as good as the last."""
 
@@ -292,10 +327,10 @@ def _at_window(text: str, number: int, passage: Passage) -> Passage:
     return Passage(passage.coverage, window.first_line, window.last_line, window.start, window.end)
 
 
-def _decay(chunk: StoredChunk, wanted: Wanted) -> float:
-    if wanted.half_life_days is None:
+def _decay(chunk: StoredChunk, plan: _Plan) -> float:
+    if plan.options.half_life_days is None:
         return 1.0
-    return share_left(written_ms(chunk.path, chunk.mtime_ns / 1e6), wanted.now_ms, wanted.half_life_days)
+    return share_left(written_ms(chunk.path, chunk.mtime_ns / 1e6), plan.now_ms, plan.options.half_life_days)
 
 
 def _thinned(candidates: list[_Candidate], most: int | None) -> list[_Candidate]:
@@ -347,12 +382,12 @@ def _heading(chunk: StoredChunk, passage: Passage) -> str:
     return " › ".join(titles(trail))
 
 
-def _told(answer: SearchAnswer, mode: Mode, degraded: str, asked: Asked | None) -> SearchAnswer:
+def _told(answer: SearchAnswer, mode: Mode, degraded: str, asked: EmbeddedQuery | None) -> SearchAnswer:
     """An answer with how it was found."""
     if asked is None:
-        return answer.replaced(mode=mode, degraded=degraded)
+        return answer.replace(mode=mode, degraded=degraded)
     space = asked.space.space
-    return answer.replaced(
+    return answer.replace(
         mode=mode, degraded=degraded, provider=space.provider, model=space.model, fallback=asked.instead
     )
 

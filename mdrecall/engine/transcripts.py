@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.core.chunk import chunk_markdown
-from mdrecall.core.title import title_text
-from mdrecall.core.transcript import Spoken, spoken
-from mdrecall.core.words import Analyser
-from mdrecall.engine.indexer import ChunkSize, Look
+from mdrecall.core.conversation.transcript import Spoken, spoken
+from mdrecall.core.text.chunk import chunk_markdown
+from mdrecall.core.text.title import title_text
+from mdrecall.core.text.words import Analyser
+from mdrecall.engine.indexer import ChunkSize, FileChanges
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.interfaces import OpenedTranscript, Store, TranscriptSource
 from mdrecall.types import (
@@ -102,7 +102,7 @@ class TranscriptIndexer:
     def source(self) -> TranscriptSource:
         return self._source
 
-    def look(self, *, everything: bool = False) -> Look:
+    def look(self, *, everything: bool = False) -> FileChanges:
         """Compare the files with the index; without ``everything``, a little more talk is not worth a sync."""
         listing = self._source.scan()
         known = self._store.transcripts()
@@ -113,14 +113,14 @@ class TranscriptIndexer:
         vanished = [] if listing.lost else sorted(known.keys() - stamps.keys())
         done = {path: at for path in due if path in known and (at := self._done(path, known[path]))}
         listing = listing._replace(issues=self._issues + listing.issues)
-        return Look(dict.fromkeys(known, ()), listing, due, vanished, done)
+        return FileChanges(dict.fromkeys(known, ()), listing, due, vanished, done)
 
-    def look_at(self, path: str) -> Look:
+    def look_at(self, path: str) -> FileChanges:
         """The same for one transcript, whatever it has grown by; the others are left alone."""
         look = self.look(everything=True)
         return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
 
-    def changed(self, look: Look) -> Iterator[bool]:
+    def changed(self, look: FileChanges) -> Iterator[bool]:
         """For each file that a look has found, whether there is something to index in it: not if it cannot be read."""
         for path in look.unsettled:
             try:
@@ -129,14 +129,14 @@ class TranscriptIndexer:
             except ReadError:
                 yield False
 
-    def is_young(self, look: Look) -> bool:
+    def is_young(self, look: FileChanges) -> bool:
         """Whether what a look has found is indexed as it is: never."""
         return not look.is_dirty
 
     def sync(
         self,
         *,
-        look: Look | None = None,
+        look: FileChanges | None = None,
         progress: ProgressCallback | None = None,
         stop: Stop = never,
         embed: Callable[[], object] | None = None,
@@ -331,7 +331,7 @@ def _noon_ns(day: str) -> int:
         return 0
 
 
-def _report(look: Look, changes: list[FileChange], failed: list[Issue], left: int) -> SyncReport:
+def _report(look: FileChanges, changes: list[FileChange], failed: list[Issue], left: int) -> SyncReport:
     count = {kind: sum(change.kind == kind for change in changes) for kind in ("added", "changed", "removed")}
     return SyncReport(
         added=count["added"],

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mdrecall.mcp_server.front import Front, bracketed
+from mdrecall.mcp_server.http_endpoint import HttpEndpoint, bracketed
 from mdrecall.mcp_server.server import Built
 
 PATH = "/mcp"
@@ -53,7 +53,7 @@ class Guard:
         return hmac.compare_digest(given.strip().encode(), self._token) and scheme.lower() == "bearer"
 
 
-def guarded(built: Built, front: Front, port: int) -> ASGIApp:
+def guarded(built: Built, front: HttpEndpoint, port: int) -> ASGIApp:
     """The server as an ASGI application."""
     security = TransportSecuritySettings(
         allowed_hosts=front.hosts(port),
@@ -68,7 +68,7 @@ def guarded(built: Built, front: Front, port: int) -> ASGIApp:
     return Guard(app, security, front.token)
 
 
-async def serve(built: Built, front: Front, listening: socket.socket, tell: Callable[[str], None]) -> None:
+async def serve(built: Built, front: HttpEndpoint, listening: socket.socket, tell: Callable[[str], None]) -> None:
     """Serve until a signal comes; ``tell`` is given the address as soon as it answers."""
     port = listening.getsockname()[1]
     config = uvicorn.Config(

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mdrecall.errors import ArgumentError, RecallError, told
-from mdrecall.mcp_server.places import Place
+from mdrecall.errors import ArgumentError, RecallError, message_with_hint
+from mdrecall.mcp_server.workspaces import Place
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
-    from mdrecall.backends.shared import Shared
+    from mdrecall.backends.pool import BackendPool
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
@@ -24,21 +24,21 @@ class Opener:
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self._env = env
         self._lock = threading.Lock()
-        self._shared: Shared | None = None
+        self._shared: BackendPool | None = None
 
     def __call__(self, place: Place) -> "Memory":
         # The server greets its client before this is loaded.
-        from mdrecall.backends.shared import Shared
+        from mdrecall.backends.pool import BackendPool
         from mdrecall.config.load import load
         from mdrecall.memory import Memory
 
         with self._lock:
-            shared = self._shared = self._shared or Shared()
+            shared = self._shared = self._shared or BackendPool()
         loaded = load(env=self._env, workspace=place.workspace, agent=place.agent, config=place.config)
         return Memory.of(loaded, shared=shared)
 
 
-class Board:
+class ProgressFanout:
     """Where the progress of a memory's first index is told, to all who wait for it."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Memories:
         self._places = {place.name: place for place in places}
         self._opens = opens or Opener()
         self._locks = {name: threading.Lock() for name in self._places}
-        self._boards = {name: Board() for name in self._places}
+        self._boards = {name: ProgressFanout() for name in self._places}
         self._open: dict[str, Memory] = {}
         self._following: list[threading.Thread] = []
         self._is_closed = False
@@ -112,7 +112,7 @@ class Memories:
                         memory.close()
         return memory
 
-    def board(self, name: str) -> Board:
+    def board(self, name: str) -> ProgressFanout:
         """Where the progress of a memory's first index is told."""
         return self._boards[self.place(name).name]
 
@@ -127,7 +127,7 @@ class Memories:
             if memory.settings.memory_search.sync.watch:
                 memory.sync(progress=self._boards[name], stop=lambda: self._is_closed)
         except RecallError as error:
-            _log.warning("The memory of %s is not up to date: %s", name, told(error))
+            _log.warning("The memory of %s is not up to date: %s", name, message_with_hint(error))
         except Exception:
             # What is closed under the work may fail in any way.
             if not self._is_closed:

@@ -7,13 +7,13 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from mdrecall.aio import Threads
-from mdrecall.errors import ArgumentError, RecallError, told
+from mdrecall.errors import ArgumentError, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.session import Sessions
 from mdrecall.mcp_server.toolbox import Toolbox
 
 _NAME = "recall"
-_ABOUT = "Look into memory before answering."
+_ABOUT = "FileChanges into memory before answering."
 
 
 class Prompts:
@@ -47,9 +47,9 @@ class Prompts:
         try:
             said = await self._threads.call(lambda: self._section(given.get("agent", ""), session_key))
         except ArgumentError as error:
-            raise MCPError(types.INVALID_PARAMS, told(error)) from error
+            raise MCPError(types.INVALID_PARAMS, message_with_hint(error)) from error
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, told(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, message_with_hint(error)) from error
         if question := given.get("question", "").strip():
             said = f"{said}\n{question}"
         message = types.PromptMessage(role="user", content=types.TextContent(text=said))

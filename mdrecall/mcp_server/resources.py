@@ -12,7 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from mdrecall.aio import Threads
-from mdrecall.errors import ArgumentError, ReadError, RecallError, told
+from mdrecall.errors import ArgumentError, ReadError, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.session import Sessions
 from mdrecall.types import Stamp
@@ -78,7 +78,7 @@ class Resources:
         try:
             return await self._threads.call(lambda: self._page(cursor))
         except RecallError as error:
-            raise MCPError(types.INVALID_PARAMS, told(error)) from error
+            raise MCPError(types.INVALID_PARAMS, message_with_hint(error)) from error
 
     async def on_templates(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -104,9 +104,9 @@ class Resources:
         try:
             text = await self._threads.call(lambda: self._text(parse_address(uri)))
         except (ReadError, ArgumentError) as error:
-            raise MCPError(types.INVALID_PARAMS, told(error), {"uri": uri}) from error
+            raise MCPError(types.INVALID_PARAMS, message_with_hint(error), {"uri": uri}) from error
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, told(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, message_with_hint(error)) from error
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text)])
 
     def _text(self, address: Address) -> str:
@@ -142,7 +142,7 @@ class Resources:
                 if len(self._memories.names) == 1:
                     raise
                 # The files of the others are there all the same.
-                _log.warning("The memory of %s cannot be used: %s", name, told(error))
+                _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
                 return {}
             stamps = dict(sorted(MemoryFiles(settings, self._memories.place(name).home).scan().stamps.items()))
             self._seen[name] = (now, stamps)

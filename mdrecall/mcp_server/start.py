@@ -8,9 +8,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from mdrecall.mcp_server.front import Front, listen
-from mdrecall.mcp_server.places import Asked, find_places
+from mdrecall.mcp_server.http_endpoint import HttpEndpoint, listen
 from mdrecall.mcp_server.sdk import load_sdk, require_sdk
+from mdrecall.mcp_server.workspaces import Asked, find_places
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.server import Built
@@ -19,7 +19,7 @@ _CLOSING_S = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run_http(asked: Asked, front: Front, tell: Callable[[str], None], session_key: str = "") -> int:
+def run_http(asked: Asked, front: HttpEndpoint, tell: Callable[[str], None], session_key: str = "") -> int:
     """Serve over HTTP until a signal comes; ``tell`` is given the address. Gives the exit code."""
     front.check()
     _leave_on_signals()

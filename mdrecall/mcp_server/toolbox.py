@@ -10,7 +10,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from mdrecall.aio import Threads
-from mdrecall.errors import RecallError, told
+from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.progress import Reporter
 from mdrecall.mcp_server.session import Sessions
@@ -43,7 +43,7 @@ class Toolbox:
         try:
             specs = await self._threads.call(lambda: self._specs(session_key))
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, told(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, message_with_hint(error)) from error
         return types.ListToolsResult(tools=[self._listed(spec) for spec in specs])
 
     async def on_call(
@@ -75,7 +75,7 @@ class Toolbox:
             try:
                 tools = self._makes(self._memories.get(name), session_key, None)
             except RecallError as error:
-                _log.warning("The memory of %s cannot be used: %s", name, told(error))
+                _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
                 failures.append(error)
                 continue
             for spec in tools.specs:

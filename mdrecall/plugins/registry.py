@@ -177,7 +177,9 @@ def _embedder(loaded: Loaded) -> Embedder:
 
     chosen_ones = choose_embedders(loaded)
     if not chosen_ones.embedders:
-        raise EmbedderUnavailable(f"There is no embedder: {chosen_ones.instead}", hint="See `mdrecall providers`.")
+        raise EmbedderUnavailable(
+            f"There is no embedder: {chosen_ones.unusable_reason}", hint="See `mdrecall providers`."
+        )
     return chosen_ones.embedders[0]
 
 

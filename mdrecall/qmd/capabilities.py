@@ -8,7 +8,7 @@ import shutil
 import time
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.qmd import state
+from mdrecall import state_files as state
 from mdrecall.qmd.process import Program
 
 Version: TypeAlias = tuple[int, int, int]

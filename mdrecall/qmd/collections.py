@@ -7,12 +7,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut, told
+from mdrecall.errors import (
+    BackendUnavailable,
+    ProgramFailed,
+    ProgramMissing,
+    ProgramStopped,
+    ProgramTimedOut,
+    message_with_hint,
+)
+from mdrecall.qmd.collection_plan import Collection, sanitised
+from mdrecall.qmd.command_runner import Runs
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.listing import Listed, config_without, from_config, from_output
 from mdrecall.qmd.repair import set_aside_if_damaged
-from mdrecall.qmd.runs import Runs
-from mdrecall.qmd.wanted import Collection, sanitised
 from mdrecall.types import Issue, Stop, never
 
 _NAME_TAKEN = re.compile(r"^Collection '[^'\n]+' already exists\.?$", re.MULTILINE)
@@ -174,7 +181,7 @@ class Collections:
         except (ProgramMissing, ProgramStopped):
             raise
         except BackendUnavailable as error:
-            issues.append(Issue(entry.name, f"is not among qmd's collections: {told(error)}"))
+            issues.append(Issue(entry.name, f"is not among qmd's collections: {message_with_hint(error)}"))
 
     def _make_root(self, entry: Collection) -> str:
         """Make a folder that is ours to make; gives what is wrong if there is none then."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, ProgramUnreadable
-from mdrecall.qmd.calls import failure_of
 from mdrecall.qmd.process import kill_group
+from mdrecall.qmd.tool_client import failure_of
 
 _PROTOCOL = "2025-06-18"
 _FIRST = 0

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, told
-from mdrecall.qmd.runs import Runs
-from mdrecall.qmd.state import load, save
-from mdrecall.store.lock import FileLock
+from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, message_with_hint
+from mdrecall.locks import FileLock
+from mdrecall.qmd.command_runner import Runs
+from mdrecall.state_files import load, save
 from mdrecall.types import Issue, Stop
 
 _BUSY = "Another embed process is already running"
@@ -121,7 +121,7 @@ class Embedding:
         state = self.state()
         failures = state.failures + 1
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
-        why = told(error) if isinstance(error, BackendUnavailable) else str(error.strerror)
+        why = message_with_hint(error) if isinstance(error, BackendUnavailable) else str(error.strerror)
         self._keep(EmbedState(state.at, failures, self._now() + pause_s, why))
         issues.append(Issue("qmd embed", f"failed, so meaning is searched without the newest notes: {why}"))
 

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, NamedTuple
 
+from mdrecall.core.conversation.transcript import spoken
 from mdrecall.core.redact import Redactor
-from mdrecall.core.transcript import spoken
-from mdrecall.errors import RecallError, told
+from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.interfaces import OpenedTranscript, TranscriptSource
-from mdrecall.qmd.state import draft, load, save
 from mdrecall.sources.sessions import PREFIX
+from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Listing, Stop, never
 
 _HEAD_LINES = 2
@@ -148,7 +148,7 @@ class SessionExport:
                     return False
             return wrote
         except RecallError as error:
-            issues.append(Issue(path, f"is not exported: {told(error)}"))
+            issues.append(Issue(path, f"is not exported: {message_with_hint(error)}"))
         except OSError as error:
             issues.append(Issue(path, f"is not exported: {error.strerror}"))
         return False

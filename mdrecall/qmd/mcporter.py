@@ -12,19 +12,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mdrecall import state_files as state
 from mdrecall.errors import (
     BackendUnavailable,
     ProgramMissing,
     ProgramStopped,
     ProgramTimedOut,
     ProgramUnreadable,
-    told,
+    message_with_hint,
 )
-from mdrecall.qmd import state
-from mdrecall.qmd.calls import answer_of, failure_of
 from mdrecall.qmd.identity import identity
 from mdrecall.qmd.process import WORK_DIR, Output, Program
 from mdrecall.qmd.session import tools_of
+from mdrecall.qmd.tool_client import answer_of, failure_of
 
 _START_S = 10.0
 _STOP_S = 5.0
@@ -188,7 +188,7 @@ class Mcporter:
         except (ProgramMissing, ProgramStopped):
             raise
         except BackendUnavailable as error:
-            self.daemon_failure = told(error)
+            self.daemon_failure = message_with_hint(error)
             self._daemon_is_ours = True
         else:
             self._daemon_asked = True
@@ -267,7 +267,7 @@ def _trouble(name: str, answer: Mapping[str, Any], timeout_s: float) -> BackendU
     return failure_of(name, said)
 
 
-class Punctual:
+class DeadlineClient:
     """mcporter for those who cannot wait: no question takes longer than it may, not even to tell why."""
 
     def __init__(self, mcporter: Mcporter) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
-from mdrecall.core.passages import Located, heading_of, locate, place_at
-from mdrecall.core.snippet import snippet_around
-from mdrecall.core.words import Analyser
+from mdrecall.core.ranking.passages import Located, heading_of, locate, place_at
+from mdrecall.core.ranking.snippet import snippet_around
+from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.qmd.parse import RawHit
-from mdrecall.qmd.places import Place, Places, why_not
+from mdrecall.qmd.paths import Place, Places, why_not
 from mdrecall.types import Chunk, Issue, SearchResult
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from mdrecall.core.keywords import keywords, word_lists
-from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, told
-from mdrecall.qmd.asking import Mode, Request, requests_for
-from mdrecall.qmd.calls import Calls
+from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
 from mdrecall.qmd.capabilities import Capabilities
+from mdrecall.qmd.command_runner import Runs
+from mdrecall.qmd.keyword_lists import keywords, word_lists
+from mdrecall.qmd.mcp_requests import Mode, Request, requests_for
 from mdrecall.qmd.parallel import all_of
 from mdrecall.qmd.parse import RawHit, from_answer, from_output
-from mdrecall.qmd.runs import Runs
+from mdrecall.qmd.tool_client import Calls
 from mdrecall.types import Issue
 
 #: So many files are asked for by words: which of them are the best is seen when they are read.
@@ -105,7 +105,9 @@ class QmdSearch:
             except BackendUnavailable as error:
                 # Without time for another way this raises, and is as true as what went wrong here.
                 asked.left_s()
-                return self._by_program(asked)._replace(issues=(Issue("qmd mcp", f"was not used: {told(error)}"),))
+                return self._by_program(asked)._replace(
+                    issues=(Issue("qmd mcp", f"was not used: {message_with_hint(error)}"),)
+                )
             if found is not None:
                 return found
         return self._by_program(asked)
@@ -165,7 +167,7 @@ class QmdSearch:
         for name, outcome in zip(asked.names, all_of(calls), strict=True):
             if isinstance(outcome, BackendUnavailable):
                 errors.append(outcome)
-                issues.append(Issue(name, f"was not searched: {told(outcome)}"))
+                issues.append(Issue(name, f"was not searched: {message_with_hint(outcome)}"))
             else:
                 hits += outcome
         if len(errors) == len(asked.names):

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdrecall.errors import BackendUnavailable, ProgramStopped
-from mdrecall.qmd.calls import answer_of
 from mdrecall.qmd.connection import Connection
 from mdrecall.qmd.identity import identity
 from mdrecall.qmd.process import WORK_DIR, named, spawn
+from mdrecall.qmd.tool_client import answer_of
 
 #: So many questions may be worked on that nobody waits for any more; with one more it is likelier that they never end.
 _MAX_LATE = 4

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from mdrecall.qmd.wanted import Collection
+from mdrecall.qmd.collection_plan import Collection
 
 # Folders that qmd never looks into; nor does it look at anything whose name begins with a dot.
 _LEFT_OUT = frozenset({"node_modules", "vendor", "dist", "build"})

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import BackendUnavailable, ProgramStopped, told
+from mdrecall.errors import BackendUnavailable, ProgramStopped, message_with_hint
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.embedding import Embedding
-from mdrecall.qmd.reading import Reading
+from mdrecall.qmd.index_update import Reading
 from mdrecall.qmd.turns import Turns
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, never
 
@@ -201,7 +201,7 @@ class Updater:
             raise
         except BackendUnavailable as error:
             self._failures += 1
-            self._error = told(error)
+            self._error = message_with_hint(error)
             raise
         finally:
             with self._changed:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from mdrecall.core.sections import news
+from mdrecall.core.text.sections import news
 from mdrecall.errors import FileBusy, FileUnwritable
 from mdrecall.types import Appended
 

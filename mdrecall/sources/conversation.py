@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from mdrecall.core.snippet import cut_units, utf16_units
-from mdrecall.core.transcript import Spoken, spoken
+from mdrecall.core.conversation.transcript import Spoken, spoken
+from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.sources.sessions import PREFIX, Sessions, transcript_of
 from mdrecall.types import Conversation, ReadResult
 

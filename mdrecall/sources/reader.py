@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from mdrecall.core.snippet import cut_units, utf16_units
+from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
 from mdrecall.sources.files import MemoryFiles, Root, below, matches
 from mdrecall.sources.opening import read_below

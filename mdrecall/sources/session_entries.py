@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from mdrecall.core.flush import Book
+from mdrecall.core.conversation.flush import Book
 from mdrecall.errors import SessionsError
-from mdrecall.sources.lock_file import lock_file
+from mdrecall.openclaw_lock import lock_file
 
 FILE = "sessions.json"
 WAIT_S = 10.0

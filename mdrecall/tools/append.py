@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.core.session_key import parse
+from mdrecall.core.conversation.session_key import parse
 from mdrecall.errors import ArgumentError, NothingToWrite, PathRefused, RecallError, WriteError
 from mdrecall.memory import Memory
 from mdrecall.tools import arguments as read

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.core.budget import Cited, within
-from mdrecall.core.recall_prompt import cites
-from mdrecall.core.session_key import chat_type_of, parse
+from mdrecall.core.conversation.recall_prompt import cites
+from mdrecall.core.conversation.session_key import chat_type_of, parse
+from mdrecall.core.ranking.budget import Cited, within
 from mdrecall.errors import ArgumentError, FileMissing, QueryError, RateLimited, ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.tools import arguments as read

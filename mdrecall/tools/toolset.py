@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from mdrecall.errors import ArgumentError, RecallError, told
+from mdrecall.errors import ArgumentError, RecallError, message_with_hint
 from mdrecall.tools.rendering import as_text, writable
 
 _log = logging.getLogger(__name__)
@@ -99,4 +99,4 @@ def failed(error: RecallError) -> ToolAnswer:
         details["action"] = error.hint
     if isinstance(error, ArgumentError):
         details |= {"status": 400, "argument": error.name}
-    return ToolAnswer(writable(details), writable(told(error)), is_error=True)
+    return ToolAnswer(writable(details), writable(message_with_hint(error)), is_error=True)

@@ -1,16 +1,6 @@
 """Frozen values that cross borders between the rooms."""
 
-from mdrecall.types.answers import (
-    MODES,
-    Mode,
-    ReadResult,
-    Reason,
-    SearchAnswer,
-    SearchResult,
-    StandIn,
-    Why,
-)
-from mdrecall.types.notes import (
+from mdrecall.types.documents import (
     Appended,
     Chunk,
     Conversation,
@@ -24,6 +14,31 @@ from mdrecall.types.notes import (
     StoredChunk,
     Transcript,
 )
+from mdrecall.types.search import (
+    MODES,
+    FallbackNotice,
+    Mode,
+    ReadResult,
+    Reason,
+    SearchAnswer,
+    SearchOptions,
+    SearchRequest,
+    SearchResult,
+    Why,
+)
+from mdrecall.types.sync import (
+    FileChange,
+    Holder,
+    Probe,
+    Progress,
+    ProgressCallback,
+    SourceCount,
+    Status,
+    Stop,
+    SyncReport,
+    WatchEvent,
+    never,
+)
 from mdrecall.types.vectors import (
     Embedding,
     Job,
@@ -35,19 +50,6 @@ from mdrecall.types.vectors import (
     StoredSpace,
     Traits,
 )
-from mdrecall.types.work import (
-    FileChange,
-    Happened,
-    Holder,
-    Probe,
-    Progress,
-    ProgressCallback,
-    SourceCount,
-    Status,
-    Stop,
-    SyncReport,
-    never,
-)
 
 __all__ = [
     "MODES",
@@ -56,8 +58,8 @@ __all__ = [
     "Conversation",
     "Document",
     "Embedding",
+    "FallbackNotice",
     "FileChange",
-    "Happened",
     "Holder",
     "IndexedChunk",
     "Issue",
@@ -74,13 +76,14 @@ __all__ = [
     "ReadResult",
     "Reason",
     "SearchAnswer",
+    "SearchOptions",
+    "SearchRequest",
     "SearchResult",
     "Secret",
     "SourceCount",
     "SourceName",
     "Space",
     "Stamp",
-    "StandIn",
     "Status",
     "Stop",
     "StoredChunk",
@@ -88,6 +91,7 @@ __all__ = [
     "SyncReport",
     "Traits",
     "Transcript",
+    "WatchEvent",
     "Why",
     "never",
 ]

@@ -125,7 +125,7 @@ class Passage(NamedTuple):
 class Traits(NamedTuple):
     """What to know of an embedder besides its vectors."""
 
-    instant: bool = False
+    never_waits: bool = False
     """Whether it never waits for anything: no deadline is needed, and nothing is gained by a cache."""
     latin_only: bool = False
     """Whether only words in Latin letters mean anything to it."""

@@ -55,7 +55,11 @@ def test_an_error_is_a_result_that_failed(memory: Memory) -> None:
 def test_what_a_model_is_told_is_what_the_tools_say(memory: Memory) -> None:
     for tool, spec in zip(pydantic_ai_tools(memory), (SEARCH, GET), strict=True):
         told = tool.tool_def
-        assert (told.name, told.description, told.parameters_json_schema) == spec[:3]
+        assert (
+            told.name,
+            told.description,
+            told.parameters_json_schema,
+        ) == spec[:3]
 
 
 def test_a_plugins_tool_is_offered_in_a_toolset_and_run_on_a_thread(plugin: Toolset) -> None:

@@ -6,15 +6,16 @@ from typing import Any
 
 from mdrecall.types import (
     Conversation,
-    Happened,
     Issue,
     Probe,
     ReadResult,
     SearchAnswer,
+    SearchRequest,
     SearchResult,
     SourceCount,
     Status,
     SyncReport,
+    WatchEvent,
 )
 
 
@@ -44,11 +45,11 @@ class Double:
         if self.error is not None:
             raise self.error
 
-    def search(self, query: str, **asked: Any) -> SearchAnswer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         self.searching.set()
         if self.gate is not None:
             self.gate.wait(20)
-        self._said(f"search {query}")
+        self._said(f"search {request.query}")
         return found(self.name)
 
     def try_out(self) -> None:
@@ -57,8 +58,8 @@ class Double:
     def warm(self) -> None:
         self._said("warm")
 
-    def hurry(self) -> None:
-        self.asked.append("hurry")
+    def cancel_pending(self) -> None:
+        self.asked.append("cancel_pending")
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         self._said("read")
@@ -94,7 +95,7 @@ class Double:
     def watch(self) -> None:
         self._said("watch")
 
-    def follow(self, tell: Callable[[Happened], None]) -> None:
+    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         self._said("follow")
 
     def stop_following(self) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
 from mdrecall.memory import Memory
+from mdrecall.qmd.collection_plan import wanted
 from mdrecall.qmd.process import config_path, index_path
-from mdrecall.qmd.wanted import wanted
 from tests.conftest import Workspace
 from tests.qmd.fake_qmd import FakeQmd
 

@@ -48,7 +48,7 @@ def keys_of(chosen: Any) -> list[str]:
 
 def test_without_any_setting_the_offline_embedder_is_used_and_nothing_is_complained_of(workspace: Workspace) -> None:
     chosen = choose(workspace)
-    assert (names(chosen), chosen.instead, chosen.note) == (["offline"], "", "")
+    assert (names(chosen), chosen.unusable_reason, chosen.note) == (["offline"], "", "")
     memory = opened(written(workspace))
     assert memory.sync().issues == ()
     status = memory.status()
@@ -199,7 +199,7 @@ def test_a_remote_block_without_a_key_is_told_of(workspace: Workspace) -> None:
 @pytest.mark.parametrize("name", ["offline", "minilm", "local", "ollama"])
 def test_what_needs_no_key_is_taken_as_named_whatever_keys_there_are(workspace: Workspace, name: str) -> None:
     chosen = choose(workspace, {"provider": name}, KEYS)
-    assert (names(chosen), chosen.instead, chosen.note) == ([name], "", "")
+    assert (names(chosen), chosen.unusable_reason, chosen.note) == ([name], "", "")
 
 
 @pytest.mark.parametrize("name", ["openai", "gemini", "voyage", "mistral"])

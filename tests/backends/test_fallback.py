@@ -110,8 +110,8 @@ def test_a_fallback_without_a_key_is_told_of_and_the_first_is_used(workspace: Wo
     assert chosen.note.startswith("The fallback gemini cannot be used: There is no API key for gemini")
     chosen = choose(workspace, {"provider": "openai", "fallback": "gemini"})
     assert names(chosen) == []
-    assert "There is no API key for openai" in chosen.instead
-    assert "The fallback gemini cannot be used either: There is no API key for gemini" in chosen.instead
+    assert "There is no API key for openai" in chosen.unusable_reason
+    assert "The fallback gemini cannot be used either: There is no API key for gemini" in chosen.unusable_reason
 
 
 def test_a_fallback_counts_for_the_provider_that_auto_finds(workspace: Workspace) -> None:

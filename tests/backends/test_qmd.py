@@ -18,7 +18,7 @@ def test_a_question_in_words_of_people_is_answered_with_the_passage(sidecar: Sid
     assert (best.path, best.match_start_line) == ("memory/2026-01-14.md", 5)
     assert best.heading == "2026-01-14 › Billing"
     assert best.citation == "memory/2026-01-14.md#L1-L6"
-    assert (answer.backend, answer.mode, answer.provider, answer.instead) == ("qmd", "keyword", "qmd", None)
+    assert (answer.backend, answer.mode, answer.provider, answer.answered_for) == ("qmd", "keyword", "qmd", None)
 
 
 @pytest.mark.parametrize("query", [QUESTION, "helicopter"])

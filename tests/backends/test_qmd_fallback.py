@@ -19,7 +19,7 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
 )
-from mdrecall.types import SearchAnswer
+from mdrecall.types import SearchAnswer, SearchRequest
 from tests.backends.double import Double
 from tests.processes import until
 
@@ -62,37 +62,37 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 def test_while_qmd_answers_nobody_else_is_asked(desk: Desk) -> None:
     backend = desk.backend()
-    answer = backend.search("x")
+    answer = backend.search(SearchRequest("x"))
     assert answer[0].path == "qmd"
-    assert answer.instead is None
+    assert answer.answered_for is None
     assert desk.opened == 0
 
 
 def test_when_qmd_cannot_answer_the_same_search_is_made_by_builtin(desk: Desk) -> None:
     desk.qmd.error = BROKEN
-    answer = desk.backend().search("x")
+    answer = desk.backend().search(SearchRequest("x"))
     assert answer[0].path == "builtin"
     assert answer.backend == "builtin"
-    assert answer.instead is not None
-    assert answer.instead.backend == "qmd"
-    assert answer.instead.reason == "qmd ended with code 1."
+    assert answer.answered_for is not None
+    assert answer.answered_for.backend == "qmd"
+    assert answer.answered_for.reason == "qmd ended with code 1."
     assert desk.builtin.asked == ["search x"]
 
 
 def test_after_a_failure_qmd_is_left_alone_for_a_while(desk: Desk) -> None:
     desk.qmd.error = BROKEN
     backend = desk.backend()
-    backend.search("x")
-    again = backend.search("y")
+    backend.search(SearchRequest("x"))
+    again = backend.search(SearchRequest("y"))
     assert desk.qmd.asked == ["search x"]
-    assert again.instead is not None
-    assert again.instead.since < again.instead.next_try
+    assert again.answered_for is not None
+    assert again.answered_for.since < again.answered_for.next_try
 
 
 def test_a_mistake_in_the_program_is_not_swallowed(desk: Desk) -> None:
     desk.qmd.error = TypeError("a bug")
     with pytest.raises(TypeError):
-        desk.backend().search("x")
+        desk.backend().search(SearchRequest("x"))
     assert desk.opened == 0
 
 
@@ -106,17 +106,17 @@ def test_what_qmd_says_of_a_file_stands(desk: Desk) -> None:
 def test_a_denied_search_is_asked_of_nobody_even_while_qmd_is_down(desk: Desk) -> None:
     refusal = SearchAnswer((), reason="scope_denied", action="no")
     backend = desk.backend(denied=lambda key: refusal if key == "group" else None)
-    assert backend.search("x", session_key="group").reason == "scope_denied"
+    assert backend.search(SearchRequest("x", session_key="group")).reason == "scope_denied"
     desk.qmd.error = BROKEN
-    backend.search("x")
-    assert backend.search("x", session_key="group").reason == "scope_denied"
+    backend.search(SearchRequest("x"))
+    assert backend.search(SearchRequest("x", session_key="group")).reason == "scope_denied"
     assert desk.builtin.asked == ["search x"]
 
 
 def test_when_both_fail_the_one_of_the_settings_is_told(desk: Desk) -> None:
     desk.qmd.error, desk.builtin.error = BROKEN, CorruptIndex("damaged")
     with pytest.raises(ProgramFailed) as raised:
-        desk.backend().search("x")
+        desk.backend().search(SearchRequest("x"))
     assert isinstance(raised.value.__cause__, CorruptIndex)
 
 
@@ -126,7 +126,7 @@ def test_reads_and_probes_fall_back_too(desk: Desk) -> None:
     assert backend.read_file("x").path == "builtin"
     assert backend.read_session("x").path == "builtin"
     assert backend.sessions() == []
-    backend.search("x")
+    backend.search(SearchRequest("x"))
     assert backend.probe_embedding().ok
     assert backend.probe_vectors()
     assert desk.builtin.asked[-2:] == ["probe", "vectors"]
@@ -139,23 +139,23 @@ def test_a_sync_that_fails_is_made_by_builtin_and_told_and_is_no_failed_search(d
     assert report.unchanged == 7
     assert "update took too long" in report.failed[0].problem
     desk.qmd.error = None
-    assert backend.search("x").instead is None
+    assert backend.search(SearchRequest("x")).answered_for is None
 
 
 def test_a_sync_by_hand_tries_a_failed_qmd_again(desk: Desk) -> None:
     desk.qmd.error = ProgramTimedOut("too slow")
-    desk.backend(one_shot=True).search("x")
+    desk.backend(one_shot=True).search(SearchRequest("x"))
     desk.qmd.error = None
     desk.backend(one_shot=True).sync()
     assert desk.qmd.asked[-2:] == ["sync", "try"]
-    assert desk.backend(one_shot=True).search("x").instead is None
+    assert desk.backend(one_shot=True).search(SearchRequest("x")).answered_for is None
 
 
 def test_status_tells_since_when_and_until_when(desk: Desk) -> None:
     backend = desk.backend()
     assert backend.status().fallback is None
     desk.qmd.error = BROKEN
-    backend.search("x")
+    backend.search(SearchRequest("x"))
     status = backend.status()
     assert status.backend == "builtin"
     assert status.fallback is not None
@@ -169,10 +169,10 @@ def test_status_tells_since_when_and_until_when(desk: Desk) -> None:
 def test_qmd_is_used_again_when_it_answers_again_and_nobody_waits_for_the_trial(desk: Desk) -> None:
     desk.qmd.error = BROKEN
     backend = desk.backend(first_s=0.01)
-    backend.search("x")
+    backend.search(SearchRequest("x"))
     assert until(lambda: desk.qmd.asked.count("try") >= 2)
     desk.qmd.error = None
-    assert until(lambda: backend.search("y").instead is None)
+    assert until(lambda: backend.search(SearchRequest("y")).answered_for is None)
     assert backend.status().fallback is None
     assert desk.qmd.closed == 0
 
@@ -182,7 +182,7 @@ def test_a_search_that_takes_long_is_begun_by_builtin_too(desk: Desk) -> None:
     desk.qmd.error = ProgramTimedOut("too slow")
     backend = desk.backend(hedge_s=0.0)
     answers: list[SearchAnswer] = []
-    asking = threading.Thread(target=lambda: answers.append(backend.search("x")))
+    asking = threading.Thread(target=lambda: answers.append(backend.search(SearchRequest("x"))))
     asking.start()
     assert desk.builtin.searching.wait(20)
     desk.qmd.gate.set()
@@ -193,10 +193,10 @@ def test_a_search_that_takes_long_is_begun_by_builtin_too(desk: Desk) -> None:
 
 def test_a_search_that_does_not_end_is_left_and_builtin_answers(desk: Desk) -> None:
     desk.qmd.gate = threading.Event()
-    answer = desk.backend(hedge_s=0.0, within_s=0.2).search("x")
+    answer = desk.backend(hedge_s=0.0, within_s=0.2).search(SearchRequest("x"))
     assert answer[0].path == "builtin"
-    assert answer.instead is not None
-    assert "did not answer within" in answer.instead.reason
+    assert answer.answered_for is not None
+    assert "did not answer within" in answer.answered_for.reason
     assert desk.qmd.asked == []
 
 
@@ -205,12 +205,12 @@ def test_when_builtin_is_not_ready_in_time_either_the_answer_says_so(desk: Desk,
     desk.qmd.error = BROKEN
     backend = desk.backend(within_s=0.2)
     if is_known:
-        backend.search("x")
+        backend.search(SearchRequest("x"))
     desk.builtin.gate = threading.Event()
-    answer = backend.search("y")
+    answer = backend.search(SearchRequest("y"))
     assert (len(answer), answer.reason) == (0, "index_empty")
     assert "Ask again" in answer.action
-    assert answer.instead is not None
+    assert answer.answered_for is not None
     assert "search y" not in desk.builtin.asked
 
 
@@ -222,7 +222,7 @@ def test_a_search_that_the_closing_ends_is_no_failure_and_opens_nothing(desk: De
 
     def ask() -> None:
         try:
-            backend.search("x")
+            backend.search(SearchRequest("x"))
         except ProgramStopped as error:
             raised.append(error)
 
@@ -244,7 +244,7 @@ def test_after_the_closing_nothing_is_opened_any_more(desk: Desk) -> None:
     backend = desk.backend()
     backend.close()
     with pytest.raises(BackendUnavailable):
-        backend.search("x")
+        backend.search(SearchRequest("x"))
     assert desk.opened == 0
 
 
@@ -253,42 +253,42 @@ def test_what_builtin_is_doing_is_hurried_before_it_is_waited_for(desk: Desk) ->
     backend.start()
     assert until(lambda: desk.builtin.asked == ["warm"])
     backend.close()
-    assert desk.builtin.asked == ["warm", "hurry"]
+    assert desk.builtin.asked == ["warm", "cancel_pending"]
 
 
 def test_the_first_index_is_no_failure(desk: Desk) -> None:
     desk.qmd.error = BackendNotReady("qmd is making its first index.")
     backend = desk.backend()
-    first, second = backend.search("x"), backend.search("x")
-    assert first.instead is not None
-    assert second.instead is not None
-    assert first.instead.since == second.instead.since
+    first, second = backend.search(SearchRequest("x")), backend.search(SearchRequest("x"))
+    assert first.answered_for is not None
+    assert second.answered_for is not None
+    assert first.answered_for.since == second.answered_for.since
     desk.qmd.error = None
-    assert backend.search("x").instead is None
+    assert backend.search(SearchRequest("x")).answered_for is None
 
 
 def test_what_a_reset_has_stopped_is_no_failure(desk: Desk) -> None:
     desk.qmd.error = ProgramStopped("qmd was stopped.")
     backend = desk.backend()
-    assert backend.search("x")[0].path == "builtin"
+    assert backend.search(SearchRequest("x"))[0].path == "builtin"
     assert backend.status().fallback is None
     desk.qmd.error = None
-    assert backend.search("x").instead is None
+    assert backend.search(SearchRequest("x")).answered_for is None
 
 
 def test_a_process_that_answers_once_does_not_wait_again_for_what_was_slow(desk: Desk) -> None:
     desk.qmd.error = ProgramTimedOut("too slow")
-    desk.backend(one_shot=True).search("x")
+    desk.backend(one_shot=True).search(SearchRequest("x"))
     desk.qmd.error = None
-    assert desk.backend(one_shot=True).search("x").instead is not None
+    assert desk.backend(one_shot=True).search(SearchRequest("x")).answered_for is not None
     assert desk.qmd.asked == ["search x"]
 
 
 def test_a_process_that_answers_once_asks_again_for_what_is_told_at_once(desk: Desk) -> None:
     desk.qmd.error = ProgramMissing("not there")
-    desk.backend(one_shot=True).search("x")
+    desk.backend(one_shot=True).search(SearchRequest("x"))
     desk.qmd.error = None
-    assert desk.backend(one_shot=True).search("x").instead is None
+    assert desk.backend(one_shot=True).search(SearchRequest("x")).answered_for is None
     assert desk.backend(one_shot=True).status().fallback is None
 
 
@@ -304,7 +304,7 @@ def test_a_process_that_answers_once_makes_nothing_ready(desk: Desk) -> None:
 
 def test_an_outage_that_another_process_has_seen_is_tried_in_the_background(desk: Desk) -> None:
     desk.qmd.error = BROKEN
-    desk.backend(first_s=0.05, one_shot=True).search("x")
+    desk.backend(first_s=0.05, one_shot=True).search(SearchRequest("x"))
     desk.qmd.error = None
     backend = desk.backend()
     backend.start()
@@ -318,7 +318,7 @@ def test_both_are_closed_once_opened(desk: Desk) -> None:
     assert (desk.qmd.closed, desk.builtin.closed) == (1, 0)
     backend = desk.backend()
     desk.qmd.error = BROKEN
-    backend.search("x")
+    backend.search(SearchRequest("x"))
     backend.close()
     backend.close()
     assert desk.builtin.closed == 1
@@ -328,9 +328,9 @@ def test_files_and_reset_are_of_both(desk: Desk) -> None:
     backend = desk.backend()
     assert backend.index_files() == [("qmd", 1), ("builtin", 1)]
     desk.qmd.error = BROKEN
-    backend.search("x")
+    backend.search(SearchRequest("x"))
     desk.qmd.error = None
     backend.reset()
     assert "reset" in desk.qmd.asked
     assert "reset" in desk.builtin.asked
-    assert backend.search("x").instead is None
+    assert backend.search(SearchRequest("x")).answered_for is None

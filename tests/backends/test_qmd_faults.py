@@ -82,10 +82,10 @@ def from_builtin(answer: SearchAnswer) -> str:
     """Why builtin answered; that it did is held."""
     assert answer.backend == "builtin"
     assert answer[0].path == "memory/2026-01-14.md"
-    assert answer.instead is not None
-    assert answer.instead.backend == "qmd"
-    assert answer.instead.since <= answer.instead.next_try
-    return answer.instead.reason
+    assert answer.answered_for is not None
+    assert answer.answered_for.backend == "qmd"
+    assert answer.answered_for.since <= answer.answered_for.next_try
+    return answer.answered_for.reason
 
 
 def leftovers(sidecar: Sidecar) -> list[int]:
@@ -165,7 +165,7 @@ def test_a_stand_in_that_has_no_index_yet_is_in_time_all_the_same(sidecar: Sidec
         asking.start()
         asking.join(PATIENCE_S)
     assert [(answer.backend, answer.reason) for answer in answers] == [("builtin", "index_empty")]
-    assert answers[0].instead is not None
+    assert answers[0].answered_for is not None
 
 
 def test_an_update_that_hangs_ends_with_the_memory(sidecar: Sidecar) -> None:
@@ -204,6 +204,6 @@ def test_a_server_that_stays_answers_without_the_program_being_run(sidecar: Side
 @pytest.mark.parametrize("fault", [{"die": "out of memory"}, {"result": {"isError": True, "content": []}}])
 def test_when_the_server_fails_the_program_is_run(sidecar: Sidecar, fault: dict[str, object]) -> None:
     answer = server(sidecar, **fault).search(QUESTION)
-    assert (answer.backend, answer.instead) == ("qmd", None)
+    assert (answer.backend, answer.answered_for) == ("qmd", None)
     assert answer[0].path == "memory/2026-01-14.md"
     assert any("was not used" in issue.problem for issue in answer.issues)

@@ -51,7 +51,7 @@ def test_both_backends_give_the_same_answers_in_the_same_form(notes: Sidecar) ->
     other = builtin(notes)
     for question, path in QUESTIONS.items():
         answer = qmd.search(question)
-        assert (answer.backend, answer.instead, answer[0].path) == ("qmd", None, path), question
+        assert (answer.backend, answer.answered_for, answer[0].path) == ("qmd", None, path), question
         assert form(answer) == form(other.search(question, mode="keyword")), question
         assert 0 < answer[0].score <= 1
 
@@ -111,7 +111,7 @@ def test_a_server_that_is_killed_is_done_without_then_started_again_and_none_is_
     (killed,) = servers(notes)
     os.kill(killed, signal.SIGKILL)
     answer = memory.search("billing migration")
-    assert (answer.backend, answer.instead, answer[0].path) == ("qmd", None, "memory/2026-01-14.md")
+    assert (answer.backend, answer.answered_for, answer[0].path) == ("qmd", None, "memory/2026-01-14.md")
     assert until(lambda: memory.search("billing migration").issues == ())
     assert killed not in servers(notes)
     memory.close()

@@ -8,9 +8,9 @@ from typing import Any
 import apsw
 import pytest
 
-from mdrecall.backends.freshness import Caught, Freshness
 from mdrecall.doctor import _canary
-from mdrecall.store.lock import FileLock
+from mdrecall.engine.refresh import IndexRefresh, RefreshResult
+from mdrecall.locks import FileLock
 from mdrecall.types import ProgressCallback
 from tests.cli.conftest import Ran, Run
 from tests.conftest import Workspace
@@ -206,12 +206,12 @@ def test_several_agents_are_checked_one_after_the_other(workspace: Workspace, ru
 
 
 def test_the_canary_notices_an_index_that_does_not_follow_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Freshness.catch_up
+    real = IndexRefresh.catch_up
 
-    def only_once(self: Freshness, progress: ProgressCallback | None, session_key: str) -> Caught:
-        return Caught() if self._store.count_chunks() else real(self, progress, session_key)
+    def only_once(self: IndexRefresh, progress: ProgressCallback | None, session_key: str) -> RefreshResult:
+        return RefreshResult() if self._store.count_chunks() else real(self, progress, session_key)
 
-    monkeypatch.setattr(Freshness, "catch_up", only_once)
+    monkeypatch.setattr(IndexRefresh, "catch_up", only_once)
     (finding,) = _canary()
     assert finding.verdict == "wrong"
     assert "a changed note was not found" in finding.said

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.windows import windows
+from mdrecall.core.text.windows import windows
 from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline.pieces import LONGEST_WORD, Pieces, words
 from mdrecall.errors import ModelFileError

@@ -10,7 +10,7 @@ from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.embed.remote.server import Address, Patience
 from mdrecall.engine.requests import embedded, packed
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, told
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
 from mdrecall.types import Passage, Secret
 from tests.embed.asking import Clock, address_of, asking, embed
 from tests.embed.test_remote_transport import in_thread, named
@@ -341,6 +341,6 @@ def test_an_interrupt_ends_an_embedder_that_hangs_and_it_can_be_used_again() -> 
         embedder.interrupt()
         found = hanging()
         assert isinstance(found, EmbedderUnavailable)
-        assert "memory closes" in told(found)
+        assert "memory closes" in message_with_hint(found)
         embedder.close()
         assert len(embed(embedder, "one")) == 1

@@ -20,7 +20,7 @@ from mdrecall.errors import (
     KeyRefused,
     RateLimited,
     WrongAnswer,
-    told,
+    message_with_hint,
 )
 from tests.embed.asking import LONG_S, Clock, Gate, address_of, everything_said
 from tests.embed.test_remote_transport import in_thread, named
@@ -335,9 +335,9 @@ def test_a_server_that_repeats_the_key_is_not_quoted(clock: Clock, said: str, co
 def refusal(server: Server) -> str:
     """What is told of an answer without vectors."""
     try:
-        return told(server.misshapen(Misshapen("no vectors"), ask(server)))
+        return message_with_hint(server.misshapen(Misshapen("no vectors"), ask(server)))
     except EmbedderError as error:
-        return told(error)
+        return message_with_hint(error)
 
 
 ALL = [*RETRIED, *(fault for fault, _ in NOT_RETRIED), faults.hang(), faults.close_on_accept()]

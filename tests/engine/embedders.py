@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mdrecall.errors import InputRefused
 from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
 
-SLOW = Traits(instant=False, unrelated=0.2, related=0.9, input_bytes=8_000, request_bytes=8_000)
+SLOW = Traits(never_waits=False, unrelated=0.2, related=0.9, input_bytes=8_000, request_bytes=8_000)
 
 
 class HashEmbedder:

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from mdrecall.core.words import Analyser
+from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, recipe_for
 from mdrecall.engine.transcripts import Patience, TranscriptIndexer
 from mdrecall.sources.sessions import Sessions

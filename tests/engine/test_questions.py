@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.figures import Expectation
+from mdrecall.core.eval_metrics import Expectation
 from mdrecall.engine.questions import Question, parse_questions, read_questions
 from mdrecall.errors import QuestionsError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.decay import LEAST_SHARE
+from mdrecall.core.ranking.decay import LEAST_SHARE
 from mdrecall.memory import Memory
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchResult
 from tests.conftest import Workspace

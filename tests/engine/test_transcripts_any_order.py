@@ -31,7 +31,7 @@ class Talks(RuleBasedStateMachine):
         self.desk.write(name, lines[:-7] if torn else lines)
 
     @rule(name=names, said=texts)
-    def begin_anew(self, name: str, said: list[str]) -> None:
+    def recreate(self, name: str, said: list[str]) -> None:
         self.desk.write(name, *(message(text) for text in said), mode="w")
 
     @rule(name=names, garbage=st.binary(max_size=40))

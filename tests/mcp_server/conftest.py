@@ -12,9 +12,9 @@ import mcp  # noqa: F401  (all of it, so that the server's parts are the client'
 import pytest
 
 from mdrecall.mcp_server.memories import Memories, Opener
-from mdrecall.mcp_server.places import Asked, Place, find_places
 from mdrecall.mcp_server.server import Built, build
 from mdrecall.mcp_server.toolbox import MakesTools
+from mdrecall.mcp_server.workspaces import Asked, Place, find_places
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mdrecall.cli.main import main
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.front import Front, is_loopback, read_token
+from mdrecall.mcp_server.http_endpoint import HttpEndpoint, is_loopback, read_token
 from tests.conftest import Workspace
 from tests.mcp_server.conftest import mdrecall_command, process_env, started
 from tests.processes import PATIENCE_S
@@ -114,15 +114,15 @@ def test_beyond_this_machine_a_token_is_needed(capsys: pytest.CaptureFixture[str
 
 def test_a_token_that_can_be_guessed_is_refused() -> None:
     with pytest.raises(RecallError, match="fewer than 16"):
-        Front(token="secret").check()
-    Front("0.0.0.0", token=TOKEN).check()
-    Front().check()
+        HttpEndpoint(token="secret").check()
+    HttpEndpoint("0.0.0.0", token=TOKEN).check()
+    HttpEndpoint().check()
 
 
 @pytest.mark.parametrize("token", ["pässwört" * 4, "one line\nand another", "tab\t" * 9])
 def test_a_token_that_no_header_can_have_is_refused(token: str) -> None:
     with pytest.raises(RecallError, match="no request can bring"):
-        Front(token=token).check()
+        HttpEndpoint(token=token).check()
 
 
 def test_the_token_can_stand_in_a_file(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_which_hosts_are_this_machine() -> None:
 
 
 def test_the_names_that_a_server_goes_by() -> None:
-    front = Front("192.168.1.2", allow_hosts=("memory.lan",), allow_origins=("https://app.example",))
+    front = HttpEndpoint("192.168.1.2", allow_hosts=("memory.lan",), allow_origins=("https://app.example",))
     assert "192.168.1.2:8377" in front.hosts(8377)
     assert "memory.lan" in front.hosts(8377)
     assert "evil.example:8377" not in front.hosts(8377)

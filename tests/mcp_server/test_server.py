@@ -14,9 +14,9 @@ from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.memories import Memories, Opener
-from mdrecall.mcp_server.places import Asked, Place, find_places
 from mdrecall.mcp_server.resources import PAGE
 from mdrecall.mcp_server.server import Built, build
+from mdrecall.mcp_server.workspaces import Asked, Place, find_places
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
@@ -377,7 +377,8 @@ class FirstIndex:
 def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Home) -> None:
     settings, index, slow = home.workspace().memory().settings, FirstIndex(), Slow()
     memories = Memories(
-        find_places(Asked(workspaces=(settings.workspace,)), home.env), lambda place: Memory(settings, cast(Any, index))
+        find_places(Asked(workspaces=(settings.workspace,)), home.env),
+        lambda place: Memory(settings, cast(Any, index)),
     )
     built = build(memories, makes=only(slow))
     told: list[tuple[float, float | None, str | None]] = []

@@ -9,8 +9,8 @@ import pytest
 from mcp import Client
 
 from mdrecall.mcp_server.memories import Opener
-from mdrecall.mcp_server.places import Asked, find_places
 from mdrecall.mcp_server.slots import Slots
+from mdrecall.mcp_server.workspaces import Asked, find_places
 from tests.mcp_server.conftest import Home
 from tests.mcp_server.test_server import with_client
 

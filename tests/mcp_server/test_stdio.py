@@ -26,7 +26,7 @@ print("before the SDK", flush=True)
 from mdrecall.mcp_server.sdk import load_sdk
 load_sdk()
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.places import Asked, find_places
+from mdrecall.mcp_server.workspaces import Asked, find_places
 from mdrecall.mcp_server.server import build
 from mdrecall.mcp_server.stdio import serve
 from mdrecall.tools.toolset import Toolset, ToolSpec, answer

@@ -123,7 +123,12 @@ class OpenAIBatches(BatchSide):
         return datetime.fromtimestamp(moment, UTC).isoformat() if isinstance(self.shape, Voyage) else int(moment)
 
     def file(self, stored: Stored) -> dict[str, Any]:
-        told = {"id": stored.id, "object": "file", "bytes": len(stored.content), "created_at": self.time(stored.made)}
+        told = {
+            "id": stored.id,
+            "object": "file",
+            "bytes": len(stored.content),
+            "created_at": self.time(stored.made),
+        }
         return told | {"filename": stored.name, "purpose": stored.purpose, "status": "processed"}
 
     def written(self, job: Job) -> dict[str, Any]:

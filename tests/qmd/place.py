@@ -10,12 +10,12 @@ from typing import Any
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
+from mdrecall.qmd.collection_plan import wanted
 from mdrecall.qmd.collections import Collections
+from mdrecall.qmd.command_runner import Runs
 from mdrecall.qmd.database import QmdDatabase
+from mdrecall.qmd.index_update import Reading
 from mdrecall.qmd.process import Output, Program, config_path, index_path, prepare
-from mdrecall.qmd.reading import Reading
-from mdrecall.qmd.runs import Runs
-from mdrecall.qmd.wanted import wanted
 from mdrecall.types import Stop, never
 from tests.qmd.real import Tools, node_of
 

@@ -7,10 +7,10 @@ import pytest
 
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
+from mdrecall.qmd.collection_plan import Collection, ignores_case, sanitised, wanted
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.listing import from_config
 from mdrecall.qmd.process import Program
-from mdrecall.qmd.wanted import Collection, ignores_case, sanitised, wanted
 from tests.qmd.place import Place, Scripted
 
 

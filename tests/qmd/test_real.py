@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
-from mdrecall.qmd.asking import Mode, requests_for
 from mdrecall.qmd.capabilities import probe
+from mdrecall.qmd.mcp_requests import Mode, requests_for
 from mdrecall.qmd.mcporter import Mcporter
 from mdrecall.qmd.process import WORK_DIR, Program, command_of, config_path, index_path
 from mdrecall.qmd.session import Session

@@ -10,9 +10,9 @@ import apsw
 import pytest
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut
+from mdrecall.locks import FileLock
 from mdrecall.qmd.embedding import Embedding
 from mdrecall.qmd.updater import Updater, UpdateReport, UpdateRules
-from mdrecall.store.lock import FileLock
 from mdrecall.types import Progress, Stop
 from tests.qmd.place import PATIENCE_S, Place, Scripted, until
 from tests.qmd.real import Tools

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.config.keys import IGNORED_FOLDERS
-from mdrecall.errors import QueryError, ReadError, RecallError, told
+from mdrecall.errors import QueryError, ReadError, RecallError, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.sources.text import decode
 from mdrecall.types import MODES, Mode
@@ -302,7 +302,7 @@ def test_any_path_gives_lines_of_a_memory_file_or_is_refused(
     try:
         read = guarded.read(path, from_line=from_line, lines=lines)
     except ReadError as error:
-        said = told(error)
+        said = message_with_hint(error)
     else:
         every = NOTES[read.path].split("\n")
         wanted = every[read.from_line - 1 : read.from_line - 1 + read.line_count]

@@ -140,13 +140,13 @@ def test_an_index_of_somebody_else_is_searched_or_refused_in_one_sentence(indexe
     assert content_of(index) == before
 
 
-@pytest.mark.parametrize("hindrance", ["a closed folder", "a file"])
-def test_where_no_index_can_be_created_one_of_the_process_answers(workspace: Workspace, hindrance: str) -> None:
+@pytest.mark.parametrize("write_problem", ["a closed folder", "a file"])
+def test_where_no_index_can_be_created_one_of_the_process_answers(workspace: Workspace, write_problem: str) -> None:
     workspace.write(WALRUS, "The walrus sleeps on the ice.\n")
     index = Path(workspace.memory().settings.index_path)
     temporary = workspace.state.with_name("temporary")
     temporary.mkdir()
-    if hindrance == "a file":
+    if write_problem == "a file":
         workspace.state.write_text("not a folder")
     else:
         workspace.state.mkdir(mode=0o500)
@@ -156,7 +156,7 @@ def test_where_no_index_can_be_created_one_of_the_process_answers(workspace: Wor
         assert says_of(found, index)
         assert list(temporary.iterdir()) == []
     assert refuses(run(workspace, "index"), index)
-    if hindrance == "a closed folder":
+    if write_problem == "a closed folder":
         workspace.state.chmod(0o700)
         assert_in_order(workspace, index)
 

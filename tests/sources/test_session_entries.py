@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.flush import Book, begun, flushed
+from mdrecall.core.conversation.flush import Book, begun, flushed
 from mdrecall.errors import SessionsError
 from mdrecall.sources.session_entries import FILE, Entry, read_entry, rebook
 from tests.processes import finish, python
@@ -173,7 +173,7 @@ def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int |
 
 _COUNT = """
 import sys
-from mdrecall.core.flush import Book
+from mdrecall.core.conversation.flush import Book
 from mdrecall.sources.session_entries import rebook
 for number in range(int(sys.argv[3])):
     book = Book(flushed_count=number)

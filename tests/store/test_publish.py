@@ -10,10 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mdrecall.core.words import Analyser
-from mdrecall.engine.embedding import Caching, Filler
+from mdrecall.core.text.words import Analyser
+from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
-from mdrecall.engine.sync import Sync
+from mdrecall.engine.sync_run import Sync
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
@@ -455,7 +455,7 @@ class Slow:
         owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
         self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
         indexer = Indexer(self.store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
-        self.filler = Filler(self.store, embedder, Caching(enabled=True, most=None))
+        self.filler = ChunkEmbedder(self.store, embedder, Caching(enabled=True, most=None))
         self.sync = Sync(self.store, [indexer], self.filler)
 
 

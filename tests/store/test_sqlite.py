@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.chunk import chunk_markdown
-from mdrecall.core.query import parse_query
-from mdrecall.core.words import Analyser
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.text.chunk import chunk_markdown
+from mdrecall.core.text.words import Analyser
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
@@ -276,7 +276,7 @@ def test_where_nothing_can_be_written_an_index_in_a_temporary_folder_stands_in(t
     (tmp_path / "file").write_text("not a folder")
     store = SqliteStore(str(tmp_path / "file" / "index.sqlite"), is_ours=True, owner=OWNER)
     store.open()
-    assert store.hindrance.startswith("Cannot create the folder")
+    assert store.write_problem.startswith("Cannot create the folder")
     store.put_documents([indexed("a.md", "walrus")], "r")
     assert found_in(store, "walrus") == {"a.md"}
     store.close()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.words import Analyser
+from mdrecall.core.text.words import Analyser
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch

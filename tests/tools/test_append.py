@@ -57,7 +57,11 @@ def test_what_is_appended_is_told_found_and_read(workspace: Path, env: dict[str,
 def test_a_bad_argument_is_named(workspace: Path, env: dict[str, str], arguments: object, name: str) -> None:
     with writing(workspace, env) as memory:
         told = Toolset(memory_tools(memory)).call("memory_append", arguments)
-    assert (told.is_error, told.details["argument"], told.details["status"]) == (True, name, 400)
+    assert (told.is_error, told.details["argument"], told.details["status"]) == (
+        True,
+        name,
+        400,
+    )
 
 
 def test_a_note_that_cannot_be_written_is_told(workspace: Path, env: dict[str, str]) -> None:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from itertools import chain, count
 from typing import Any, BinaryIO, TypeVar
 
-from mdrecall.core.windows import windows
+from mdrecall.core.text.windows import windows
 from mdrecall.embed.offline.pieces import Pieces, words
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
@@ -34,7 +34,7 @@ class OfflineEmbedder:
 
     provider = "offline"
     model = "mdrecall-words-v1"
-    traits = Traits(instant=True, latin_only=True, unrelated=0.1, related=0.6)
+    traits = Traits(never_waits=True, latin_only=True, unrelated=0.1, related=0.6)
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

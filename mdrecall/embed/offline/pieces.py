@@ -2,7 +2,7 @@
 
 import re
 
-from mdrecall.core.words import fold
+from mdrecall.core.text.words import fold
 
 #: Longer runs are no words: hashes, keys, encoded data.
 LONGEST_WORD = 100

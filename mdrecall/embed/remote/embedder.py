@@ -71,7 +71,14 @@ class RemoteEmbedder:
         """Vectors with the same fingerprint can be compared with each other."""
         address = self.server.address
         told = sorted((name.lower(), value.reveal()) for name, value in address.headers.items() if not _is_secret(name))
-        parts = [self.provider, address.url.partition("?")[0], self.model, told, self._wanted, RECIPE_VERSION]
+        parts = [
+            self.provider,
+            address.url.partition("?")[0],
+            self.model,
+            told,
+            self._wanted,
+            RECIPE_VERSION,
+        ]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
     @property

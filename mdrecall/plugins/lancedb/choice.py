@@ -4,7 +4,7 @@ import os
 
 from mdrecall.backends.embedders import Chooser, choose_embedders
 from mdrecall.config.load import Loaded
-from mdrecall.config.places import expand
+from mdrecall.config.locations import expand
 from mdrecall.config.references import NoValue, References
 from mdrecall.errors import ConfigError, PluginError
 from mdrecall.interfaces import Embedder
@@ -39,7 +39,7 @@ def ltm_embedder(loaded: Loaded) -> Embedder:
     chosen = choose_embedders(loaded)
     if not chosen.embedders:
         hint = f"Set memorySearch.provider, or {PLACE}.embedding."
-        raise PluginError(f"There is no embedder for memories: {chosen.instead}", plugin=PLUGIN, hint=hint)
+        raise PluginError(f"There is no embedder for memories: {chosen.unusable_reason}", plugin=PLUGIN, hint=hint)
     return chosen.embedders[0]
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdrecall.config.settings import LanceDb
-from mdrecall.core.capture import newest, user_texts
-from mdrecall.core.remembered import Entry, relevant_block
-from mdrecall.core.session_key import parse
-from mdrecall.core.snippet import utf16_units
+from mdrecall.core.conversation.session_key import parse
+from mdrecall.core.ranking.snippet import utf16_units
 from mdrecall.errors import RecallError
+from mdrecall.plugins.lancedb.capture import newest, user_texts
 from mdrecall.plugins.lancedb.memories import LongTermMemory
+from mdrecall.plugins.lancedb.memory_texts import Entry, relevant_block
 
 _log = logging.getLogger(__name__)
 _LEAST_PROMPT = 5

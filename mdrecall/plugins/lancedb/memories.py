@@ -14,15 +14,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.capture import category as category_of
-from mdrecall.core.fusion import latin_share, measured
-from mdrecall.core.likeness import Cuts, cuts_for, same_fact, shared_words
-from mdrecall.core.snippet import utf16_units
-from mdrecall.core.words import Analyser
+from mdrecall.core.ranking.fusion import latin_share, measured
+from mdrecall.core.ranking.snippet import utf16_units
+from mdrecall.core.text.words import Analyser
 from mdrecall.errors import ArgumentError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
+from mdrecall.plugins.lancedb.capture import category as category_of
 from mdrecall.plugins.lancedb.extra import PLUGIN
 from mdrecall.plugins.lancedb.table import Row, Table, quoted
+from mdrecall.plugins.lancedb.thresholds import Cuts, cuts_for, same_fact, shared_words
 from mdrecall.types import Passage
 
 USUAL_IMPORTANCE = 0.7

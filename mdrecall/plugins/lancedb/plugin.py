@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 
 from mdrecall.config.load import Loaded
+from mdrecall.core.conversation.session_key import parse
 from mdrecall.core.redact import redactor
-from mdrecall.core.session_key import parse
 from mdrecall.plugins.contract import Hooks, PluginContext
 from mdrecall.plugins.lancedb.choice import db_uri, has_own_embedder, ltm_embedder
 from mdrecall.plugins.lancedb.extra import PLUGIN, need

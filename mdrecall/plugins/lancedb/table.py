@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.errors import PluginError, StoreBusy, StoreError, StoreUnavailable
+from mdrecall.locks import FileLock
 from mdrecall.plugins.lancedb.extra import PLUGIN, need
-from mdrecall.store.lock import FileLock
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdrecall.config.rules import Refused, duration_ms
-from mdrecall.core.capture import CATEGORIES
-from mdrecall.core.remembered import NOTICE, Entry, escaped, numbered
-from mdrecall.core.snippet import cut_units, utf16_units
+from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import ArgumentError
+from mdrecall.plugins.lancedb.capture import CATEGORIES
 from mdrecall.plugins.lancedb.memories import USUAL_IMPORTANCE, Found, LongTermMemory, Stored, checked_id
+from mdrecall.plugins.lancedb.memory_texts import NOTICE, Entry, escaped, numbered
 from mdrecall.tools import arguments as read
 from mdrecall.tools.rendering import writable
 from mdrecall.tools.toolset import Tool, ToolAnswer, ToolSpec

@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager, suppress
 
 import apsw
 
-from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, told
-from mdrecall.store.lock import FileLock, named
-from mdrecall.store.sqlite import beside
+from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
+from mdrecall.locks import FileLock, named
+from mdrecall.store.sqlite import sidecar_files as beside
 from mdrecall.store.sqlite.connect import Place, connect, connect_unwritable, identity, prepare
 from mdrecall.store.sqlite.errors import translated
 from mdrecall.store.sqlite.rows import transaction
@@ -51,14 +51,14 @@ class IndexFile:
         self._readers: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
     @property
-    def hindrance(self) -> str:
+    def write_problem(self) -> str:
         """Why the index at its path is not written; empty if it is."""
         if self._problem is None:
             return ""
         stands_in = " Until then an index in a temporary folder answers." if self._scratch else ""
-        return told(self._problem) + stands_in
+        return message_with_hint(self._problem) + stands_in
 
-    def require_written(self) -> None:
+    def require_writable(self) -> None:
         """Raise if the index at its path is not written."""
         if self._problem is not None:
             raise StoreUnavailable(str(self._problem), hint=self._problem.hint)
@@ -126,7 +126,7 @@ class IndexFile:
                 prepare(self._home, create=True)
             self._now_open()
 
-    def begin_anew(self) -> None:
+    def recreate(self) -> None:
         """Set a damaged index aside and start an empty one, unless another process has done so by now."""
         with self.turn("repairing the index"), self._opening:
             damaged, self._opened = self._opened, None
@@ -331,7 +331,7 @@ class IndexFile:
             if self._writer is None or not self._is_open() or self._writer_of != self._generation:
                 self.open()
                 if self._read_only:
-                    self.require_written()
+                    self.require_writable()
                 with self._opening:
                     self._close_writer()
                     self._writer, self._writer_of = connect(self.place, writable=True), self._generation

@@ -10,9 +10,9 @@ from itertools import islice
 
 import apsw
 
-from mdrecall.core.keyword import Match
-from mdrecall.core.query import Term
-from mdrecall.core.words import JOINERS
+from mdrecall.core.ranking.keyword_score import Match
+from mdrecall.core.ranking.query import Term
+from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.rows import rows, single
 
 # Occurrences in the title count as much as those in the text, camelCase parts a little less.

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 
-from mdrecall.core.keyword import Match
-from mdrecall.core.query import Term
+from mdrecall.core.ranking.keyword_score import Match
+from mdrecall.core.ranking.query import Term
 from mdrecall.errors import StoreUnavailable
-from mdrecall.store.lock import FileLock
-from mdrecall.store.sqlite import beside, documents, jobs, keyword, publish, transcripts, vectors, write
+from mdrecall.locks import FileLock
+from mdrecall.store.sqlite import documents, jobs, keyword, publish, transcripts, vectors, write
+from mdrecall.store.sqlite import sidecar_files as beside
 from mdrecall.store.sqlite.connect import Owner, Place
 from mdrecall.store.sqlite.engines import Engines, VectorSearch
 from mdrecall.store.sqlite.errors import translated
@@ -65,11 +66,11 @@ class SqliteStore:
         return self._file.set_aside
 
     @property
-    def hindrance(self) -> str:
-        return self._file.hindrance
+    def write_problem(self) -> str:
+        return self._file.write_problem
 
-    def require_written(self) -> None:
-        self._file.require_written()
+    def require_writable(self) -> None:
+        self._file.require_writable()
 
     def stand_in(self, problem: StoreUnavailable) -> bool:
         return self._file.stand_in(problem)
@@ -77,8 +78,8 @@ class SqliteStore:
     def open(self) -> None:
         self._file.open()
 
-    def begin_anew(self) -> None:
-        self._file.begin_anew()
+    def recreate(self) -> None:
+        self._file.recreate()
 
     def close(self) -> None:
         self._file.close()
@@ -110,7 +111,7 @@ class SqliteStore:
     def rebuilding(self, text_bytes: int) -> "Iterator[SqliteStore]":
         """An empty index beside this one, to be filled with so much text and published; afterwards it is gone."""
         self.open()
-        self.require_written()
+        self.require_writable()
         beside.check_room(self.path, text_bytes)
         path = self.path + beside.FRESH
         fresh = SqliteStore(path, is_ours=True, owner=self._owner, search=self._search, disposable=True)

@@ -1,0 +1,116 @@
+"""What is known of the vectors of one memory: who makes them, how many there are, and whether that works."""
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mdrecall.backends.embedders import Chosen
+from mdrecall.config.settings import MemorySearch
+from mdrecall.engine.chunk_embedder import Fills
+from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
+from mdrecall.interfaces import Embedder, Pings, Store
+from mdrecall.types import Passage, Probe
+
+if TYPE_CHECKING:
+    from mdrecall.engine.jobs import Jobs
+
+
+class Meaning(NamedTuple):
+    """What gives chunks their vectors, and finds them by these; nothing does, if no embedder can be used."""
+
+    chosen: Chosen
+    filler: Fills | None = None
+    leg: VectorSearcher | None = None
+    jobs: "Jobs | None" = None
+
+    def used(self) -> Embedder | None:
+        """The embedder whose vectors are searched, as far as can be told without asking it."""
+        serving = self.leg.serving() if self.leg else None
+        if serving:
+            return serving[1]
+        return self.chosen.embedders[0] if self.chosen.embedders else None
+
+    def fallback(self) -> dict[str, str] | None:
+        """From whom to whom, and why; nothing, if the one that was asked for is used."""
+        used = self.used()
+        if used is None:
+            return None
+        if self.chosen.unusable_reason:
+            return {"from": self.chosen.wanted, "reason": self.chosen.unusable_reason}
+        first = self.chosen.embedders[0]
+        if used.provider == first.provider:
+            return None
+        reason = self.filler.last_error if self.filler else ""
+        return {"from": first.provider, "reason": reason or f"The vectors of {first.provider} are not there yet."}
+
+    def lacks_vectors(self, store: Store) -> bool:
+        """Whether some chunk waits for its vector."""
+        return self.filler is not None and store.count_chunks() > 0 and not self.filler.is_complete()
+
+    def vectors(self, store: Store, library: str | None) -> dict[str, Any]:
+        """How vectors are searched, and how many there are."""
+        used = self.used()
+        if used is None:
+            return {"enabled": True, "available": False, "loadError": self.chosen.unusable_reason}
+        found: dict[str, Any] = {"enabled": True, "available": True}
+        if used.dimensions:
+            found["dims"] = used.dimensions
+        if library:
+            found["extensionPath"] = library
+        serving = self.leg.serving() if self.leg else None
+        if serving:
+            space, _ = serving
+            found["dims"] = space.space.dimensions
+            try:
+                found["engine"] = store.vector_engine(space)
+            except StoreUnavailable as error:
+                found |= {"available": False, "loadError": str(error)}
+            found["chunks"] = store.count_vectors(space.id)
+        return found
+
+    def batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
+        """The batch jobs, as OpenClaw tells of them."""
+        rules = search.remote.batch
+        found: dict[str, Any] = {
+            "enabled": self.jobs is not None and self.jobs.is_on,
+            "failures": self.jobs.failures if self.jobs else 0,
+            "limit": 2,
+            "wait": rules.wait,
+            "concurrency": rules.concurrency,
+            "pollIntervalMs": rules.poll_interval_ms,
+            "timeoutMs": rules.timeout_minutes * 60_000,
+        }
+        if self.jobs and self.jobs.last_error:
+            found["lastError"] = self.jobs.last_error
+        if self.chosen.embedders:
+            open_jobs, texts = store.count_jobs(self.chosen.embedders[0].fingerprint)
+            found |= {"jobs": open_jobs, "texts": texts} if open_jobs else {}
+        return found
+
+    def probe(self) -> Probe:
+        """Whether the embedder that was asked for works: a word is embedded, and the time taken."""
+        if not self.chosen.embedders:
+            return Probe(False, self.chosen.unusable_reason)
+        return probe_of(self.chosen.embedders[0])
+
+    def interrupt(self) -> None:
+        """End what is under way."""
+        for embedder in self.chosen.embedders:
+            embedder.interrupt()
+
+    def close(self) -> None:
+        for embedder in self.chosen.embedders:
+            embedder.close()
+
+
+def probe_of(embedder: Embedder) -> Probe:
+    """Whether an embedder works: a word is embedded, and the time taken."""
+    began = time.perf_counter()
+    try:
+        if isinstance(embedder, Pings):
+            vector = embedder.ping()
+        else:
+            vector = embedder.embed_chunks([Passage("", "ping")])[0].vector
+    except EmbedderError as error:
+        return Probe(False, message_with_hint(error))
+    return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(vector) // 4)

@@ -1,0 +1,1 @@
+"""Session keys, scope, memory flushes and transcript records."""

@@ -1,0 +1,1 @@
+"""From terms and vectors to scores, order, passages and snippets."""

@@ -1,0 +1,72 @@
+"""A query to the terms that are looked up. Everything typed is plain text: there are no operators."""
+
+from typing import NamedTuple
+
+from mdrecall.core.text.stem import stem
+from mdrecall.core.text.stopwords import STOP_WORDS
+from mdrecall.core.text.words import is_unspaced, name_terms, surface_words, tokens
+
+#: What follows is not looked for; nobody asks so much, but a text may be pasted.
+MAX_QUERY_CHARS = 4_000
+MAX_TERMS = 64
+_MIN_PREFIX_CHARS = 3
+_MIN_LETTERS_PREFIX_CHARS = 4
+
+
+class Term(NamedTuple):
+    """One thing to look up."""
+
+    text: str
+    """The term as the analyser makes it, stemmed."""
+    surface: str
+    """The same before stemming, for an engine that stems by itself."""
+    also: tuple[str, ...] = ()
+    """Other surfaces of the same term, for an engine that stems them otherwise."""
+    parts: tuple[str, ...] = ()
+    """For a name such as ``dec-0054``: its words before stemming, which in a row mean the same."""
+    stop: bool = False
+    """Whether it says so little that it hardly counts."""
+    prefix: bool = False
+    """Whether it may stand for longer terms that begin with it when nothing matches it whole."""
+    always_prefix: bool = False
+    """Whether it is looked up as a beginning in any case: a lone character of an unspaced script."""
+
+
+def parse_query(query: str) -> tuple[Term, ...]:
+    """The distinct terms of a query in the order they were typed; nothing if it has no letter or digit."""
+    terms: dict[str, Term] = {}
+    for token in tokens(query[:MAX_QUERY_CHARS]):
+        words = _query_words(surface_words(token))
+        for word in words:
+            term = _word(word)
+            terms.setdefault(term.text, term)
+        whole = [name for name in name_terms(token)[:1] if not name.isalnum()]
+        if whole and words:
+            terms.setdefault(whole[0], Term(whole[0], whole[0], parts=tuple(words), prefix=True))
+    if len(terms) > MAX_TERMS:
+        telling = [term for term in terms.values() if not term.stop]
+        return tuple(telling[:MAX_TERMS])
+    return tuple(terms.values())
+
+
+def _query_words(words: list[str]) -> list[str]:
+    """Without the single characters that end a run of pairs: the pair before holds them already."""
+    return [
+        word
+        for index, word in enumerate(words)
+        if not (len(word) == 1 and index and is_unspaced(word) and words[index - 1][-1] == word)
+    ]
+
+
+def _word(word: str) -> Term:
+    lone = len(word) == 1 and is_unspaced(word)
+    least = _MIN_LETTERS_PREFIX_CHARS if word.isalpha() else _MIN_PREFIX_CHARS
+    stemmed = stem(word)
+    return Term(
+        stemmed,
+        word,
+        also=(stemmed, stemmed + "ment") if stemmed.endswith(("ay", "ey", "oy")) else (),
+        stop=word in STOP_WORDS,
+        prefix=len(word) >= least and not is_unspaced(word[0]),
+        always_prefix=lone,
+    )

@@ -1,0 +1,114 @@
+"""The passage of a chunk that answers a query, and the snippet around it."""
+
+import re
+from typing import NamedTuple
+
+from mdrecall.core.ranking.keyword_score import Weights
+from mdrecall.core.text.words import Analyser
+
+MAX_SNIPPET_UNITS = 700
+_PASSAGE_LINES = 2
+_LONG_LINE = 320
+_SENTENCES = r"(?s).{1,240}(?:[.!?。！？](?=\s|[^\x00-\x7f])|\s|$)|.{1,240}"
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+class _Segment(NamedTuple):
+    """A line of the chunk, or a stretch of a long one."""
+
+    line: int
+    start: int
+    end: int
+
+
+class Passage(NamedTuple):
+    """The lines of a chunk that hold most of the query."""
+
+    coverage: float
+    """The share of the query's weight that they hold."""
+    first_line: int
+    last_line: int
+    """Lines of the match, counted from 0 inside the chunk."""
+    start: int
+    end: int
+    """The same as character offsets."""
+
+
+def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
+    """The two neighbouring lines (or stretches of long ones) that hold most of the query, the earliest among equals."""
+    segments = _segments(text)
+    held = [held_terms(text[segment.start : segment.end], weights, analyser) for segment in segments]
+    best = Passage(0.0, 0, 0, 0, 0)
+    for index, segment in enumerate(segments):
+        if not held[index]:
+            continue
+        last, together = index, held[index]
+        for step in range(1, _PASSAGE_LINES):
+            if index + step < len(segments) and not held[index + step] <= together:
+                last, together = index + step, together | held[index + step]
+        coverage = sum(weights.by_term[term] for term in sorted(together)) / weights.total
+        if coverage > best.coverage + 1e-12:
+            best = Passage(coverage, segment.line, segments[last].line, segment.start, segments[last].end)
+    return best
+
+
+def held_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
+    """The query terms that a text holds."""
+    there = analyser.terms_like(text, weights.initials)
+    held = there & weights.by_term.keys()
+    for beginning in weights.beginnings:
+        if any(term.startswith(beginning) for term in there):
+            held.add(beginning)
+    for name, parts in weights.names.items():
+        if parts <= there:
+            held.add(name)
+    return frozenset(held)
+
+
+def snippet_around(text: str, passage: Passage, max_units: int = MAX_SNIPPET_UNITS) -> str:
+    """As many whole lines around the passage as fit, the passage in the middle where there is a choice."""
+    segments = _segments(text)
+    inside = [i for i, segment in enumerate(segments) if passage.start <= segment.start < max(passage.end, 1)]
+    first, last = (inside[0], inside[-1]) if inside else (0, 0)
+    while last > first and utf16_units(text[segments[first].start : segments[last].end]) > max_units:
+        last -= 1
+    grown = True
+    while grown:
+        grown = False
+        for before, after in ((0, 1), (1, 0)):
+            wider = (first - before, last + after)
+            if _fits(text, segments, wider, max_units):
+                (first, last), grown = wider, True
+    return cut_units(text[segments[first].start : segments[last].end].strip("\r\n"), max_units)
+
+
+def _fits(text: str, segments: list[_Segment], span: tuple[int, int], max_units: int) -> bool:
+    first, last = span
+    inside = 0 <= first <= last < len(segments)
+    return inside and utf16_units(text[segments[first].start : segments[last].end]) <= max_units
+
+
+def utf16_units(text: str) -> int:
+    """Length as JavaScript counts it: an astral character is two."""
+    return len(text) if text.isascii() else len(text) + len(_ASTRAL.findall(text))
+
+
+def cut_units(text: str, max_units: int) -> str:
+    """The longest beginning of ``text`` within ``max_units``."""
+    while (excess := utf16_units(text) - max_units) > 0:
+        text = text[: len(text) - max(1, excess // 2)]
+    return text
+
+
+def _segments(text: str) -> list[_Segment]:
+    segments: list[_Segment] = []
+    offset = 0
+    for number, line in enumerate(text.split("\n")):
+        if len(line) <= _LONG_LINE:
+            segments.append(_Segment(number, offset, offset + len(line)))
+        else:
+            segments.extend(
+                _Segment(number, offset + part.start(), offset + part.end()) for part in re.finditer(_SENTENCES, line)
+            )
+        offset += len(line) + 1
+    return segments

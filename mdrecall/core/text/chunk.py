@@ -1,0 +1,173 @@
+"""Markdown to chunks: line ranges of about the wanted size, cut where a reader would cut.
+
+A chunk is a slice of its document, so its text is exactly its source lines (or a part of one line
+that is longer than a chunk). Cuts are made before a heading, a paragraph, a fence or a list item when
+one lies in the fuller half of the chunk; otherwise between lines; inside a line only if it must be.
+Chunks after a cut inside a section repeat the tail of the one before; a new section starts afresh.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
+from mdrecall.core.text.words import count_unspaced
+from mdrecall.types import Chunk
+
+#: Changes whenever the same text would be cut elsewhere; part of every document's recipe.
+CHUNKER_VERSION = 1
+
+UNITS_PER_TOKEN = 4
+MIN_CHUNK_UNITS = 32
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_WORD_ENDS = " \t\u3000。．！？、，；"
+
+#: A cut inside a line is worse than any that ``headings`` knows of.
+_INSIDE_LINE = -1
+
+
+class _Piece(NamedTuple):
+    """A line, or a part of a long one: the unit that chunks are packed from."""
+
+    line: int
+    start: int
+    end: int
+    cost: int
+    cut: int
+    blank: bool
+
+
+def chunk_markdown(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
+    """Cut a document into chunks of at most ``tokens``, with about ``overlap`` repeated between neighbours."""
+    limit = max(MIN_CHUNK_UNITS, tokens * UNITS_PER_TOKEN)
+    carry = min(max(0, overlap), tokens - 1) * UNITS_PER_TOKEN
+    if not text or text.isspace():
+        return []
+    if units(text) <= limit:
+        return [_only_chunk(text)]
+    lines = text.split("\n")
+    structure = read_lines(lines)
+    pieces = _pieces(lines, structure, limit, len if text.isascii() else units)
+    trail_of = list(trails(structure))
+    chunks: list[Chunk] = []
+    previous_end = 0
+    for first, last in _pack(pieces, limit, carry):
+        start, end = pieces[first].start, pieces[last].end
+        line = pieces[first].line
+        chunks.append(
+            Chunk(
+                start_line=line,
+                end_line=pieces[last].line,
+                text=text[start:end],
+                overlap=max(0, previous_end - start),
+                trail=trail_of[line - 1],
+            )
+        )
+        previous_end = end
+    return chunks
+
+
+def units(text: str) -> int:
+    """Length in quarter tokens: one for a UTF-16 unit, four for a character of an unspaced script."""
+    if text.isascii():
+        return len(text)
+    return len(text) + len(_ASTRAL.findall(text)) + 3 * count_unspaced(text)
+
+
+def _only_chunk(text: str) -> Chunk:
+    body_start = len(text) - len(text.lstrip())
+    start = text.rfind("\n", 0, body_start) + 1
+    end = text.find("\n", len(text.rstrip()))
+    end = len(text) if end < 0 else end
+    line = text.count("\n", 0, start) + 1
+    return Chunk(line, line + text.count("\n", start, end), text[start:end], 0, ())
+
+
+def _pieces(lines: list[str], structure: list[Line], limit: int, measure: Callable[[str], int]) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    offset = 0
+    for number, (line, shape) in enumerate(zip(lines, structure, strict=True), start=1):
+        cost = measure(line)
+        if shape.blank and cost < limit and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
+            run = pieces[-1]
+            pieces[-1] = run._replace(line=number, end=offset + len(line), cost=run.cost + cost + 1)
+        elif cost < limit:
+            pieces.append(_Piece(number, offset, offset + len(line), cost + 1, shape.cut, shape.blank))
+        else:
+            pieces.extend(_split(number, offset, line, limit, shape.cut))
+        offset += len(line) + 1
+    return pieces
+
+
+def _split(number: int, offset: int, line: str, limit: int, cut: int) -> Iterator[_Piece]:
+    """Parts of a long line, small enough to be repeated as overlap, cut after a space where there is one."""
+    step = max(1, limit // 8)
+    start = 0
+    while start < len(line):
+        part = line[start : start + step]
+        if start + step < len(line):
+            part = part[: _word_end(part)]
+        while len(part) > 1 and units(part) > step:
+            part = part[: len(part) // 2]
+        end = start + len(part)
+        newline = 1 if end == len(line) else 0
+        yield _Piece(number, offset + start, offset + end, units(part) + newline, cut, part.isspace())
+        start, cut = end, _INSIDE_LINE
+
+
+def _word_end(part: str) -> int:
+    """Where the last word in the second half of a part ends, or its own end."""
+    ends = range(len(part) - 1, len(part) // 2 - 1, -1)
+    return next((index + 1 for index in ends if part[index] in _WORD_ENDS), len(part))
+
+
+def _pack(pieces: list[_Piece], limit: int, carry: int) -> Iterator[tuple[int, int]]:
+    """First and last piece of every chunk, blank edges trimmed, chunks without text left out."""
+    start = 0
+    while start < len(pieces):
+        stop = _fill(pieces, start, limit)
+        if stop < len(pieces):
+            stop = _best_cut(pieces, start, stop, limit)
+        first, last = start, stop - 1
+        while first <= last and pieces[first].blank:
+            first += 1
+        while last > first and pieces[last].blank:
+            last -= 1
+        if first <= last:
+            yield first, last
+        start = stop if stop == len(pieces) else _carry_back(pieces, start, stop, limit, carry)
+
+
+def _fill(pieces: list[_Piece], start: int, limit: int) -> int:
+    """Where a chunk that begins at ``start`` must end at the latest."""
+    total = 0
+    for index in range(start, len(pieces)):
+        total += pieces[index].cost
+        if total > limit and index > start:
+            return index
+    return len(pieces)
+
+
+def _best_cut(pieces: list[_Piece], start: int, stop: int, limit: int) -> int:
+    """The strongest cut in the fuller half of the chunk, the latest among equals."""
+    filled, best = 0, stop
+    for index in range(start, stop + 1):
+        if filled * 2 >= limit and index > start and pieces[index].cut >= pieces[best].cut:
+            best = index
+        filled += pieces[index].cost
+    return best
+
+
+def _carry_back(pieces: list[_Piece], start: int, stop: int, limit: int, carry: int) -> int:
+    """Where the next chunk begins: far enough back to repeat ``carry``, never so far that it would not advance."""
+    if carry == 0 or pieces[stop].cut == SECTION:
+        return stop
+    room = limit - pieces[stop].cost
+    back, repeated = stop, 0
+    while back - 1 > start:
+        more = repeated + pieces[back - 1].cost
+        if more > room or more - carry > carry - repeated:
+            break
+        back, repeated = back - 1, more
+    return back

@@ -1,0 +1,56 @@
+"""The sections of a text, and which of them a note has already."""
+
+from typing import NamedTuple
+
+from mdrecall.core.text.headings import read_lines
+
+
+class News(NamedTuple):
+    """What of a text is new to a note."""
+
+    text: str
+    known: tuple[str, ...]
+    """The first line of every section that is left out."""
+
+
+def news(note: str, text: str) -> News:
+    """A text without the sections that a note has already.
+
+    Line endings, blank lines and blanks at the end of a line make no difference. A section is known wherever in the
+    note it stands; text without a heading only if the note ends with it, because a plain line may well be meant twice.
+    """
+    if f"\n{_normal(note)}".endswith(f"\n{_normal(text)}"):
+        return News("", tuple(_first_line(section) for section, _ in sections(text)))
+    have, kept, known = f"\n{_normal(note)}\n", "", []
+    for section, has_heading in sections(text):
+        wanted = f"\n{_normal(section)}\n"
+        if wanted in have if has_heading else have.endswith(wanted):
+            known.append(_first_line(section))
+        else:
+            kept += section
+            have += wanted[1:]
+    return News(kept, tuple(known))
+
+
+def sections(text: str) -> list[tuple[str, bool]]:
+    """The text cut before each of its highest headings, and for each part whether it has one."""
+    lines = text.split("\n")
+    structure = read_lines(lines)
+    top = min((line.level for line in structure if line.level), default=0)
+    parts: list[tuple[list[str], bool]] = [([], False)]
+    for line, shape in zip(lines, structure, strict=True):
+        if top and shape.level == top:
+            parts.append(([], True))
+        parts[-1][0].append(line)
+    ended = [("\n".join(part) + "\n", has_heading) for part, has_heading in parts if part]
+    whole = [*ended[:-1], (ended[-1][0][:-1], ended[-1][1])]
+    return [(part, has_heading) for part, has_heading in whole if part.strip()]
+
+
+def _normal(text: str) -> str:
+    lines = (line.rstrip() for line in text.removeprefix("\ufeff").split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0].strip()

@@ -1,0 +1,229 @@
+"""Text to index terms: the one analyser that indexing, queries and snippets share.
+
+Text is cut into *tokens* (runs of word characters, with single joiners such as ``-``, ``.`` or ``/`` inside kept, so
+``DEC-0054`` is one token). Each token gives two kinds of terms:
+
+* *words*: folded (case, accents, width) and lightly stemmed; scripts written without spaces become overlapping
+  character pairs. ``DEC-0054`` gives ``dec 0054``.
+* *names*: what makes identifiers findable whole and by part. ``DEC-0054`` gives ``dec-0054``;
+  ``memorySearch.query`` gives ``memorysearch.query memory search``.
+
+Stemming is Porter's, which full-text engines have built in. So the engine of the store is handed words that are
+folded but not stemmed, and plain ASCII text as it is; a test holds that both sides make the same terms.
+"""
+
+import re
+from functools import cached_property
+
+from mdrecall.core.text.stem import stem
+
+#: What may stand inside a token besides word characters.
+JOINERS = "-./:@\\#&=?%~+"
+
+#: Changes whenever the same text would give other terms; part of every document's recipe.
+ANALYSER_VERSION = 1
+
+# Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_JOIN = f"[{re.escape(JOINERS)}]{{1,3}}+"
+_ASCII_TOKEN = re.compile(rf"[A-Za-z0-9_]++(?:{_JOIN}[A-Za-z0-9_]++)*+(?:\+\+|#)?")
+_ASCII_PART = re.compile("[a-z0-9]+")
+_CLASS = re.escape(JOINERS + "_")
+# A joiner or a capital inside a word. One set of characters comes first, because that is what `re` can skip to.
+_NAME_HINT = re.compile(
+    rf"[{_CLASS}A-Z](?:(?<=[^\W_][{_CLASS}])(?:(?=\S)|(?<=#))|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))"
+)
+_NOT_SPACE = re.compile(r"\S+")
+_WORDLIKE = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_CAMEL_HINT = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+
+# Written without spaces between words: Han, kana, Hangul, Thai, Lao, Myanmar, Khmer.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3105-\u312f"
+    "\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_MAYBE_UNSPACED = re.compile("[^\x00-\u0dff\u1e00-\u3004]")
+
+
+class _Patterns:
+    """The patterns that only text beyond ASCII needs; each is made at its first use, for that takes milliseconds."""
+
+    @cached_property
+    def token(self) -> re.Pattern[str]:
+        return re.compile(rf"[\w{_MARKS}]++(?:{_JOIN}[\w{_MARKS}]++)*+(?:\+\+|#)?")
+
+    @cached_property
+    def part(self) -> re.Pattern[str]:
+        return re.compile(rf"[^\W_{_MARKS}][^\W_]*(?:[{_MARKS}]+[^\W_]*)*|[{_MARKS}]+[^\W_]*")
+
+    @cached_property
+    def joiner(self) -> re.Pattern[str]:
+        return re.compile(rf"_|[^\w{_MARKS}]")
+
+    @cached_property
+    def unspaced(self) -> re.Pattern[str]:
+        return re.compile(f"[{_UNSPACED}]")
+
+    @cached_property
+    def runs(self) -> re.Pattern[str]:
+        return re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+
+
+_PATTERNS = _Patterns()
+
+
+def is_unspaced(char: str) -> bool:
+    """Whether a character is of a script that is written without spaces between words."""
+    return not char.isascii() and _PATTERNS.unspaced.match(char) is not None
+
+
+def count_unspaced(text: str) -> int:
+    """How many characters of such scripts a text has."""
+    if text.isascii() or not _MAYBE_UNSPACED.search(text):
+        return 0
+    return len(_PATTERNS.unspaced.findall(text))
+
+
+# Categories that the tokenizer of the index takes for parts of words: marks and private characters.
+_LIKE_LETTERS = frozenset(("Mn", "Mc", "Me", "Co"))
+
+_FOLD_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]+")
+_FOLD_LETTERS = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ħ": "h", "ŧ": "t"}
+)
+
+
+def fold(text: str) -> str:
+    """Lower case, without accents, width variants or letter variants: ``Café`` and ``ＣＡＦＥ`` are ``cafe``."""
+    if text.isascii():
+        return text.lower()
+    import unicodedata
+
+    bare = _FOLD_MARKS.sub("", unicodedata.normalize("NFKD", text).casefold())
+    return unicodedata.normalize("NFKC", bare).translate(_FOLD_LETTERS)
+
+
+def pairs(run: str) -> list[str]:
+    """Overlapping character pairs, and the last character alone so that every character begins a term."""
+    return [run[i : i + 2] for i in range(len(run))]
+
+
+def surface_words(token: str) -> list[str]:
+    """The folded words and character pairs of one token, in reading order, before stemming."""
+    if token.isascii():
+        return _ASCII_PART.findall(token.lower())
+    found: list[str] = []
+    for part in _PATTERNS.part.findall(token):
+        folded = fold(part)
+        if folded.isascii() or not _MAYBE_UNSPACED.search(folded):
+            found += [folded] if folded else []
+            continue
+        for run in _PATTERNS.runs.findall(folded):
+            if is_unspaced(run[0]):
+                found.extend(pairs(run))
+            else:
+                found.append(run)
+    return found
+
+
+def name_terms(token: str) -> list[str]:
+    """The name terms of one token: the whole identifier and the parts of camelCase; nothing for plain words."""
+    names: list[str] = []
+    if not token.isalnum() and (token.isascii() or _PATTERNS.joiner.search(token)):
+        names.append(fold(token))
+    if not token.islower() and _CAMEL_HINT.search(token):
+        for part in _WORDLIKE.findall(token):
+            pieces = _CAMEL.findall(part)
+            if len(pieces) > 1:
+                names.extend(map(fold, pieces))
+    return names
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text in reading order, width-normalised but otherwise as written."""
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text)
+    return _PATTERNS.token.findall(_nfkc(text))
+
+
+class Analyser:
+    """Remembers what a token became, because the same few thousand tokens make up most text."""
+
+    def __init__(self, max_remembered: int = 200_000) -> None:
+        self._terms: dict[str, frozenset[str]] = {}
+        self._names: dict[str, str] = {}
+        self._max_remembered = max_remembered
+
+    def indexable(self, text: str) -> tuple[str, str]:
+        """Words for the full-text engine to fold and stem, and name terms (each once); both separated by spaces."""
+        if is_plain(text):
+            return text, self._names_in(text)
+        words = " ".join(word for token in tokens(text) for word in surface_words(token))
+        return words, self._names_in(_nfkc(text))
+
+    def terms_like(self, text: str, initials: frozenset[str]) -> set[str]:
+        """All terms of a text, except plain words that begin with none of ``initials``, which are passed over."""
+        self._forget_some()
+        known, learn = self._terms.get, self._learn
+        there: set[str] = set()
+        for token in tokens(text):
+            if token[0].lower() not in initials and token.isascii() and token.isalpha() and token[1:].islower():
+                continue
+            there |= known(token) or learn(token)
+        return there
+
+    def terms(self, text: str) -> frozenset[str]:
+        """All terms of a text."""
+        self._forget_some()
+        return frozenset().union(*(self._terms.get(token) or self._learn(token) for token in tokens(text)))
+
+    def _names_in(self, text: str) -> str:
+        """Looks only where a joiner or a capital stands inside a word, which is far quicker than at every token."""
+        self._forget_some()
+        found: dict[str, None] = {}
+        end = 0
+        for hint in _NAME_HINT.finditer(text):
+            if hint.start() < end:
+                continue
+            start = max(text.rfind(" ", end, hint.start()), text.rfind("\n", end, hint.start())) + 1
+            bit = _NOT_SPACE.match(text, max(start, end))
+            if bit is not None:
+                end = bit.end()
+                found[self._names_of(bit[0])] = None
+        return " ".join(filter(None, found))
+
+    def _names_of(self, bit: str) -> str:
+        names = self._names.get(bit)
+        if names is None:
+            names = " ".join([name for token in tokens(bit) for name in name_terms(token)])
+            self._names[bit] = names
+        return names
+
+    def _learn(self, token: str) -> frozenset[str]:
+        words, names = surface_words(token), name_terms(token)
+        terms = frozenset((*map(stem, words), *(stem(name) if name.isalnum() else name for name in names)))
+        self._terms[token] = terms
+        return terms
+
+    def _forget_some(self) -> None:
+        for memory in (self._terms, self._names):
+            if len(memory) > self._max_remembered:
+                memory.clear()
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has no letters, digits or marks beyond ASCII, so that any engine folds it alike."""
+    if text.isascii():
+        return True
+    import unicodedata
+
+    beyond = [char for char in set(text) if not char.isascii()]
+    return not any(char.isalnum() or unicodedata.category(char) in _LIKE_LETTERS for char in beyond)
+
+
+def _nfkc(text: str) -> str:
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", text)

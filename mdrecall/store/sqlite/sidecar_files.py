@@ -1,0 +1,188 @@
+"""The files beside an index: locks, what a crash left behind, a damaged index set aside, the room there is."""
+
+import os
+import stat
+import time
+from contextlib import suppress
+
+from mdrecall.errors import StoreUnavailable
+from mdrecall.locks import FileLock
+
+#: SQLite's own files of a database.
+SIDE_FILES = ("", "-wal", "-shm", "-journal")
+#: An index that is being built, to replace the one it stands beside.
+FRESH = ".new"
+WRITE_LOCK = ".lock"
+REBUILD_LOCK = ".rebuild"
+WATCH_LOCK = ".watch"
+FILL_LOCK = ".fill"
+LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK, FILL_LOCK)
+_SET_ASIDE = ".corrupt-"
+_SCRATCH = "mdrecall-stand-in-"
+_SPARE_BYTES = 4 * 1024 * 1024
+
+
+def all_files(path: str) -> list[str]:
+    """Every file that belongs to an index and is there."""
+    endings = [*SIDE_FILES, *(FRESH + side for side in SIDE_FILES), *LOCKS]
+    found = [path + ending for ending in endings if os.path.lexists(path + ending)]
+    return found + _all_set_aside(path)
+
+
+def sizes(path: str) -> list[tuple[str, int]]:
+    """Every file that belongs to an index, with its size in bytes."""
+    found = []
+    for name in all_files(path):
+        with suppress(FileNotFoundError):
+            found.append((name, os.lstat(name).st_size))
+    return found
+
+
+def delete_all(path: str) -> None:
+    """Delete every file that belongs to an index but the locks, which go when they are released."""
+    for name in all_files(path):
+        if not name.endswith(LOCKS):
+            _delete(name)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder that an index is to be in."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    except OSError as error:
+        hint = "Mend the permissions, or set MDRECALL_STATE_DIR to a folder that can be written."
+        raise StoreUnavailable(f"Cannot create the folder of the index {path}: {error.strerror}.", hint=hint) from error
+
+
+def sweep(path: str) -> None:
+    """Remove what a process that was killed left behind."""
+    for ending in (WRITE_LOCK, WATCH_LOCK, FILL_LOCK):
+        FileLock(path + ending).sweep()
+    lock = FileLock(path + REBUILD_LOCK)
+    if any(os.path.lexists(name) for name in (lock.path, path + FRESH, path + FRESH + "-wal", path + FRESH + "-shm")):
+        with suppress(OSError, StoreUnavailable):
+            if lock.acquire(0, "cleaning up"):
+                try:
+                    remove(path + FRESH)
+                finally:
+                    lock.release()
+
+
+def remove(path: str) -> None:
+    """Delete a database with SQLite's files beside it."""
+    for suffix in SIDE_FILES:
+        _delete(path + suffix)
+
+
+def make_scratch(owner: object) -> str:
+    """A temporary folder that goes with its owner, or with the process; those that were left behind go now."""
+    import tempfile
+    import weakref
+
+    for name in os.listdir(tempfile.gettempdir()):
+        if name.startswith(_SCRATCH) and not _is_alive(name.removeprefix(_SCRATCH).split("-")[0]):
+            remove_folder(os.path.join(tempfile.gettempdir(), name))
+    scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
+    weakref.finalize(owner, remove_folder, scratch)
+    return scratch
+
+
+def remove_folder(path: str) -> None:
+    """Delete a temporary folder of ours."""
+    from shutil import rmtree
+
+    rmtree(path, ignore_errors=True)
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (ValueError, OverflowError, OSError):
+        return True
+    return True
+
+
+def copy(path: str, to: str) -> None:
+    """Copy a database, with the changes that wait beside it, as far as it is there and can be read."""
+    from shutil import copyfile
+
+    for suffix in ("", "-wal"):
+        with suppress(OSError):
+            copyfile(path + suffix, to + suffix)
+
+
+def drop_strays(path: str) -> None:
+    """Remove SQLite's side files of a database that is gone: a new one must not be given their changes."""
+    if not os.path.lexists(path):
+        remove(path)
+
+
+def mend_permissions(path: str) -> None:
+    """Make an index that is this user's own readable and writable again."""
+    for suffix in SIDE_FILES:
+        with suppress(OSError):
+            found = os.stat(path + suffix)
+            mine = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+            if mine and found.st_mode & 0o600 != 0o600:
+                os.chmod(path + suffix, stat.S_IMODE(found.st_mode) | 0o600)
+
+
+def set_aside(path: str) -> str:
+    """Move a damaged index out of the way, so that a new one can be built; gives its new name. Only one is kept."""
+    before = _all_set_aside(path)
+    kept = f"{path}{_SET_ASIDE}{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
+    for suffix in SIDE_FILES:
+        try:
+            os.replace(path + suffix, kept + suffix)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            message = f"The damaged index {path} cannot be moved away: {error.strerror}."
+            raise StoreUnavailable(
+                message, hint="Delete it by hand; it holds nothing that is not in your notes."
+            ) from error
+    for name in before:
+        with suppress(OSError):
+            os.unlink(name)
+    return kept
+
+
+def check_room(path: str, text_bytes: int) -> None:
+    """Raise if a second index of so much text does not fit beside the first, and then once more while it is copied."""
+    folder = os.path.dirname(path)
+    try:
+        now = os.path.getsize(path)
+        disk = os.statvfs(folder)
+    except OSError:
+        return
+    free = disk.f_bavail * disk.f_frsize
+    size = max(now, 4 * text_bytes)
+    needed = 2 * size + max(0, size - now) + _SPARE_BYTES
+    if free < needed:
+        message = f"A rebuild of the index {path} needs about {_mb(needed)}, and {folder} has {_mb(free)} left."
+        raise StoreUnavailable(message, hint="Free some space; until then the index that is there answers.")
+
+
+def _delete(name: str) -> None:
+    try:
+        os.unlink(name)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        hint = "Delete it by hand; it holds nothing that is not in your notes."
+        raise StoreUnavailable(f"Cannot delete {name}: {error.strerror}.", hint=hint) from error
+
+
+def _all_set_aside(path: str) -> list[str]:
+    folder, name = os.path.split(path)
+    try:
+        entries = os.listdir(folder)
+    except OSError:
+        return []
+    return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _SET_ASIDE)]
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

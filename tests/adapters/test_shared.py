@@ -1,0 +1,73 @@
+"""What the adapters have in common: whose tools they offer, and what is said when a framework is missing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from examples import plain
+from mdrecall.adapters._shared import needs, offered, schema
+from mdrecall.errors import PackageMissing
+from mdrecall.memory import Memory
+from mdrecall.tools.notes import SEARCH
+from mdrecall.tools.toolset import Toolset
+from tests.adapters.conftest import NOTE
+
+WITHOUT_FRAMEWORKS = """
+import sys
+for name in ("openai", "anthropic", "langchain_core", "llama_index", "agents", "pydantic_ai"):
+    sys.modules[name] = None
+from mdrecall.adapters import anthropic, langchain, llamaindex, openai, openai_agents, pydantic_ai
+from mdrecall.errors import PackageMissing
+from mdrecall.tools.notes import MemoryGet
+from mdrecall.tools.toolset import Toolset
+tools = Toolset([MemoryGet(None)])
+for offer in (langchain.langchain_tools, llamaindex.llamaindex_tools, openai_agents.openai_agents_tools,
+              pydantic_ai.pydantic_ai_tools):
+    try:
+        offer(tools)
+    except PackageMissing as error:
+        print(error.hint)
+calls = {"id": "1", "function": {"name": "memory_get", "arguments": "{}"}}
+print(openai.ChatTools(tools).answer(calls)["content"])
+print(anthropic.MessagesTools(tools).answer({"id": "1", "name": "memory_get", "input": {}})["is_error"])
+"""
+
+
+def test_a_memory_offers_its_tools_and_a_toolset_is_taken_as_it_is(memory: Memory, plugin: Toolset) -> None:
+    assert offered(memory).names == ("memory_search", "memory_get")
+    assert offered(plugin) is plugin
+
+
+def test_a_sub_agent_is_offered_nothing(memory: Memory) -> None:
+    assert len(offered(memory, "agent:main:subagent:1")) == 0
+
+
+def test_a_framework_may_change_the_schema_it_is_given() -> None:
+    schema(SEARCH)["properties"].clear()
+    assert "query" in SEARCH.parameters["properties"]
+
+
+def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
+    with pytest.raises(PackageMissing, match="no_such_framework") as told, needs("some-framework"):
+        import no_such_framework  # type: ignore[import-not-found]  # noqa: F401
+    assert told.value.hint == "pip install 'mdrecall[some-framework]'"
+    assert told.value.extra == "some-framework"
+
+
+def test_no_framework_is_imported_before_it_is_used_and_two_need_none_at_all() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_FRAMEWORKS], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "pip install 'mdrecall[langchain]'",
+        "pip install 'mdrecall[llamaindex]'",
+        "pip install 'mdrecall[openai-agents]'",
+        "pip install 'mdrecall[pydantic-ai]'",
+        "path required Give path as a text that is not blank.",
+        "True",
+    ]
+
+
+def test_the_example_without_a_framework_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    plain.main([])
+    assert NOTE in capsys.readouterr().out

@@ -1,0 +1,334 @@
+import os
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from mdrecall.config.load import load
+from mdrecall.config.locations import default_workspace, expand, find_places, shorten
+from mdrecall.errors import WorkspaceError
+from mdrecall.types.agents import normal_agent_id
+from tests.config import files_below, folder, loaded, openclaw_home, write
+
+
+def system_state(home: Path, xdg: Path | None = None) -> str:
+    if sys.platform == "darwin":
+        return str(home / "Library" / "Application Support" / "mdrecall")
+    return str((xdg or home / ".local" / "state") / "mdrecall")
+
+
+def own_index(workspace: Path, state: str) -> str:
+    real = os.path.realpath(workspace)
+    digest = f"{zlib.crc32(os.fsencode(real)):08x}"
+    return os.path.join(state, "index", f"{os.path.basename(real)}-{digest}.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("env", "home"),
+    [
+        ({"HOME": "/h"}, "/h"),
+        ({"HOME": "/h", "USERPROFILE": "/u"}, "/h"),
+        ({"USERPROFILE": "/u"}, "/u"),
+        ({"HOME": "  ", "USERPROFILE": "/u"}, "/u"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "/o"}, "/o"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "  /o  "}, "/o"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "   "}, "/h"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "~"}, "/h"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "~/claw"}, "/h/claw"),
+        ({"USERPROFILE": "/u", "OPENCLAW_HOME": "~/claw"}, "/u/claw"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "~name"}, "/c/~name"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "claw"}, "/c/claw"),
+    ],
+)
+def test_the_home_is_the_first_one_that_the_environment_names(env: dict[str, str], home: str) -> None:
+    assert find_places(env, "/c").home == home
+
+
+@pytest.mark.parametrize(
+    ("path", "absolute"),
+    [
+        ("~", "/h"),
+        ("~/x", "/h/x"),
+        ("~\\x", "/h/x"),
+        ("  ~/x ", "/h/x"),
+        ("~name", "/c/~name"),
+        ("~name/x", "/c/~name/x"),
+        ("x/../y", "/c/y"),
+        ("/a/b", "/a/b"),
+        ("/a/~/b", "/a/~/b"),
+    ],
+)
+def test_only_a_leading_tilde_alone_or_before_a_slash_is_the_home(path: str, absolute: str) -> None:
+    assert expand(path, "/h", "/c") == absolute
+
+
+@pytest.mark.parametrize(("path", "short"), [("/h", "~"), ("/h/x", "~/x"), ("/hx", "/hx"), ("/y/h", "/y/h")])
+def test_a_path_below_the_home_is_shown_with_a_tilde(path: str, short: str) -> None:
+    assert shorten(path, "/h") == short
+
+
+@pytest.mark.parametrize(
+    ("env", "state"),
+    [
+        ({"OPENCLAW_STATE_DIR": "/s"}, "/s"),
+        ({"OPENCLAW_STATE_DIR": "  ~/s  "}, "/h/s"),
+        ({"OPENCLAW_STATE_DIR": "s"}, "/c/s"),
+        ({"OPENCLAW_STATE_DIR": "~s"}, "/c/~s"),
+        ({"CLAWDBOT_STATE_DIR": "/old"}, "/old"),
+        ({"OPENCLAW_STATE_DIR": "/s", "CLAWDBOT_STATE_DIR": "/old"}, "/s"),
+        ({"OPENCLAW_STATE_DIR": " ", "CLAWDBOT_STATE_DIR": "~/old"}, "/h/old"),
+        ({"MOLTBOT_STATE_DIR": "/m"}, "/h/.openclaw"),
+        ({}, "/h/.openclaw"),
+    ],
+)
+def test_the_state_folder_comes_from_the_environment_before_the_home(env: dict[str, str], state: str) -> None:
+    assert find_places({"HOME": "/h", **env}, "/c").state_dir == state
+
+
+@pytest.mark.parametrize(
+    ("there", "state"),
+    [
+        ([], ".openclaw"),
+        ([".moltbot"], ".moltbot"),
+        ([".moltbot", ".moldbot"], ".moldbot"),
+        ([".moltbot", ".moldbot", ".clawdbot"], ".clawdbot"),
+        ([".clawdbot", ".openclaw"], ".openclaw"),
+    ],
+)
+def test_a_legacy_state_folder_counts_only_without_the_current_one(
+    tmp_path: Path, there: list[str], state: str
+) -> None:
+    for name in there:
+        folder(tmp_path / name)
+    assert find_places({"HOME": str(tmp_path)}, "/c").state_dir == str(tmp_path / state)
+
+
+def test_the_fast_test_switch_does_not_look_for_legacy_state_folders(tmp_path: Path) -> None:
+    folder(tmp_path / ".clawdbot")
+    env = {"HOME": str(tmp_path)}
+    assert find_places({**env, "OPENCLAW_TEST_FAST": "1"}, "/c").state_dir == str(tmp_path / ".openclaw")
+    assert find_places({**env, "OPENCLAW_TEST_FAST": "0"}, "/c").state_dir == str(tmp_path / ".clawdbot")
+
+
+@pytest.mark.parametrize(
+    ("env", "path"),
+    [
+        ({"OPENCLAW_CONFIG_PATH": "/x.json"}, "/x.json"),
+        ({"OPENCLAW_CONFIG_PATH": " ~/x.json "}, "/h/x.json"),
+        ({"OPENCLAW_CONFIG_PATH": "x.json"}, "/c/x.json"),
+        ({"CLAWDBOT_CONFIG_PATH": "/old.json"}, "/old.json"),
+        ({"OPENCLAW_CONFIG_PATH": "/x.json", "CLAWDBOT_CONFIG_PATH": "/old.json"}, "/x.json"),
+        ({"OPENCLAW_CONFIG_PATH": "/x.json", "OPENCLAW_STATE_DIR": "/s"}, "/x.json"),
+        ({"MOLTBOT_CONFIG_PATH": "/m.json"}, None),
+        ({}, None),
+    ],
+)
+def test_the_configuration_file_can_be_named_by_the_environment(env: dict[str, str], path: str | None) -> None:
+    assert find_places({"HOME": "/h", **env}, "/c").config_path == path
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen"),
+    [
+        ([".openclaw/openclaw.json", ".openclaw/clawdbot.json"], ".openclaw/openclaw.json"),
+        ([".openclaw/moltbot.json", ".openclaw/moldbot.json"], ".openclaw/moldbot.json"),
+        ([".openclaw/moldbot.json", ".openclaw/clawdbot.json"], ".openclaw/clawdbot.json"),
+        ([".openclaw/moltbot.json", ".clawdbot/openclaw.json"], ".openclaw/moltbot.json"),
+        ([".openclaw/other.json", ".clawdbot/clawdbot.json"], ".clawdbot/clawdbot.json"),
+        ([".openclaw/other.json", ".moltbot/moltbot.json", ".moldbot/moldbot.json"], ".moldbot/moldbot.json"),
+    ],
+)
+def test_the_configuration_file_is_the_first_known_name_in_the_first_folder(
+    tmp_path: Path, there: list[str], chosen: str
+) -> None:
+    for name in there:
+        write(tmp_path / name, "{}")
+    assert find_places({"HOME": str(tmp_path)}, "/c").config_path == str(tmp_path / chosen)
+
+
+def test_a_named_state_folder_holds_the_configuration_file(tmp_path: Path) -> None:
+    state = write(tmp_path / "state" / "clawdbot.json", "{}")
+    env = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(tmp_path / "state")}
+    assert find_places(env, "/c").config_path == str(state)
+
+
+def test_a_folder_with_the_name_of_the_configuration_file_is_not_taken_for_it(tmp_path: Path) -> None:
+    folder(tmp_path / ".openclaw" / "openclaw.json")
+    assert find_places({"HOME": str(tmp_path)}, "/c").config_path is None
+
+
+def test_the_own_state_folder_follows_the_system_unless_the_environment_names_one(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path)}
+    xdg = {**env, "XDG_STATE_HOME": str(tmp_path / "xdg")}
+    assert find_places(env, "/c").own_state_dir == system_state(tmp_path)
+    assert find_places(xdg, "/c").own_state_dir == system_state(tmp_path, tmp_path / "xdg")
+    assert find_places({**env, "XDG_STATE_HOME": "relative"}, "/c").own_state_dir == system_state(tmp_path)
+    assert find_places({**xdg, "MDRECALL_STATE_DIR": "~/mine"}, "/c").own_state_dir == str(tmp_path / "mine")
+
+
+def test_the_own_configuration_file_is_in_the_own_state_folder_or_named_by_the_environment(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": "~/own"}
+    assert find_places(env, "/c").own_config_path is None
+    path = write(tmp_path / "own" / "mdrecall.json", "{}")
+    assert find_places(env, "/c").own_config_path == str(path)
+    assert find_places({**env, "MDRECALL_CONFIG": " ~/x.json "}, "/c").own_config_path == str(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    ("profile", "name"),
+    [
+        (None, "workspace"),
+        ("", "workspace"),
+        ("default", "workspace"),
+        (" Default ", "workspace"),
+        ("dev", "workspace-dev"),
+    ],
+)
+def test_a_profile_has_its_own_default_workspace(tmp_path: Path, profile: str | None, name: str) -> None:
+    env = openclaw_home(tmp_path, {}) | ({} if profile is None else {"OPENCLAW_PROFILE": profile})
+    expected = str(folder(tmp_path / ".openclaw" / name))
+    assert default_workspace(find_places(env, "/c"), env) == expected
+    assert load(env=env, cwd="/").settings.workspace == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "normal"),
+    [
+        ("main", "main"),
+        ("  Work ", "work"),
+        ("a_b-c9", "a_b-c9"),
+        ("9lives", "9lives"),
+        ("My Agent!", "my-agent"),
+        ("--x--", "x"),
+        ("a  &&  b", "a-b"),
+        ("../../etc", "etc"),
+        ("", "main"),
+        ("   ", "main"),
+        ("!!!", "main"),
+        ("Ärger", "rger"),
+        ("x" * 64, "x" * 64),
+        ("x" * 65, "x" * 64),
+        ("é" + "x" * 70, "x" * 64),
+    ],
+)
+def test_an_agent_id_is_brought_into_the_form_that_openclaw_writes(given: str, normal: str) -> None:
+    assert normal_agent_id(given) == normal
+
+
+def test_the_default_agent_lives_in_the_default_workspace(tmp_path: Path) -> None:
+    result = loaded(tmp_path, {})
+    assert result.settings.workspace == str(tmp_path / ".openclaw" / "workspace")
+    assert result.found["workspace"].origin == "default"
+
+
+def test_the_workspace_of_the_defaults_is_the_default_agents(tmp_path: Path) -> None:
+    folder(tmp_path / "notes")
+    result = loaded(tmp_path, {"agents": {"defaults": {"workspace": "~/no\0tes"}}})
+    assert result.settings.workspace == str(tmp_path / "notes")
+    assert result.found["workspace"].origin == "~/.openclaw/openclaw.json: agents.defaults.workspace"
+
+
+def test_an_agents_own_workspace_beats_that_of_the_defaults(tmp_path: Path) -> None:
+    folder(tmp_path / "mine")
+    agents = {"defaults": {"workspace": "~/notes"}, "list": [{"id": "main", "default": True, "workspace": "~/mine"}]}
+    result = loaded(tmp_path, {"agents": agents})
+    assert result.settings.workspace == str(tmp_path / "mine")
+    assert result.found["workspace"].origin == "~/.openclaw/openclaw.json: agents.list[0].workspace"
+
+
+def test_another_agents_workspace_is_in_the_state_folder_and_not_that_of_the_defaults(tmp_path: Path) -> None:
+    folder(tmp_path / "notes")
+    expected = folder(tmp_path / ".openclaw" / "workspace-second")
+    agents = {"defaults": {"workspace": "~/notes"}, "list": [{"id": "main", "default": True}, {"id": "second"}]}
+    assert loaded(tmp_path, {"agents": agents}).settings.workspace == str(tmp_path / "notes")
+    assert loaded(tmp_path, {"agents": agents}, agent="second").settings.workspace == str(expected)
+
+
+def test_a_missing_workspace_is_named_with_the_place_it_came_from(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError) as caught:
+        loaded(tmp_path, {"agents": {"defaults": {"workspace": "~/gone"}}})
+    assert str(tmp_path / "gone") in str(caught.value)
+    assert "~/.openclaw/openclaw.json: agents.defaults.workspace" in str(caught.value)
+    assert "--workspace" in caught.value.hint
+
+
+def test_a_workspace_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    note = write(tmp_path / "note.md", "hello")
+    with pytest.raises(WorkspaceError, match=r"note\.md' is not a folder \(from --workspace\)"):
+        load(env={"HOME": str(tmp_path)}, cwd="/", workspace=str(note))
+
+
+def test_a_workspace_flag_is_taken_from_the_current_folder_and_gets_an_index_of_its_own(tmp_path: Path) -> None:
+    env = openclaw_home(tmp_path, {})
+    notes = folder(tmp_path / "notes")
+    result = load(env=env, cwd=str(tmp_path), workspace="notes")
+    assert result.settings.workspace == str(notes)
+    assert result.found["workspace"].origin == "--workspace"
+    assert result.settings.index_path == own_index(notes, env["MDRECALL_STATE_DIR"])
+    assert result.settings.index_path_is_ours is True
+    assert load(env=env, cwd="/", workspace="~/notes").settings.index_path == result.settings.index_path
+
+
+def test_without_openclaw_the_current_folder_is_the_memory(tmp_path: Path) -> None:
+    notes = folder(tmp_path / "notes")
+    result = load(env={"HOME": str(tmp_path), "MDRECALL_STATE_DIR": "~/own"}, cwd=str(notes))
+    assert result.settings.standalone is True
+    assert result.settings.workspace == str(notes)
+    assert result.found["workspace"].origin == "the current folder"
+    assert result.settings.index_path == own_index(notes, str(tmp_path / "own"))
+    assert result.files == ()
+
+
+def test_without_openclaw_the_index_stands_in_the_systems_state_folder(tmp_path: Path) -> None:
+    notes = folder(tmp_path / "notes")
+    env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "xdg")}
+    expected = own_index(notes, system_state(tmp_path, tmp_path / "xdg"))
+    assert load(env=env, cwd=str(notes)).settings.index_path == expected
+
+
+def test_two_workspaces_of_the_same_name_have_different_indexes(tmp_path: Path) -> None:
+    first, second = folder(tmp_path / "a" / "notes"), folder(tmp_path / "b" / "notes")
+    env = {"HOME": str(tmp_path)}
+    paths = [load(env=env, cwd=str(place)).settings.index_path for place in (first, second)]
+    assert paths == [own_index(first, system_state(tmp_path)), own_index(second, system_state(tmp_path))]
+    assert paths[0] != paths[1]
+
+
+def test_in_an_openclaw_home_the_index_stands_beside_openclaws_own(tmp_path: Path) -> None:
+    folder(tmp_path / ".openclaw" / "workspace-second")
+    agents = {"agents": {"list": [{"id": "main", "default": True}, {"id": "Second"}]}}
+    memory = tmp_path / ".openclaw" / "memory"
+    assert loaded(tmp_path, agents).settings.index_path == str(memory / "main.mdrecall.sqlite")
+    second = loaded(tmp_path, agents, agent="second").settings
+    assert second.index_path == str(memory / "second.mdrecall.sqlite")
+    assert (second.index_path_is_ours, second.standalone) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ("~/{agentId}/{agentId}.db", "home/main/main.db"),
+        (" ~/i\0ndex.db ", "home/index.db"),
+        ("{root}/x.db", "x.db"),
+    ],
+)
+def test_a_configured_index_path_is_filled_in_and_made_absolute(tmp_path: Path, configured: str, expected: str) -> None:
+    store = {"store": {"path": configured.replace("{root}", str(tmp_path))}}
+    result = loaded(tmp_path / "home", {"agents": {"defaults": {"memorySearch": store}}})
+    assert result.settings.index_path == str(tmp_path / expected)
+    assert result.settings.index_path_is_ours is False
+    assert result.found["index"].origin == "~/.openclaw/openclaw.json: agents.defaults.memorySearch.store.path"
+
+
+def test_looking_creates_nothing(tmp_path: Path) -> None:
+    notes = folder(tmp_path / "notes")
+    load(env={"HOME": str(tmp_path)}, cwd=str(notes))
+    load(env={"HOME": str(tmp_path)}, cwd="/", workspace=str(notes))
+    assert files_below(tmp_path) == ["notes"]
+
+
+def test_looking_into_an_openclaw_home_creates_nothing(tmp_path: Path) -> None:
+    loaded(tmp_path, {})
+    assert files_below(tmp_path / ".openclaw") == ["openclaw.json", "workspace"]
+    assert [path.name for path in tmp_path.iterdir()] == [".openclaw"]

@@ -1,0 +1,269 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from mdrecall.core.conversation.flush import (
+    MOST_ATTEMPTS,
+    Book,
+    Decision,
+    Rules,
+    Situation,
+    Turn,
+    begun,
+    decide,
+    flushed,
+    projected_tokens,
+    threshold,
+)
+
+MIB = 1024 * 1024
+
+
+def decided(turn: Turn, book: Book | None = None, rules: Rules | None = None) -> Decision:
+    return decide(Situation(rules or Rules(), turn, book or Book()))
+
+
+def test_a_window_of_200000_is_flushed_from_176000_on() -> None:
+    assert threshold(Rules(), 200_000) == 176_000
+    assert not decided(Turn(total_tokens=175_999)).run
+    at = decided(Turn(total_tokens=176_000))
+    assert (at.run, at.trigger) == (True, "tokens")
+    assert "176,000 tokens" in at.why
+
+
+@pytest.mark.parametrize(
+    ("configured", "floor", "reserve"),
+    [(None, 20_000, 20_000), (None, 0, 16_384), (0, 0, 16_384), (50_000, 20_000, 50_000), (1_000, 20_000, 20_000)],
+)
+def test_the_effective_reserve_counts(configured: int | None, floor: int, reserve: int) -> None:
+    rules = Rules(reserve_tokens=configured, reserve_tokens_floor=floor)
+    assert rules.reserve == reserve
+    assert threshold(rules, 200_000) == 200_000 - reserve - 4000
+
+
+def test_with_a_reserve_far_above_the_floor_the_flush_still_comes_before_compaction() -> None:
+    rules = Rules(reserve_tokens=60_000)
+    assert decided(Turn(total_tokens=137_000), rules=rules).run
+
+
+@pytest.mark.parametrize("window", [0, 1, 24_000])
+def test_a_window_without_room_is_never_flushed_for_its_tokens(window: int) -> None:
+    found = decided(Turn(context_window=window, total_tokens=10**9))
+    assert not found.run
+    assert "leaves no room" in found.why
+    assert decided(Turn(context_window=window, transcript_bytes=2 * MIB)).trigger == "size"
+
+
+@pytest.mark.parametrize(
+    ("turn", "tokens"),
+    [
+        (Turn(total_tokens=100), 100),
+        (Turn(total_tokens=100, total_is_fresh=False), 0),
+        (Turn(total_tokens=100, total_is_fresh=False, output_tokens=5, estimated_tokens=7), 0),
+        (Turn(total_tokens=100, prompt_tokens=90, output_tokens=5, estimated_tokens=7), 112),
+        (Turn(total_tokens=100, prompt_tokens=120, output_tokens=5), 125),
+        (Turn(total_tokens=100, total_is_fresh=False, prompt_tokens=80, estimated_tokens=7), 87),
+        (Turn(estimated_tokens=7), 0),
+        (Turn(total_tokens=-5, prompt_tokens=-1), 0),
+    ],
+)
+def test_tokens_are_the_better_snapshot_and_what_comes_on_top(turn: Turn, tokens: int) -> None:
+    assert projected_tokens(turn) == tokens
+
+
+def test_without_a_count_it_is_said_that_nothing_is_known() -> None:
+    assert "not known" in decided(Turn(total_tokens=190_000, total_is_fresh=False)).why
+
+
+FULL = Turn(total_tokens=190_000, compaction_count=3)
+
+
+@pytest.mark.parametrize(
+    ("turn", "book", "rules", "said"),
+    [
+        (FULL, Book(), Rules(enabled=False), "switched off"),
+        (FULL._replace(is_heartbeat=True), Book(), Rules(), "heartbeat"),
+        (FULL._replace(is_cli_provider=True), Book(), Rules(), "command-line"),
+        (FULL._replace(is_sandboxed=True, workspace_access="ro"), Book(), Rules(), "sandbox"),
+        (FULL._replace(is_sandboxed=True, workspace_access="none"), Book(), Rules(), "sandbox"),
+        (FULL, Book(has_entry=False), Rules(), "no entry"),
+        (FULL, Book(flushed_count=3), Rules(), "was flushed"),
+        (FULL, Book(attempts=MOST_ATTEMPTS, attempts_count=3), Rules(), "3 attempts"),
+        (FULL._replace(compaction_count=0), Book(flushed_count=0), Rules(), "was flushed"),
+    ],
+)
+@pytest.mark.parametrize("size", [0, 100 * MIB])
+def test_a_rule_forbids_the_flush_whatever_has_grown(
+    turn: Turn, book: Book, rules: Rules, said: str, size: int
+) -> None:
+    found = decided(turn._replace(transcript_bytes=size), book, rules)
+    assert (found.run, found.trigger) == (False, "")
+    assert said in found.why
+
+
+@pytest.mark.parametrize(
+    "turn", [FULL, FULL._replace(is_sandboxed=True), FULL._replace(workspace_access="ro")], ids=["plain", "rw", "free"]
+)
+@pytest.mark.parametrize("book", [Book(), Book(flushed_count=2), Book(flushed_count=4), Book(attempts=9)])
+def test_nothing_else_forbids_it(turn: Turn, book: Book) -> None:
+    assert decided(turn, book).run
+
+
+def test_the_size_counts_from_the_last_flush_and_not_from_nothing() -> None:
+    turn = Turn(total_tokens=10, transcript_bytes=2 * MIB)
+    assert decided(turn).trigger == "size"
+    book = flushed(Book(), 0, 2 * MIB)
+    later = turn._replace(compaction_count=1, transcript_bytes=4 * MIB - 1)
+    assert not decided(later, book).run
+    assert decided(later._replace(transcript_bytes=4 * MIB), book).trigger == "size"
+
+
+def test_a_transcript_that_is_shorter_than_at_the_last_flush_is_a_new_one() -> None:
+    turn = Turn(total_tokens=10, transcript_bytes=2 * MIB, compaction_count=1)
+    assert decided(turn, flushed(Book(), 0, 50 * MIB)).trigger == "size"
+    assert not decided(turn._replace(transcript_bytes=MIB), flushed(Book(), 0, 50 * MIB)).run
+
+
+def test_a_size_of_0_never_flushes() -> None:
+    assert not decided(Turn(total_tokens=10, transcript_bytes=2**40), rules=Rules(force_bytes=0)).run
+
+
+def test_attempts_are_counted_for_each_cycle() -> None:
+    book = Book()
+    for _ in range(MOST_ATTEMPTS):
+        assert decided(FULL, book).run
+        book = begun(book, 3)
+    assert not decided(FULL, book).run
+    assert decided(FULL._replace(compaction_count=4), book).run
+    assert begun(book, 4).attempts == 1
+    assert flushed(book, 3, 7) == Book(flushed_count=3, flushed_bytes=7)
+
+
+class Session:
+    """An agent's session as it lives: turns, flushes that may fail, compaction; a restart forgets all but the book."""
+
+    def __init__(self, rules: Rules, window: int) -> None:
+        self.rules, self.window = rules, window
+        self.book = Book()
+        self.tokens, self.bytes, self.compactions = 0, 0, 0
+        self.begin_cycle()
+        self.flushed_at = 0
+        self.sizes = 0
+
+    def begin_cycle(self) -> None:
+        self.flushes, self.attempts, self.reached = 0, 0, False
+
+    def turn(self, grows: int, text_bytes: int, flush_ends: str, **kind: bool) -> Decision:
+        """One turn; ``flush_ends`` is what becomes of a flush: ``well``, ``badly`` or ``killed``."""
+        asked = Turn(
+            context_window=self.window, total_tokens=self.tokens, estimated_tokens=grows,
+            transcript_bytes=self.bytes, compaction_count=self.compactions, workspace_access="ro", **kind,
+        )  # fmt: skip
+        found = decide(Situation(self.rules, asked, self.book))
+        if not any(kind.values()):
+            past = self.tokens > 0 and self.tokens + grows >= threshold(self.rules, self.window) > 0
+            self.reached = self.reached or past
+        if found.run:
+            assert not any(kind.values())
+            assert self.flushes == 0
+            self._flush(found, flush_ends)
+        self.tokens += grows
+        self.bytes += text_bytes
+        if self.tokens > self.window - self.rules.reserve:
+            self.compact()
+        return found
+
+    def _flush(self, found: Decision, ends: str) -> None:
+        self.book = begun(self.book, self.compactions)
+        self.attempts += 1
+        assert self.attempts <= MOST_ATTEMPTS
+        if found.trigger == "size":
+            assert self.bytes - self.flushed_at >= self.rules.force_bytes
+        else:
+            assert self.reached
+        if ends == "well":
+            self.book = flushed(self.book, self.compactions, self.bytes)
+            self.flushes, self.flushed_at = 1, self.bytes
+            self.sizes += found.trigger == "size"
+
+    def compact(self) -> None:
+        self.check()
+        self.tokens = self.tokens // 10
+        self.compactions += 1
+        self.begin_cycle()
+
+    def check(self) -> None:
+        """Once the threshold was reached there was one flush, unless every attempt that is allowed has failed."""
+        if self.reached:
+            assert self.flushes == 1 or self.attempts > 0
+        assert self.flushes <= 1
+
+
+class Cycles(RuleBasedStateMachine):
+    """Whatever happens, a cycle has one flush at most, and one for certain once the threshold is reached."""
+
+    @initialize(reserve=st.sampled_from([None, 30_000]), force=st.sampled_from([0, 5_000, MIB]))
+    def begin(self, reserve: int | None, force: int) -> None:
+        self.session = Session(Rules(reserve_tokens=reserve, force_bytes=force), 100_000)
+
+    @rule(grows=st.integers(1, 40_000), ends=st.sampled_from(["well", "badly", "killed"]))
+    def turn(self, grows: int, ends: str) -> None:
+        self.session.turn(grows, grows * 4, ends)
+
+    @rule(kind=st.sampled_from(["is_heartbeat", "is_cli_provider", "is_sandboxed"]), grows=st.integers(1, 20_000))
+    def turn_that_must_not_flush(self, kind: str, grows: int) -> None:
+        assert not self.session.turn(grows, grows, "well", **{kind: True}).run
+
+    @rule()
+    def compact_by_hand(self) -> None:
+        self.session.compact()
+
+    @precondition(lambda self: self.session.flushes == 1)
+    @rule(grows=st.integers(1, 1000))
+    def after_the_flush_there_is_no_other(self, grows: int) -> None:
+        before = self.session.compactions
+        assert not self.session.turn(grows, grows, "well").run or self.session.compactions != before
+
+    @invariant()
+    def one_at_most(self) -> None:
+        if hasattr(self, "session"):
+            assert self.session.flushes <= 1
+            if self.session.rules.force_bytes:
+                assert self.session.sizes <= self.session.bytes // self.session.rules.force_bytes
+
+
+TestCycles = Cycles.TestCase
+
+
+@settings(max_examples=6)
+@given(st.integers(0), st.sampled_from([None, 16_384, 30_000, 60_000]))
+def test_in_hundreds_of_cycles_each_that_passes_the_threshold_has_exactly_one_flush(
+    seed: int, reserve: int | None
+) -> None:
+    chance = random.Random(seed)
+    session = Session(Rules(reserve_tokens=reserve, force_bytes=0), 70_000)
+    for cycle in range(500):
+        fails = chance.randrange(MOST_ATTEMPTS)
+        ran: list[bool] = []
+        while session.compactions == cycle:
+            ends = chance.choice(["badly", "killed"]) if sum(ran) < fails else "well"
+            # Steps this small cannot leap over what lies between the threshold and compaction, even after two failures.
+            ran.append(session.turn(chance.randrange(200, 1300), 5_000, ends).run)
+        assert sum(ran) == fails + 1
+        assert session.book.flushed_count == cycle
+
+
+@settings(max_examples=10)
+@given(st.integers(0))
+def test_a_growing_transcript_is_flushed_once_for_each_growth_and_not_in_each_cycle(seed: int) -> None:
+    chance = random.Random(seed)
+    session = Session(Rules(force_bytes=MIB), 200_000)
+    for _ in range(2000):
+        session.turn(1, chance.randrange(20_000), "well")
+        if chance.random() < 0.2:
+            session.compact()
+    assert session.sizes <= session.bytes // MIB
+    assert session.sizes >= session.bytes // (2 * MIB)

@@ -1,0 +1,97 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.ranking.fusion import Likeness, fuse, latin_share, likeness, word_weights
+from mdrecall.core.ranking.keyword_score import Match
+from mdrecall.core.ranking.query import Term, parse_query
+from mdrecall.types import Traits
+
+OFFLINE = Traits(unrelated=0.1, related=0.6)
+cosines = st.floats(-1, 1)
+shares = st.floats(0, 1)
+
+
+def meaning(value: float) -> Likeness:
+    return Likeness(value, value, value)
+
+
+@given(cosines, st.none() | cosines)
+def test_likeness_lies_between_nothing_and_everything(whole: float, window: float | None) -> None:
+    found = likeness(whole, window, OFFLINE)
+    assert 0 <= found.value <= 1
+    assert (found.whole, found.window) == (whole, whole if window is None else window)
+
+
+@given(cosines, cosines, cosines)
+def test_a_larger_cosine_is_never_less_alike(whole: float, window: float, larger: float) -> None:
+    before = likeness(whole, window, OFFLINE).value
+    assert likeness(max(whole, larger), window, OFFLINE).value >= before
+    assert likeness(whole, max(window, larger), OFFLINE).value >= before
+
+
+def test_the_traits_say_which_cosines_count_as_nothing_and_as_everything() -> None:
+    assert likeness(0.1, None, OFFLINE).value == 0
+    assert likeness(0.5, None, OFFLINE).value == pytest.approx(0.8)
+    assert 0.9 < likeness(0.6, None, OFFLINE).value < likeness(0.9, None, OFFLINE).value < 1
+    assert likeness(0.35, None, OFFLINE).value == pytest.approx(0.5)
+    assert likeness(0.35, None, Traits(unrelated=0.3, related=0.8)).value == pytest.approx(0.1)
+
+
+def test_the_best_window_counts_as_much_as_the_whole() -> None:
+    assert likeness(0.2, 0.5, OFFLINE).value == likeness(0.5, 0.2, OFFLINE).value == pytest.approx(0.5)
+
+
+@given(shares, shares, shares)
+def test_the_mix_lies_between_its_parts(words: float, alike: float, weight: float) -> None:
+    mixed = fuse(words, meaning(alike), weight)
+    assert min(words, alike) - 1e-12 <= mixed <= max(words, alike) + 1e-12
+
+
+@given(shares, shares, shares, shares)
+def test_more_of_either_part_is_never_worth_less(words: float, alike: float, more: float, weight: float) -> None:
+    before = fuse(words, meaning(alike), weight)
+    assert fuse(max(words, more), meaning(alike), weight) >= before
+    assert fuse(words, meaning(max(alike, more)), weight) >= before
+
+
+@given(shares, shares)
+def test_without_a_vector_a_chunk_stands_by_its_words(words: float, weight: float) -> None:
+    assert fuse(words, None, weight) == words
+
+
+def matched(word: str, held_by: int, *, loose: bool = False) -> Match:
+    (term,) = [term for term in parse_query(word) if isinstance(term, Term)]
+    return Match(term, dict.fromkeys(range(held_by), 0.5), held_by, loose)
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000))
+def test_a_rarer_word_counts_no_less_for_the_meaning(one: int, other: int) -> None:
+    few, many = sorted((one, other))
+    weights = word_weights([matched("walrus", few), matched("pool", many)], 1000)
+    assert 0.3 < weights["pool"] <= weights["walrus"] <= 1
+
+
+def test_a_word_in_every_chunk_counts_little_and_one_in_none_counts_fully() -> None:
+    weights = word_weights([matched("anna", 500), matched("walrus", 1), matched("allergy", 0)], 500)
+    assert weights == {"anna": pytest.approx(0.1**0.5), "walrus": 1.0, "allergy": 1.0}
+
+
+def test_a_word_found_only_as_a_beginning_counts_fully() -> None:
+    assert word_weights([matched("configurat", 500, loose=True)], 500) == {"configurat": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("plain words 12", 1),
+        ("Café Zürich", 1),
+        ("深色模式", 0),
+        ("ab 深色", 0.5),
+        ("…", 0),
+        ("", 1),
+        ("привет abc", 1 / 3),
+    ],
+)
+def test_how_much_of_a_text_is_latin(text: str, share: float) -> None:
+    assert latin_share(text) == pytest.approx(share)

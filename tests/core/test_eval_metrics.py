@@ -1,0 +1,146 @@
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.eval_metrics import (
+    Expectation,
+    Ranks,
+    best_rank,
+    compare,
+    figure,
+    figure_names,
+    means,
+    rank_all,
+)
+from mdrecall.types import SearchResult
+
+CUTS = (1, 3, 6, 10)
+NAMES = figure_names(CUTS)
+
+ranks_of_a_question = st.lists(st.none() | st.integers(1, 12), min_size=1, max_size=4).map(tuple)
+questions = st.lists(ranks_of_a_question, min_size=1, max_size=12)
+pairs = st.lists(st.tuples(ranks_of_a_question, ranks_of_a_question), min_size=1, max_size=12)
+
+
+def result(path: str, start: int, end: int) -> SearchResult:
+    return SearchResult(path, start, end, 0.9, "", "memory", start, end, "")
+
+
+@pytest.mark.parametrize(
+    ("expected", "met"),
+    [
+        (Expectation("a.md"), True),
+        (Expectation("b.md"), False),
+        (Expectation("a.md", (1, 4)), False),
+        (Expectation("a.md", (1, 5)), True),
+        (Expectation("a.md", (6, 7)), True),
+        (Expectation("a.md", (1, 99)), True),
+        (Expectation("a.md", (9, 9)), True),
+        (Expectation("a.md", (10, 10)), False),
+        (Expectation("b.md", (6, 7)), False),
+    ],
+)
+def test_an_expectation_is_met_by_its_file_or_by_a_result_that_overlaps_its_lines(
+    expected: Expectation, met: bool
+) -> None:
+    assert expected.is_met_by(result("a.md", 5, 9)) is met
+
+
+def test_an_expectation_is_cited_as_a_result_is() -> None:
+    cited = [Expectation("a.md", lines).citation for lines in (None, (3, 3), (3, 9))]
+    assert cited == ["a.md", "a.md#L3", "a.md#L3-L9"]
+
+
+def test_each_expectation_has_the_place_where_it_is_first_met() -> None:
+    results = [result("a.md", 1, 5), result("b.md", 1, 5), result("a.md", 6, 9), result("b.md", 6, 9)]
+    expectations = [Expectation("b.md"), Expectation("a.md", (7, 7)), Expectation("c.md")]
+    assert rank_all(expectations, results) == (2, 3, None)
+    assert best_rank((2, 3, None)) == 2
+    assert best_rank((None,)) is None
+
+
+def test_the_figures_of_a_question() -> None:
+    found = {name: figure(name, (2, 5, None, None)) for name in NAMES}
+    assert found == {
+        "hit@1": 0, "hit@3": 1, "hit@6": 1, "hit@10": 1,
+        "recall@1": 0, "recall@3": 0.25, "recall@6": 0.5, "recall@10": 0.5, "mrr": 0.5,
+    }  # fmt: skip
+
+
+def test_the_figures_are_named_once_in_order() -> None:
+    assert figure_names([10, 1, 1]) == ["hit@1", "hit@10", "recall@1", "recall@10", "mrr"]
+
+
+def test_the_mean_of_thirds_is_exact() -> None:
+    assert means(["recall@1"], [(1, None, None)] * 3)["recall@1"] == pytest.approx(1 / 3, abs=0)
+
+
+@given(questions)
+def test_every_figure_lies_between_0_and_1(asked: list[Ranks]) -> None:
+    assert all(0 <= value <= 1 for value in means(NAMES, asked).values())
+
+
+@given(questions)
+def test_hit_and_recall_never_fall_with_more_results_and_recall_is_never_above_hit(asked: list[Ranks]) -> None:
+    found = means(NAMES, asked)
+    for kind in ("hit", "recall"):
+        values = [found[f"{kind}@{cut}"] for cut in CUTS]
+        assert values == sorted(values)
+    assert all(found[f"recall@{cut}"] <= found[f"hit@{cut}"] for cut in CUTS)
+
+
+@given(questions)
+def test_mrr_lies_between_hit_at_1_and_being_found_at_all(asked: list[Ranks]) -> None:
+    found = means([*NAMES, "hit@12"], asked)
+    assert found["hit@1"] <= found["mrr"] <= found["hit@12"]
+
+
+@given(questions, st.randoms())
+def test_the_order_of_the_questions_and_of_their_expectations_does_not_matter(
+    asked: list[Ranks], random: Random
+) -> None:
+    turned = [ranks[::-1] for ranks in asked]
+    random.shuffle(turned)
+    assert means(NAMES, turned) == means(NAMES, asked)
+
+
+@settings(max_examples=15)
+@given(questions)
+def test_a_run_compared_with_itself_has_no_difference(asked: list[Ranks]) -> None:
+    for entry in compare(NAMES, asked, asked):
+        assert (entry.difference, entry.low, entry.high, entry.could_be_chance) == (0, 0, 0, True)
+        assert entry.first == entry.second
+
+
+@settings(max_examples=15)
+@given(pairs)
+def test_the_interval_lies_within_the_differences_of_the_questions(asked: list[tuple[Ranks, Ranks]]) -> None:
+    first, second = [list(side) for side in zip(*asked, strict=True)]
+    for entry in compare(NAMES, first, second):
+        single = [figure(entry.figure, after) - figure(entry.figure, before) for before, after in asked]
+        assert min(single) - 1e-9 <= entry.low <= entry.high <= max(single) + 1e-9
+        assert entry.difference == pytest.approx(entry.second - entry.first)
+
+
+@settings(max_examples=15)
+@given(pairs)
+def test_the_interval_is_the_same_every_time(asked: list[tuple[Ranks, Ranks]]) -> None:
+    first, second = [list(side) for side in zip(*asked, strict=True)]
+    assert compare(NAMES, first, second) == compare(NAMES, first, second)
+
+
+@pytest.mark.parametrize(("better", "chance"), [(1, True), (5, True), (6, False), (40, False)])
+def test_a_gain_of_a_few_questions_could_be_chance_and_one_of_many_is_not(better: int, chance: bool) -> None:
+    first: list[Ranks] = [(None,)] * better + [(1,)] * 20
+    second: list[Ranks] = [(1,)] * len(first)
+    (found,) = compare(["hit@1"], first, second)
+    assert found.difference == pytest.approx(better / len(first))
+    assert found.could_be_chance is chance
+
+
+def test_gains_and_losses_that_balance_could_be_chance() -> None:
+    (found,) = compare(["hit@1"], [(None,)] * 10 + [(1,)] * 10, [(1,)] * 11 + [(None,)] * 9)
+    assert found.low < 0 < found.high
+    assert found.could_be_chance

@@ -1,0 +1,160 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
+
+L8 = "\n".join(f"line{number}" for number in range(1, 9))
+
+
+def spans(text: str, tokens: int, overlap: int) -> list[tuple[int, int, int]]:
+    return [(c.start_line, c.end_line, len(c.text)) for c in chunk_markdown(text, tokens=tokens, overlap=overlap)]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "overlap", "expected"),
+    [
+        (L8, 8, 0, [(1, 5, 29), (6, 8, 17)]),
+        ("x" * 32, 8, 0, [(1, 1, 32)]),
+        ("x" * 31 + "\ny", 8, 0, [(1, 1, 31), (2, 2, 1)]),
+        ("q" * 50, 1, 0, [(1, 1, 32), (1, 1, 18)]),
+        ("😀" * 20, 8, 0, [(1, 1, 16), (1, 1, 4)]),
+        ("a\r\nb", 400, 80, [(1, 2, 4)]),
+    ],
+)
+def test_the_golden_chunks_of_openclaw_that_still_apply(
+    text: str, tokens: int, overlap: int, expected: list[tuple[int, int, int]]
+) -> None:
+    assert spans(text, tokens, overlap) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "overlap", "expected"),
+    [
+        ("", 400, 80, []),
+        ("a\n", 400, 80, [(1, 1, 1)]),
+        (L8, 8, 2, [(1, 5, 29), (5, 8, 23)]),
+        (L8, 8, 7, [(1, 5, 29), (2, 6, 29), (3, 7, 29), (4, 8, 29)]),
+        ("x" * 100 + "\nend", 8, 2, [(1, 1, 32), (1, 1, 32), (1, 1, 32), (1, 1, 28), (1, 2, 12)]),
+    ],
+)
+def test_the_golden_chunks_that_differ_on_purpose_are_bounded_and_hold_no_blank_edge(
+    text: str, tokens: int, overlap: int, expected: list[tuple[int, int, int]]
+) -> None:
+    assert spans(text, tokens, overlap) == expected
+
+
+def test_a_chunk_of_a_long_line_has_no_newline_that_the_source_lacks() -> None:
+    line = "word " * 2000
+    for chunk in chunk_markdown(line, tokens=400, overlap=80):
+        assert "\n" not in chunk.text
+        assert chunk.text in line
+
+
+def test_long_lines_are_cut_between_words() -> None:
+    line = " ".join(f"word{number:04d}" for number in range(1000))
+    for chunk in chunk_markdown(line, tokens=50, overlap=10):
+        assert all(len(word) == 8 for word in chunk.text.split())
+
+
+def test_cuts_are_made_before_a_heading_rather_than_inside_its_section() -> None:
+    paragraph = "\n".join(f"sentence number {number} of the section" for number in range(25))
+    text = f"# One\n\n{paragraph}\n\n## Two\n\n{paragraph}\n"
+    chunks = chunk_markdown(text, tokens=400, overlap=80)
+    assert chunks[1].text.startswith("## Two")
+    assert chunks[1].overlap == 0
+    assert chunks[1].trail == ("# One",)
+
+
+def test_cuts_are_not_made_inside_a_fence_when_there_is_a_better_place() -> None:
+    prose = "\n".join("some prose on a line of its own" for _ in range(30))
+    code = "```python\n# not a heading\n" + "\n".join(f"value_{n} = {n}" for n in range(20)) + "\n```"
+    chunks = chunk_markdown(f"{prose}\n\n{code}\n\nafter", tokens=300, overlap=0)
+    holders = [chunk for chunk in chunks if "value_" in chunk.text]
+    assert len(holders) == 1
+    assert holders[0].text.startswith("```python")
+
+
+def test_a_comment_in_a_fence_is_not_a_heading() -> None:
+    body = "\n".join("text line that fills the chunk up" for _ in range(60))
+    chunks = chunk_markdown(f"# Real\n\n```\n# comment\n```\n\n{body}", tokens=200, overlap=0)
+    assert all("# comment" not in chunk.trail for chunk in chunks)
+    assert chunks[-1].trail == ("# Real",)
+
+
+def test_the_trail_follows_the_levels_of_headings() -> None:
+    filler = "\n".join("a line of filler text to make the section long" for _ in range(12))
+    text = f"# A\n{filler}\n## B\n{filler}\n### C\n{filler}\n## D\n{filler}\n"
+    trails = {chunk.text.split("\n")[0]: chunk.trail for chunk in chunk_markdown(text, tokens=150, overlap=0)}
+    assert trails["## B"] == ("# A",)
+    assert trails["### C"] == ("# A", "## B")
+    assert trails["## D"] == ("# A",)
+
+
+def test_underlined_headings_count() -> None:
+    filler = "\n".join("a line of filler text to make the section long" for _ in range(12))
+    text = f"Title\n=====\n\n{filler}\n\nPart\n----\n\n{filler}\n\n{filler}\n"
+    assert chunk_markdown(text, tokens=150, overlap=0)[-1].trail == ("# Title", "## Part")
+
+
+def test_front_matter_is_kept_and_its_lines_are_no_headings() -> None:
+    text = "---\ntitle: Notes\n# a comment in it\n---\n" + "\n".join(f"body line {n}" for n in range(300))
+    chunks = chunk_markdown(text, tokens=100, overlap=0)
+    assert chunks[0].text.startswith("---\ntitle: Notes\n# a comment in it\n---")
+    assert chunks[-1].trail == ()
+
+
+def test_a_character_of_an_unspaced_script_counts_as_a_token() -> None:
+    assert units("東京") == 8
+    assert units("tokyo") == 5
+    assert units("😀") == 2
+    assert max(len(chunk.text) for chunk in chunk_markdown("東" * 5000, tokens=400, overlap=0)) <= 400
+
+
+def test_ten_megabytes_and_a_million_characters_in_a_line_are_fine() -> None:
+    many_lines = "\n".join(f"- item {number} of a very long list" for number in range(300_000))
+    assert len(many_lines) > 10_000_000
+    chunks = chunk_markdown(many_lines, tokens=400, overlap=80)
+    assert chunks[-1].end_line == 300_000
+    assert len(chunk_markdown("x" * 1_000_000, tokens=400, overlap=80)) > 600
+
+
+markdown_lines = st.lists(
+    st.one_of(
+        st.text("ab c#-*`é東😀\r\t", max_size=60),
+        st.sampled_from(["", "# Head", "## Sub", "- item", "```", "---", "Title", "====", "x" * 120, "   "]),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(markdown_lines, st.integers(1, 40), st.integers(0, 45))
+def test_chunks_cover_every_line_that_is_not_blank_and_are_exact_and_bounded(
+    lines: list[str], tokens: int, overlap: int
+) -> None:
+    text = "\n".join(lines)
+    limit = max(MIN_CHUNK_UNITS, tokens * UNITS_PER_TOKEN)
+    covered: set[int] = set()
+    for chunk in chunk_markdown(text, tokens=tokens, overlap=overlap):
+        source = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
+        assert chunk.text in source
+        if chunk.start_line != chunk.end_line:
+            inner = lines[chunk.start_line : chunk.end_line - 1]
+            assert chunk.text.split("\n")[1:-1] == inner
+        assert chunk.text.strip()
+        assert units(chunk.text) <= limit
+        covered.update(range(chunk.start_line, chunk.end_line + 1))
+    assert covered >= {number for number, line in enumerate(lines, start=1) if line.strip()}
+
+
+@settings(max_examples=200)
+@given(markdown_lines, st.integers(8, 40), st.integers(0, 30))
+def test_the_text_of_a_document_is_stored_once_and_can_be_put_together_again(
+    lines: list[str], tokens: int, overlap: int
+) -> None:
+    held = ""
+    for chunk in chunk_markdown("\n".join(lines), tokens=tokens, overlap=overlap):
+        assert held.endswith(chunk.text[: chunk.overlap])
+        held += chunk.text[chunk.overlap :]
+    assert "".join(held.split()) == "".join("".join(lines).split())

@@ -1,0 +1,56 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.text.sections import news, sections
+
+parts = ["# A", "## B", "## C", "### D", "- x", "- y", "", "text  ", "```"]
+markdown = st.lists(st.sampled_from(parts), max_size=12).map("\n".join)
+
+
+@given(st.text())
+def test_the_sections_of_a_text_are_the_text(text: str) -> None:
+    assert "".join(part for part, _ in sections(text)).replace(" ", "").strip() == text.replace(" ", "").strip()
+
+
+@given(markdown, markdown)
+def test_what_was_appended_is_known_and_known_text_is_left_out(note: str, text: str) -> None:
+    fresh = news(note, text)
+    if not text.strip():
+        assert fresh.text == ""
+    else:
+        assert news(f"{note}\n{fresh.text}", text).text == "" or not sections(text)[0][1]
+        assert news(f"{note}\n{text}", text).text == ""
+
+
+def test_a_section_is_a_highest_heading_with_all_below_it() -> None:
+    text = "before\n## A\n- x\n### deeper\n- y\n## B\n- z"
+    assert sections(text) == [("before\n", False), ("## A\n- x\n### deeper\n- y\n", True), ("## B\n- z", True)]
+    assert sections("```\n# no heading\n```\n") == [("```\n# no heading\n```\n", False)]
+    assert sections(" \n\n") == []
+
+
+def test_only_what_is_new_is_left() -> None:
+    note = "# Monday\n\n## A\n- x\n\n## B\n- y\n"
+    fresh = news(note, "## A  \n\n- x\n## C\n- z\n")
+    assert fresh == ("## C\n- z\n", ("## A",))
+    assert news(note, "## A\n- x\n- more\n").known == ()
+    assert news(note, "## A\n- X\n").known == ()
+
+
+def test_a_repetition_within_the_text_is_left_out_too() -> None:
+    assert news("", "## A\n- x\n## A\n- x\n") == ("## A\n- x\n", ("## A",))
+
+
+def test_the_same_part_below_another_heading_is_new() -> None:
+    note = "## Monday\n### Todo\n- call Bob\n"
+    assert news(note, "## Tuesday\n### Todo\n- call Bob\n").known == ()
+
+
+@pytest.mark.parametrize(("note", "known"), [("- done\n", True), ("- done\n- more\n", False), ("- not done\n", False)])
+def test_plain_text_is_known_only_at_the_very_end(note: str, known: bool) -> None:
+    assert (news(note, "- done").text == "") is known
+
+
+def test_indentation_makes_a_difference() -> None:
+    assert news("## A\n- x\n- y\n", "## A\n- x\n  - y\n").known == ()

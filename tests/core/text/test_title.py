@@ -1,0 +1,17 @@
+import pytest
+
+from mdrecall.core.text.title import title_text
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("memory/2026-02-10.md", "memory/2026-02-10.md February 10"),
+        ("memory/2026-12-01-release.md", "memory/2026-12-01-release.md December 1"),
+        ("MEMORY.md", "MEMORY.md"),
+        ("memory/2026-13-01.md", "memory/2026-13-01.md"),
+        ("2026-02-10/notes.md", "2026-02-10/notes.md"),
+    ],
+)
+def test_a_date_in_the_file_name_is_found_as_people_say_it(path: str, title: str) -> None:
+    assert title_text(path) == title

@@ -1,0 +1,162 @@
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.text.stem import stem
+from mdrecall.core.text.words import Analyser, fold, is_plain, name_terms, pairs, surface_words, tokens
+
+
+@pytest.mark.parametrize(
+    ("written", "folded"),
+    [
+        ("Café", "cafe"),
+        ("CAFE\u0301", "cafe"),
+        ("Zürich", "zurich"),
+        ("Łódź", "lodz"),
+        ("ＤＥＣ－００５４", "dec-0054"),
+        ("Straße", "strasse"),
+        ("Ærø", "aero"),
+        ("שָׁלוֹם", "שלום"),
+        ("が", "が"),
+        ("ﾃﾞﾌﾟﾛｲ", "デプロイ"),
+    ],
+)
+def test_accents_case_and_width_are_folded(written: str, folded: str) -> None:
+    assert fold(written) == folded
+
+
+@pytest.mark.parametrize(
+    ("identifier", "whole", "parts"),
+    [
+        ("DEC-0054", "dec-0054", ["dec", "0054"]),
+        ("src/db/pool.ts", "src/db/pool.ts", ["src", "db", "pool", "ts"]),
+        ("memorySearch.query.hybrid", "memorysearch.query.hybrid", ["memorysearch", "query", "hybrid"]),
+        ("alice@example.com", "alice@example.com", ["alice", "example", "com"]),
+        ("v2026.4.10", "v2026.4.10", ["v2026", "4", "10"]),
+        ("snake_case", "snake_case", ["snake", "case"]),
+        ("C++", "c++", ["c"]),
+        ("C#", "c#", ["c"]),
+    ],
+)
+def test_an_identifier_is_one_token_with_a_name_and_words(identifier: str, whole: str, parts: list[str]) -> None:
+    assert tokens(f"see {identifier}, please") == ["see", identifier, "please"]
+    assert name_terms(identifier)[0] == whole
+    assert surface_words(identifier) == parts
+
+
+def test_camel_case_gives_its_parts() -> None:
+    assert name_terms("memorySearch") == ["memory", "search"]
+    assert name_terms("HTTPServer") == ["http", "server"]
+    assert name_terms("Memory") == []
+    assert name_terms("API") == []
+
+
+def test_plain_words_have_no_names() -> None:
+    assert name_terms("hello") == []
+    assert name_terms("हिन्दी") == []
+
+
+def test_unspaced_scripts_become_pairs_in_which_every_character_begins_a_term() -> None:
+    assert surface_words("深色模式") == ["深色", "色模", "模式", "式"]
+    assert surface_words("배포") == ["배포", "포"]
+    assert surface_words("我今天讨论API方案") == ["我今", "今天", "天讨", "讨论", "论", "api", "方案", "案"]
+    assert [pair[0] for pair in pairs("しりとり")] == list("しりとり")
+
+
+def test_words_of_indic_scripts_stay_whole() -> None:
+    assert surface_words("हिन्दी") == ["हिन्दी"]
+
+
+def test_an_apostrophe_ends_a_word() -> None:
+    assert tokens("Caroline's don't") == ["Caroline", "s", "don", "t"]
+
+
+@pytest.mark.parametrize("text", ["plain words", "dash — and “quotes” …", "emoji 🔭 are not letters"])
+def test_text_without_letters_beyond_ascii_is_plain(text: str) -> None:
+    assert is_plain(text)
+
+
+@pytest.mark.parametrize("text", ["café", "cafe\u0301", "東京", "²"])
+def test_text_with_letters_or_marks_beyond_ascii_is_not_plain(text: str) -> None:
+    assert not is_plain(text)
+
+
+def test_names_are_found_wherever_they_stand_in_a_text() -> None:
+    text = "DEC-0054\n- (src/db/pool.ts), `a.b`;see x/y.\nc++ and HTTPServer, plain end."
+    assert Analyser().indexable(text)[1].split() == [
+        "dec-0054", "src/db/pool.ts", "a.b", "x/y", "c++", "http", "server",
+    ]  # fmt: skip
+
+
+def test_what_is_remembered_is_bounded_and_does_not_change_the_terms() -> None:
+    forgetful, plain = Analyser(max_remembered=3), Analyser()
+    text = "DEC-1 DEC-2 DEC-3 DEC-4 DEC-5 memorySearch running runs"
+    for _ in range(3):
+        assert forgetful.indexable(text) == plain.indexable(text)
+        assert forgetful.terms_like(text, frozenset("drms")) == plain.terms_like(text, frozenset("drms"))
+
+
+def test_terms_like_passes_over_only_words_that_begin_otherwise() -> None:
+    there = Analyser().terms_like("Running dogs saw DEC-0054 in memorySearch", frozenset("r"))
+    assert "run" in there
+    assert {"dec-0054", "memori", "search"} <= there
+    assert "dog" not in there
+
+
+def engine_terms(text: str) -> list[str]:
+    """What the tokenizer of the index makes of a text."""
+    options = ["unicode61", "remove_diacritics", "2", "categories", "L* N* Co Mn Mc"]
+    tokenizer = apsw.Connection(":memory:").fts5_tokenizer("porter", options)
+    found = tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
+    return [str(term) for term in found]
+
+
+# A y after a vowel stays in ours; see the test of forms in tests/store.
+ENDINGS = ("", "s", "ed", "ing", "ies", "ly", "ness", "ation", "ational", "ement", "ful", "able", "ibly", "er", "e")
+
+
+@given(st.lists(st.tuples(st.text("aeioubcdfglmnprstvwxz", min_size=2, max_size=7), st.sampled_from(ENDINGS))))
+def test_our_stems_are_those_of_the_index(words: list[tuple[str, str]]) -> None:
+    written = [bare + ending for bare, ending in words]
+    assert engine_terms(" ".join(written)) == [stem(word) for word in written]
+
+
+@given(st.text("abcdeSTUV 019.-_/:@,;!?'()[]#\n\t", max_size=80))
+def test_plain_text_gives_the_index_the_words_that_the_analyser_knows(text: str) -> None:
+    words, _ = Analyser().indexable(text)
+    assert words == text
+    assert engine_terms(words) == [stem(word) for token in tokens(text) for word in surface_words(token)]
+
+
+@given(st.text("aéüßñł ÀΣяй東京しり배포ไทย-./’—1２", max_size=60))
+def test_other_text_reaches_the_index_as_the_analyser_folded_it(text: str) -> None:
+    words, _ = Analyser().indexable(text)
+    if not is_plain(text):
+        assert words.split() == [word for token in tokens(text) for word in surface_words(token)]
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_analysed(text: str) -> None:
+    words, names = Analyser().indexable(text)
+    assert isinstance(words, str)
+    assert "\n" not in names
+    assert Analyser().terms_like(text, frozenset("a")) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "one"),
+    [
+        (("run", "runs", "running"), "run"),
+        (("decide", "decided", "deciding", "decides"), "decid"),
+        (("connection", "connections", "connected"), "connect"),
+        (("happy", "happiness"), "happi"),
+    ],
+)
+def test_inflected_forms_meet(words: tuple[str, ...], one: str) -> None:
+    assert {stem(word) for word in words} == {one}
+
+
+@pytest.mark.parametrize("word", ["a828e60", "0054", "go", "наши", "東京", "z" * 65])
+def test_numbers_short_or_endless_words_and_other_scripts_are_not_stemmed(word: str) -> None:
+    assert stem(word) == word

@@ -1,0 +1,382 @@
+"""The Filler, with the real store and indexer, and small embedders that really embed."""
+
+import math
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mdrecall.core.text.words import Analyser
+from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedReport
+from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.errors import EmbedderUnavailable
+from mdrecall.interfaces import Embedder
+from mdrecall.memory import Memory
+from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.types import Embedding, Passage, Progress, SearchAnswer, SearchRequest, Traits
+from tests.conftest import Workspace
+from tests.engine.embedders import SLOW, HashEmbedder
+
+KEEPING = Caching(enabled=True, most=None)
+SYNONYMS = {"walrus": "tusker"}
+
+
+class Bench(NamedTuple):
+    """A workspace, indexed by its words, and its index."""
+
+    workspace: Workspace
+    memory: Memory
+    store: SqliteStore
+
+    def write(self, **notes: str) -> None:
+        for name, text in notes.items():
+            self.workspace.write(f"memory/{name}.md", text)
+        self.memory.sync()
+
+    def fill(self, embedder: Embedder, caching: Caching = KEEPING) -> EmbedReport:
+        return ChunkEmbedder(self.store, embedder, caching).fill()
+
+    def search(
+        self, query: str, embedder: Embedder, older: dict[str, Callable[[], Embedder]] | None = None
+    ) -> SearchAnswer:
+        leg = VectorSearcher(self.store, [embedder], older=older or {}, seconds=60)
+        options = RankingOptions(max_results=10, min_score=0.0, mode="hybrid", vector_weight=0.35)
+        return Searcher(self.store, Analyser(), options, leg).search(SearchRequest(query, explain=True))
+
+    def tables(self) -> set[str]:
+        return {f"vectors_{space.id}" for space in self.store.spaces()}
+
+
+@pytest.fixture
+def bench(workspace: Workspace) -> Bench:
+    """Words are indexed by a memory without vectors; the test fills them in."""
+    workspace.configure("{memorySearch: {store: {vector: {enabled: false}}}}")
+    memory = workspace.memory()
+    settings = memory.settings
+    owner = Owner(settings.agent_id, str(Path(settings.workspace).resolve()))
+    return Bench(workspace, memory, SqliteStore(settings.index_path, is_ours=True, owner=owner))
+
+
+def paths(answer: SearchAnswer) -> list[str]:
+    return [result.path for result in answer]
+
+
+def test_words_are_found_first_and_meaning_after(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps", b="a plain pool")
+    embedder = HashEmbedder(synonyms=SYNONYMS)
+    before = bench.search("walrus", embedder)
+    assert (before.mode, paths(before)) == ("keyword", ["memory/a.md"])
+    assert before.degraded == "no chunk has a vector yet"
+    assert bench.fill(embedder) == EmbedReport(embedded=2)
+    after = bench.search("tusker", embedder)
+    assert (after.mode, after.degraded, after[0].path) == ("hybrid", "", "memory/a.md")
+    assert bench.fill(embedder) == EmbedReport()
+    assert len(embedder.asked) == 2
+
+
+def test_only_what_is_new_is_embedded(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps", b="a plain pool")
+    embedder = HashEmbedder()
+    filler = ChunkEmbedder(bench.store, embedder, KEEPING)
+    assert (filler.is_complete(), filler.missing()) == (False, 2)
+    filler.fill()
+    assert (filler.is_complete(), filler.missing()) == (True, 0)
+    bench.write(b="another pool", c="third")
+    assert (filler.is_complete(), filler.missing()) == (False, 2)
+    filler.fill()
+    assert embedder.asked[2:] == ["another pool", "third"]
+    assert filler.missing() == 0
+
+
+def test_a_note_that_moves_or_comes_back_is_not_embedded_again(bench: Bench) -> None:
+    bench.write(a="# Ice\n\nthe walrus sleeps", b="pool")
+    embedder = HashEmbedder()
+    bench.fill(embedder)
+    (bench.workspace.path / "memory" / "archive").mkdir()
+    (bench.workspace.path / "memory/a.md").rename(bench.workspace.path / "memory/archive/a.md")
+    bench.memory.sync()
+    assert bench.fill(embedder) == EmbedReport(from_cache=1)
+    bench.write(b="other")
+    bench.fill(embedder)
+    bench.write(b="pool")
+    assert bench.fill(embedder) == EmbedReport(from_cache=1)
+    assert len(embedder.asked) == 3
+    assert bench.store.count_vectors(bench.store.spaces()[0].id) == 2
+
+
+def test_another_title_is_another_text_to_embed(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps")
+    embedder = HashEmbedder()
+    bench.fill(embedder)
+    bench.write(b="the walrus sleeps")
+    assert bench.fill(embedder) == EmbedReport(embedded=1)
+    assert [passage.title for request in embedder.requests for passage in request] == ["a", "b"]
+
+
+def test_equal_texts_are_asked_for_once(bench: Bench) -> None:
+    bench.workspace.write("memory/x/a.md", "the walrus sleeps")
+    bench.workspace.write("memory/y/a.md", "the walrus sleeps")
+    bench.memory.sync()
+    embedder = HashEmbedder()
+    bench.fill(embedder)
+    assert embedder.asked == ["the walrus sleeps"]
+    assert bench.store.count_vectors(bench.store.spaces()[0].id) == 2
+
+
+def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
+    embedder, caching = HashEmbedder(), Caching(enabled=True, most=3)
+    for name in ("one", "two", "three"):
+        bench.write(a=name)
+        bench.fill(embedder, caching)
+    bench.write(a="one")
+    assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
+    bench.write(a="four")
+    bench.fill(embedder, caching)
+    assert bench.store.count_cached() == 3
+    bench.write(a="one")
+    assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
+    bench.write(a="three")
+    assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
+    bench.write(a="two")
+    assert bench.fill(embedder, caching) == EmbedReport(embedded=1)
+
+
+def test_without_a_cache_nothing_is_kept(bench: Bench) -> None:
+    embedder, caching = HashEmbedder(), Caching(enabled=False, most=None)
+    for text in ("one", "two", "one"):
+        bench.write(a=text)
+        assert bench.fill(embedder, caching) == EmbedReport(embedded=1)
+    assert bench.store.count_cached() == 0
+
+
+def many(count: int) -> dict[str, str]:
+    return {f"note{number:03d}": f"note number {number} says something of its own" for number in range(count)}
+
+
+class _Stop:
+    """Lets some requests through, then raises."""
+
+    def __init__(self, after: int, error: BaseException) -> None:
+        self.left = after
+        self.error = error
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [EmbedderUnavailable("the server is gone"), KeyboardInterrupt()])
+def test_what_was_embedded_before_an_interruption_is_not_asked_for_again(bench: Bench, error: BaseException) -> None:
+    notes = many(150)
+    bench.write(**notes)
+    embedder = HashEmbedder(traits=SLOW._replace(request_bytes=500))
+    embedder.before_answer = _Stop(9, error)
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            bench.fill(embedder)
+    else:
+        filled = bench.fill(embedder)
+        assert (filled.is_complete, filled.error) == (False, "the server is gone")
+    answered = [passage.text for request in embedder.requests[:-1] for passage in request]
+    assert 64 < len(answered) < 150
+    assert paths(bench.search("note number 149", embedder))[0] == "memory/note149.md"
+    embedder.requests.clear()
+    embedder.before_answer = lambda: None
+    assert bench.fill(embedder).is_complete
+    assert sorted(answered + embedder.asked) == sorted(notes.values())
+
+
+def test_a_filling_that_is_told_to_stop_goes_on_later(bench: Bench) -> None:
+    bench.write(**many(100))
+    embedder = HashEmbedder()
+    filler = ChunkEmbedder(bench.store, embedder, KEEPING)
+    filled = filler.fill(stop=lambda: len(embedder.asked) >= 64)
+    assert (filled.is_complete, filled.error, filled.embedded) == (False, "", 64)
+    assert filler.fill() == EmbedReport(embedded=36)
+    assert len(embedder.asked) == len(set(embedder.asked)) == 100
+
+
+def test_progress_counts_up_to_all_chunks(bench: Bench) -> None:
+    bench.write(**many(70))
+    told: list[Progress] = []
+    ChunkEmbedder(bench.store, HashEmbedder(), KEEPING).fill(progress=told.append)
+    steps = [(0, 70, "Waiting for test"), (64, 70, "vectors"), (70, 70, "vectors")]
+    assert [(step.completed, step.total, step.label) for step in told] == steps
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_requests_hold_several_files_and_stay_below_the_limit(bench: Bench, enabled: bool) -> None:
+    notes = many(60)
+    bench.write(**notes)
+    embedder = HashEmbedder(traits=SLOW._replace(request_bytes=600))
+    bench.fill(embedder, Caching(enabled, None))
+    sizes = [sum(len(part.encode()) for passage in request for part in passage) for request in embedder.requests]
+    assert max(sizes) <= 600
+    assert min(len(request) for request in embedder.requests[:-1]) > 5
+    assert sorted(embedder.asked) == sorted(notes.values())
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_text_that_is_refused_does_not_hold_up_the_others(bench: Bench, enabled: bool) -> None:
+    bench.write(**many(20), culprit="unspeakable")
+    embedder = HashEmbedder(refused="unspeakable")
+    filled = bench.fill(embedder, Caching(enabled, None))
+    assert filled == EmbedReport(embedded=20, refused=1)
+    assert bench.fill(embedder, Caching(enabled, None)) == EmbedReport()
+    assert sorted(embedder.asked) == sorted(many(20).values())
+    answer = bench.search("unspeakable", embedder)
+    assert (answer.mode, answer.degraded, paths(answer)[0]) == ("hybrid", "", "memory/culprit.md")
+    assert answer[0].why
+    assert answer[0].why.vector_score == 0
+    assert answer[0].score >= 0.7
+
+
+def test_of_a_long_text_only_the_refused_part_is_left_out(bench: Bench) -> None:
+    bench.write(a="walrus and seal and penguin and whale lie here, unspeakable", b="plain")
+    embedder = HashEmbedder(refused="unspeakable")
+    assert bench.fill(embedder) == EmbedReport(embedded=2)
+    assert "".join(sorted(embedder.asked, key=len)[-1:]) == "walrus and seal and penguin a"
+    assert bench.search("unspeakable", embedder)[0].path == "memory/a.md"
+
+
+@pytest.mark.parametrize(("input_bytes", "count"), [(250, 2), (120, 4)])
+def test_a_text_above_the_limit_becomes_the_mean_of_its_parts(bench: Bench, input_bytes: int, count: int) -> None:
+    text = " ".join(f"word{number}" for number in range(60))
+    bench.write(a=text, b="short one")
+    embedder = HashEmbedder(traits=SLOW._replace(input_bytes=input_bytes))
+    assert bench.fill(embedder) == EmbedReport(embedded=2)
+    parts = [part for part in embedder.asked if part != "short one"]
+    assert "".join(parts) == text
+    assert len(parts) == count
+    assert all(len(part) + len("a") <= input_bytes for part in parts)
+    space = bench.store.spaces()[0]
+    mean = [0.0] * 16
+    for part in parts:
+        mean = [value + len(part) * more for value, more in zip(mean, array("f", embedder.vector(part)), strict=True)]
+    length = math.hypot(*mean)
+    expected = array("f", (value / length for value in mean)).tobytes()
+    (chunk_id,) = [chunk.id for chunk in bench.store.load_chunks([1, 2]) if chunk.path == "memory/a.md"]
+    # Halves of halves are means already, so that with more than two parts the weights are not exactly their lengths.
+    assert bench.store.cosines(space, expected, [chunk_id])[chunk_id] == pytest.approx(
+        1, abs=1e-5 if count == 2 else 0.01
+    )
+    axes = [array("f", (float(place == axis) for place in range(16))).tobytes() for axis in range(16)]
+    parts_of_length = [bench.store.cosines(space, axis, [chunk_id])[chunk_id] for axis in axes]
+    assert math.hypot(*parts_of_length) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_vector_of_another_length_is_not_stored(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps")
+
+    class Liar(HashEmbedder):
+        def vector(self, text: str) -> bytes:
+            return super().vector(text)[:-4]
+
+    filled = bench.fill(Liar())
+    assert (filled.is_complete, filled.embedded) == (False, 0)
+    assert "15" in filled.error
+    assert "16" in filled.error
+    assert paths(bench.search("walrus", HashEmbedder())) == ["memory/a.md"]
+
+
+def test_fewer_vectors_than_texts_are_not_stored(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps", b="a plain pool")
+
+    class Forgetful(HashEmbedder):
+        def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+            return super().embed_chunks(passages)[1:]
+
+    filled = bench.fill(Forgetful())
+    assert (filled.is_complete, filled.error) == (False, "test gave 1 vectors for 2 texts.")
+    assert bench.store.count_vectors(1) == bench.store.count_cached() == 0
+
+
+def test_the_old_vectors_serve_until_a_new_model_has_all_of_its_own(bench: Bench) -> None:
+    bench.write(**many(80), a="the walrus sleeps")
+    old = HashEmbedder("old", provider="before", synonyms=SYNONYMS)
+    bench.fill(old)
+    new = HashEmbedder("new", provider="after", dimensions=8, synonyms=SYNONYMS)
+    older: dict[str, Callable[[], Embedder]] = {"before": lambda: old}
+    untouched = bench.search("tusker", new, older)
+    assert (untouched.mode, untouched.degraded, untouched[0].path) == ("hybrid", "", "memory/a.md")
+    new.before_answer = _Stop(1, EmbedderUnavailable("gone"))
+    assert not bench.fill(new).is_complete
+    assert bench.tables() == {"vectors_1", "vectors_2"}
+    between = bench.search("tusker", new, older)
+    assert (between.mode, between.degraded, between[0].path) == ("hybrid", "", "memory/a.md")
+    assert (old.queries, new.queries) == (["tusker", "tusker"], [])
+    assert bench.search("walrus", new)[0].path == "memory/a.md"
+    new.before_answer = lambda: None
+    assert bench.fill(new).is_complete
+    assert bench.tables() == {"vectors_2"}
+    after = bench.search("tusker", new, older)
+    assert (after.mode, after.degraded, after[0].path) == ("hybrid", "", "memory/a.md")
+    assert (len(old.queries), new.queries[-1]) == (2, "tusker")
+
+
+def test_without_the_old_embedder_a_half_filled_space_serves_with_all_words(bench: Bench) -> None:
+    bench.write(**many(80), walrus="the walrus sleeps")
+    bench.fill(HashEmbedder("old", provider="before"))
+    new = HashEmbedder("new", provider="after")
+    answer = bench.search("walrus", new)
+    assert (answer.mode, answer.degraded, answer[0].path) == (
+        "keyword",
+        "no chunk has a vector yet",
+        "memory/walrus.md",
+    )
+    new.before_answer = _Stop(1, EmbedderUnavailable("gone"))
+    bench.fill(new)
+    answer = bench.search("walrus", new)
+    assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "memory/walrus.md")
+    assert answer[0].why
+    assert answer[0].why.vector_score is None
+
+
+def test_another_endpoint_of_the_same_model_goes_on_with_the_old_vectors(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps", b="a plain pool")
+    bench.fill(HashEmbedder(fingerprint="http://one", synonyms=SYNONYMS))
+    moved = HashEmbedder(fingerprint="http://two", synonyms=SYNONYMS)
+    answer = bench.search("tusker", moved)
+    assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "memory/a.md")
+    assert moved.queries == ["tusker"]
+    bench.fill(moved)
+    assert bench.tables() == {"vectors_2"}
+
+
+def test_going_back_to_an_earlier_model_takes_its_vectors_from_the_cache(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps", b="a plain pool")
+    one, two = HashEmbedder("one"), HashEmbedder("two")
+    bench.fill(one)
+    bench.fill(two)
+    assert bench.fill(one) == EmbedReport(from_cache=2)
+    assert bench.tables() == {"vectors_1"}
+
+
+def test_old_vectors_that_go_while_a_query_is_embedded_leave_the_words_and_the_index(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps", b="a plain pool")
+    new = HashEmbedder("new", provider="after")
+
+    class Slow(HashEmbedder):
+        def embed_query(self, text: str, weights: object) -> bytes:
+            bench.fill(new)
+            return self.vector(text)
+
+    old = Slow("old", provider="before")
+    bench.fill(old)
+    answer = bench.search("walrus", new, {"before": lambda: old})
+    assert (answer.mode, paths(answer)) == ("keyword", ["memory/a.md"])
+    assert "replaced" in answer.degraded
+    assert bench.search("walrus", new).mode == "hybrid"
+    assert bench.store.set_aside == ""
+
+
+def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: Bench) -> None:
+    bench.write(**many(150))
+    embedder = HashEmbedder(traits=Traits(never_waits=True))
+    assert bench.fill(embedder) == EmbedReport(embedded=150)
+    assert len(embedder.requests) == 1
+    assert bench.store.count_cached() == 0

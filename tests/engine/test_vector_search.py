@@ -1,0 +1,216 @@
+"""A search answers by words whatever happens to the embedder, and says why meaning was left out."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mdrecall.core.text.words import Analyser
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
+from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
+from mdrecall.interfaces import Embedder
+from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.types import Mode, SearchAnswer, SearchRequest, Traits
+from tests.conftest import Workspace
+from tests.engine.embedders import HashEmbedder
+from tests.store.test_sqlite import indexed
+
+NOTES = {"a.md": "the walrus sleeps", "b.md": "a plain pool", "c.md": "深色模式已经打开"}
+PATIENT = 60.0
+HINT = "Check that it is up, or raise mdrecall.queryTimeoutMs."
+
+
+OPTIONS = RankingOptions(max_results=5, min_score=0.0, vector_weight=0.35)
+
+
+class Shelf(NamedTuple):
+    store: SqliteStore
+
+    def searcher(self, embedder: Embedder, seconds: float = PATIENT) -> Searcher:
+        return Searcher(
+            self.store, Analyser(), OPTIONS, VectorSearcher(self.store, [embedder], older={}, seconds=seconds)
+        )
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+    store.put_documents([indexed(path, text) for path, text in NOTES.items()], "r")
+    ChunkEmbedder(store, HashEmbedder(), Caching(enabled=True, most=None)).fill()
+    yield Shelf(store)
+    store.close()
+
+
+def ask(query: str, mode: Mode = "hybrid") -> SearchRequest:
+    return SearchRequest(query, mode=mode)
+
+
+def test_a_healthy_embedder_is_asked_and_nothing_is_degraded(shelf: Shelf) -> None:
+    embedder = HashEmbedder()
+    answer = shelf.searcher(embedder).search(ask("walrus"))
+    assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "a.md")
+    assert embedder.queries == ["walrus"]
+
+
+def test_by_words_alone_the_embedder_is_not_asked(shelf: Shelf) -> None:
+    embedder = HashEmbedder()
+    answer = shelf.searcher(embedder).search(ask("walrus", "keyword"))
+    assert (answer.mode, answer.degraded, embedder.queries) == ("keyword", "", [])
+
+
+def by_words(shelf: Shelf, query: str = "walrus") -> SearchAnswer:
+    return Searcher(shelf.store, Analyser(), OPTIONS).search(ask(query, "keyword"))
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
+@pytest.mark.parametrize("instant", [True, False])
+def test_an_embedder_that_fails_leaves_the_words(shelf: Shelf, mode: Mode, instant: bool) -> None:
+    class Failing(HashEmbedder):
+        def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+            raise EmbedderUnavailable("The key was not accepted.")
+
+    answer = shelf.searcher(Failing(traits=Traits(never_waits=instant))).search(ask("walrus", mode))
+    assert (answer.mode, answer.degraded) == ("keyword", "The key was not accepted.")
+    assert answer.results == by_words(shelf).results != ()
+
+
+def test_only_queries_that_nothing_is_wrong_with_tell_that_an_embedder_fails(shelf: Shelf) -> None:
+    problems: list[EmbedderError] = [InputRefused("Too long.")] * 3 + [EmbedderUnavailable("Gone.")] * 3
+
+    class Failing(HashEmbedder):
+        def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+            if problems:
+                raise problems.pop(0)
+            return super().embed_query(text, weights)
+
+    leg = VectorSearcher(shelf.store, [Failing()], older={}, seconds=PATIENT)
+    searcher = Searcher(shelf.store, Analyser(), OPTIONS, leg)
+    for _ in range(5):
+        assert searcher.search(ask("walrus")).degraded
+        assert leg.failing() == ""
+    assert (searcher.search(ask("walrus")).degraded, leg.failing()) == ("Gone.", "Gone.")
+    assert (searcher.search(ask("walrus")).degraded, leg.failing()) == ("", "")
+
+
+def test_an_error_that_no_embedder_should_raise_leaves_the_words_too(shelf: Shelf) -> None:
+    class Broken(HashEmbedder):
+        def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+            raise ZeroDivisionError("by zero")
+
+    answer = shelf.searcher(Broken()).search(ask("walrus"))
+    assert (answer.mode, answer.degraded) == ("keyword", "test failed: by zero")
+    assert answer.results == by_words(shelf).results
+
+
+class Hanging(HashEmbedder):
+    """Does not answer until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+        self.began = threading.Event()
+
+    def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+        self.began.set()
+        self.queries.append(text)
+        self.let_go.wait()
+        return self.vector(text)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    embedder = Hanging()
+    yield embedder
+    embedder.let_go.set()
+    for thread in threading.enumerate():
+        if thread.name == "mdrecall-embed-query":
+            thread.join()
+
+
+def test_an_embedder_that_hangs_leaves_the_words_and_is_left_alone(shelf: Shelf, hanging: Hanging) -> None:
+    searcher = shelf.searcher(hanging, seconds=0.05)
+    first = searcher.search(ask("walrus"))
+    assert (first.mode, first.degraded) == ("keyword", f"test did not answer within 0.05 s. {HINT}")
+    assert first.results == by_words(shelf).results
+    assert hanging.began.wait(PATIENT)
+    second = searcher.search(ask("pool"))
+    assert (second.mode, second.degraded) == ("keyword", "test has not answered an earlier query yet")
+    assert second.results == by_words(shelf, "pool").results
+    assert hanging.queries == ["walrus"]
+
+
+def test_an_embedder_that_answers_again_is_asked_again(shelf: Shelf, hanging: Hanging) -> None:
+    store = shelf.store
+    slow = Searcher(store, Analyser(), OPTIONS, leg := VectorSearcher(store, [hanging], older={}, seconds=0.05))
+    assert slow.search(ask("walrus")).degraded
+    hanging.let_go.set()
+    for thread in threading.enumerate():
+        if thread.name == "mdrecall-embed-query":
+            thread.join()
+    leg._seconds = PATIENT
+    answer = slow.search(ask("pool"))
+    assert (answer.mode, answer.degraded, hanging.queries) == ("hybrid", "", ["walrus", "pool"])
+
+
+def test_a_vector_of_another_length_leaves_the_words(shelf: Shelf) -> None:
+    class Shrunken(HashEmbedder):
+        def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+            return self.vector(text)[:-8]
+
+    answer = shelf.searcher(Shrunken()).search(ask("walrus"))
+    assert answer.mode == "keyword"
+    assert answer.degraded.startswith("test gives vectors of 14 numbers now, not 16 as before: ")
+    assert "`mdrecall index --force`" in answer.degraded
+    assert answer.results == by_words(shelf).results
+
+
+def test_without_an_embedder_a_search_by_meaning_says_so(shelf: Shelf) -> None:
+    answer = Searcher(shelf.store, Analyser(), OPTIONS).search(ask("walrus"))
+    assert (answer.mode, answer.degraded) == ("keyword", "vectors are switched off")
+    assert answer.results == by_words(shelf).results
+
+
+def test_before_any_vector_is_there_the_words_answer(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+    store.put_documents([indexed("a.md", "the walrus sleeps")], "r")
+    answer = Shelf(store).searcher(OfflineEmbedder()).search(ask("walrus"))
+    assert (answer.mode, answer.degraded, len(answer)) == ("keyword", "no chunk has a vector yet", 1)
+    store.close()
+
+
+CHINESE = "深色模式"
+
+
+def test_a_query_in_a_script_that_the_offline_table_does_not_know_is_answered_by_words(workspace: Workspace) -> None:
+    for path, text in NOTES.items():
+        workspace.write(f"memory/{path}", text)
+    memory = workspace.memory()
+    usual = memory.search(CHINESE)
+    assert (usual.mode, usual.degraded, usual[0].path) == ("keyword", "", "memory/c.md")
+    assert usual.results == memory.search(CHINESE, mode="keyword").results
+    by_meaning = memory.search(CHINESE, mode="vector")
+    assert (by_meaning.mode, by_meaning.degraded) == ("keyword", "the embedder knows no word of this query")
+    assert by_meaning.results == usual.results
+
+
+def test_a_query_half_in_such_a_script_trusts_meaning_half(workspace: Workspace) -> None:
+    for path, text in NOTES.items():
+        workspace.write(f"memory/{path}", text)
+    memory = workspace.memory()
+    full = memory.search("walrus", min_score=0, explain=True)
+    mixed = memory.search("mode 深色模式", min_score=0, explain=True)
+    assert full[0].why
+    assert mixed[0].why
+    assert mixed[0].why.vector_weight == pytest.approx(full[0].why.vector_weight / 2, abs=1e-4)
+    assert (mixed.mode, mixed[0].path) == ("hybrid", "memory/c.md")
+
+
+def test_an_embedder_that_reads_every_script_is_asked_in_chinese(shelf: Shelf) -> None:
+    embedder = HashEmbedder()
+    answer = shelf.searcher(embedder).search(ask(CHINESE))
+    assert (answer.mode, answer[0].path, embedder.queries) == ("hybrid", "c.md", [CHINESE])

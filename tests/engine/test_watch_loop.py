@@ -1,0 +1,420 @@
+"""The Follower: with a clock of the test and a watch that notices what the test says; and with real files."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mdrecall.engine.watch_loop import Follower, Health, Timing
+from mdrecall.errors import StoreBusy
+from mdrecall.memory import Memory
+from mdrecall.types import FileChange, Issue, SyncReport, WatchEvent
+from tests.conftest import Workspace
+from tests.processes import PATIENCE_S, until
+
+NOTHING = SyncReport(unchanged=3)
+CHANGED = SyncReport(changed=1, changes=(FileChange("memory/a.md", "changed"),))
+
+
+class Script:
+    """A clock, what happens when, and all that a follower does about it. The clock goes on only while it waits."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.now = 1000.0
+        self.folders = 2
+        self.problem = ""
+        self.is_closed = False
+        self.refreshed = 0
+        self.is_new = False
+        self.synced: list[float] = []
+        self.told: list[WatchEvent] = []
+        self.beats: list[tuple[float, Health]] = []
+        self.answer: Callable[[], SyncReport] = lambda: NOTHING
+        self._begun = self.now
+        self._touched: set[str] = set()
+        self._events: list[tuple[float, Callable[[], None]]] = []
+        self.follower = Follower(self, self.sync, timing, beat=self._beat, tell=self.told.append)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now + 1e9
+
+    def at(self, seconds: float, act: Callable[[], None]) -> None:
+        """Let something happen so long after the beginning."""
+        self._events.append((self._begun + seconds, act))
+        self._events.sort(key=lambda event: event[0])
+
+    def touch(self, *seconds: float) -> None:
+        for moment in seconds:
+            self.at(moment, lambda: self._touched.add("memory/a.md"))
+
+    def run_for(self, seconds: float) -> None:
+        self.at(seconds, self.follower.stop)
+        self.follower.run()
+
+    def sync(self) -> SyncReport:
+        self.synced.append(round(self.now - self._begun, 3))
+        return self.answer()
+
+    def kinds(self) -> list[str]:
+        return [happened.kind for happened in self.told]
+
+    def wait(self, timeout_s: float) -> frozenset[str]:
+        end = self.now + timeout_s
+        while not self._touched and self._events and self._events[0][0] <= end:
+            self.now, act = max(self.now, self._events[0][0]), self._events.pop(0)[1]
+            act()
+            if act == self.follower.stop:
+                return frozenset()
+        if not self._touched:
+            self.now = end
+        touched, self._touched = frozenset(self._touched), set()
+        return touched
+
+    def interrupt(self) -> None:
+        """The events of the script interrupt by themselves."""
+
+    def refresh(self) -> bool:
+        self.refreshed += 1
+        is_new, self.is_new = self.is_new, False
+        return is_new
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _beat(self, health: Health) -> None:
+        self.beats.append((round(self.now - self._begun, 3), health))
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Changes are looked at after 2 s, everything every 60 s."""
+    made = Script(Timing(debounce_s=2.0, scan_s=60.0))
+    monkeypatch.setattr("mdrecall.engine.watch_loop.time", made)
+    return made
+
+
+def test_the_files_are_looked_at_before_and_after_the_watch_begins(script: Script) -> None:
+    order: list[str] = []
+
+    def answer() -> SyncReport:
+        order.append(f"sync, {script.refreshed} refreshed")
+        return NOTHING
+
+    script.answer = answer
+    script.is_new = True
+    script.run_for(1)
+    assert order == ["sync, 0 refreshed", "sync, 1 refreshed"]
+    assert script.told == [WatchEvent("watching", folders=2)]
+    assert script.is_closed
+
+
+def test_a_change_is_synced_a_while_after_it_was_noticed(script: Script) -> None:
+    script.touch(10)
+    script.run_for(30)
+    assert script.synced == [0, 0, 12]
+
+
+def test_changes_that_follow_each_other_are_synced_together(script: Script) -> None:
+    script.touch(10, 10.1, 11, 11.9, 20, 21)
+    script.run_for(30)
+    assert script.synced == [0, 0, 12, 22]
+
+
+def test_a_stream_of_changes_does_not_put_the_sync_off_for_ever(script: Script) -> None:
+    script.touch(*(10 + number / 2 for number in range(20)))
+    script.run_for(21)
+    assert script.synced == [0, 0, 12, 14.5, 17, 19.5]
+
+
+def test_a_change_during_a_sync_is_synced_afterwards(script: Script) -> None:
+    def answer() -> SyncReport:
+        script.now += 1
+        return NOTHING
+
+    script.answer = answer
+    script.touch(10, 12.5)
+    script.run_for(30)
+    assert script.synced == [0, 1, 12, 15]
+
+
+def test_the_files_are_looked_at_now_and_then_though_nothing_was_noticed(script: Script) -> None:
+    script.run_for(200)
+    assert script.synced == [0, 0, 60, 120, 180]
+
+
+def test_every_sync_puts_the_next_look_off(script: Script) -> None:
+    script.touch(40, 59)
+    script.run_for(125)
+    assert script.synced == [0, 0, 42, 61, 121]
+
+
+def test_a_change_just_before_a_look_is_part_of_it(script: Script) -> None:
+    script.touch(59)
+    script.run_for(100)
+    assert script.synced == [0, 0, 60]
+
+
+def test_only_what_is_worth_telling_is_told(script: Script) -> None:
+    bad = SyncReport(failed=(Issue("memory/a.md", "is too large"),))
+    answers = [NOTHING, NOTHING, CHANGED, NOTHING, bad, SyncReport(rebuilt=True), SyncReport(unchanged=1)]
+    script.answer = lambda: answers[len(script.synced) - 1]
+    script.touch(10, 20, 30, 40, 50)
+    script.run_for(55)
+    assert script.kinds() == ["watching", "synced", "synced", "synced"]
+    assert [happened.report for happened in script.told[1:]] == [CHANGED, bad, SyncReport(rebuilt=True)]
+
+
+class Failing:
+    """Fails in some runs."""
+
+    def __init__(self, script: Script, errors: dict[int, Exception]) -> None:
+        self._script = script
+        self._errors = errors
+
+    def __call__(self) -> SyncReport:
+        error = self._errors.get(len(self._script.synced))
+        if error:
+            raise error
+        return NOTHING
+
+
+def test_a_sync_that_fails_is_told_once_and_tried_again_soon(script: Script) -> None:
+    busy = StoreBusy("Somebody writes.", hint="Wait.")
+    script.answer = Failing(script, dict.fromkeys(range(3, 8), busy))
+    script.touch(10)
+    script.run_for(59)
+    assert script.synced == [0, 0, 12, 15, 18, 21, 24, 27]
+    assert script.told[1:] == [WatchEvent("failed", error="Somebody writes. Wait.")]
+    errors = [health.error for _, health in script.beats]
+    assert "Somebody writes. Wait." in errors
+    assert errors[-1] == ""
+    assert script.follower.health.syncs == 3
+
+
+def test_another_failure_or_the_same_one_later_is_told_again(script: Script) -> None:
+    script.answer = Failing(
+        script, {3: StoreBusy("one"), 4: StoreBusy("one"), 5: ValueError("two"), 7: ValueError("two")}
+    )
+    script.touch(10, 40)
+    script.run_for(59)
+    assert [happened.error for happened in script.told[1:]] == [
+        "one",
+        "ValueError: two",
+        "ValueError: two",
+    ]
+
+
+def test_new_folders_are_watched_and_looked_at_once_more(script: Script) -> None:
+    def answer() -> SyncReport:
+        if len(script.synced) == 3:
+            script.is_new, script.folders = True, 3
+            return CHANGED
+        return NOTHING
+
+    script.answer = answer
+    script.touch(10, 20)
+    script.run_for(30)
+    assert script.synced == [0, 0, 12, 12, 22]
+    assert script.told == [
+        WatchEvent("watching", folders=2),
+        WatchEvent("synced", CHANGED),
+        WatchEvent("watching", folders=3),
+    ]
+    assert script.follower.health.folders == 3
+
+
+def test_a_failure_in_the_second_look_is_tried_again_too(script: Script) -> None:
+    def answer() -> SyncReport:
+        if len(script.synced) == 3:
+            script.is_new = True
+        if len(script.synced) == 4:
+            raise StoreBusy("Somebody writes.")
+        return NOTHING
+
+    script.answer = answer
+    script.touch(10)
+    script.run_for(30)
+    assert script.synced == [0, 0, 12, 12, 15]
+
+
+def test_what_keeps_changes_from_being_noticed_is_told_once(script: Script) -> None:
+    script.problem = "too many folders"
+    script.at(70, lambda: setattr(script, "problem", "something else"))
+    script.at(130, lambda: setattr(script, "problem", ""))
+    script.run_for(200)
+    assert script.synced == [0, 60, 120, 180]
+    assert [happened.error for happened in script.told if happened.kind == "problem"] == [
+        "too many folders", "something else"]  # fmt: skip
+    assert script.follower.health.problem == ""
+
+
+def test_a_beat_tells_after_every_look_and_now_and_then_how_it_goes(script: Script) -> None:
+    script.touch(10)
+    script.run_for(17)
+    assert [moment for moment, _ in script.beats] == [0, 0, 5, 10, 12, 15]
+    last = script.beats[-1][1]
+    assert (last.folders, last.syncs, last.problem, last.error) == (2, 3, "", "")
+    assert last.synced_at == 1e9 + 1012
+
+
+def test_whoever_is_told_to_stop_syncs_no_more(script: Script) -> None:
+    script.touch(10)
+    script.run_for(11)
+    assert script.synced == [0, 0]
+    assert script.is_closed
+    script.follower.stop()
+
+
+def test_whoever_is_told_to_stop_when_a_sync_is_due_does_not_make_it(script: Script) -> None:
+    script.touch(10)
+    script.run_for(12)
+    assert script.synced == [0, 0]
+
+
+class Waiting:
+    """A watch that notices nothing, and waits until it is interrupted."""
+
+    folders = 1
+    problem = ""
+
+    def __init__(self) -> None:
+        self.waits = threading.Event()
+        self.is_closed = False
+        self.interrupted = threading.Event()
+
+    def wait(self, timeout_s: float) -> frozenset[str]:
+        self.waits.set()
+        self.interrupted.wait(timeout_s)
+        return frozenset()
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+    def refresh(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_another_thread_stops_it() -> None:
+    watch = Waiting()
+    follower = Follower(watch, lambda: NOTHING, Timing(0, 1e6), beat=lambda health: None, tell=lambda happened: None)
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    assert watch.waits.wait(PATIENCE_S)
+    follower.stop()
+    assert watch.interrupted.is_set()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert watch.is_closed
+
+
+def follower_of(memory: Memory) -> dict[str, object]:
+    found: dict[str, object] = memory.status().custom["watcher"]
+    return found
+
+
+def test_a_followed_note_is_indexed_without_any_search(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure("{memorySearch: {sync: {onSearch: false, watchDebounceMs: 10}}}")
+    watching, reading = workspace.memory(), workspace.memory()
+    watching.sync()
+    assert follower_of(reading) == {"running": False}
+    watching.watch()
+    watching.watch()
+    assert until(lambda: follower_of(reading).get("folders") == 2)
+    assert follower_of(reading)["healthy"]
+    assert not reading.search("penguin", mode="keyword").results
+    (workspace.path / "memory/b.md").write_text("penguin")
+    assert until(lambda: reading.status().files == 2)
+    assert reading.search("penguin")[0].path == "memory/b.md"
+    (workspace.path / "memory/b.md").write_text("seal")
+    assert until(lambda: bool(reading.search("seal", mode="keyword").results))
+    folder = workspace.path / "memory/projects/2026"
+    folder.mkdir(parents=True)
+    (folder / "ice.md").write_text("iceberg")
+    assert until(lambda: reading.status().files == 3)
+    assert reading.search("iceberg")[0].path == "memory/projects/2026/ice.md"
+    (folder / "more.md").write_text("floe")
+    assert until(lambda: reading.status().files == 4)
+    (workspace.path / "memory/a.md").unlink()
+    assert until(lambda: reading.status().files == 3)
+    assert not reading.search("walrus", mode="keyword").results
+    watching.close()
+    assert follower_of(reading) == {"running": False}
+    (workspace.path / "memory/c.md").write_text("whale")
+    assert reading.status().dirty
+    assert reading.status().files == 3
+
+
+def test_one_memory_follows_for_all_and_another_takes_over(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.refresh._CLOSING_S", 0.05)
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure("{memorySearch: {sync: {onSearch: false, watchDebounceMs: 10}}}")
+    first, second, reading = workspace.memory(), workspace.memory(), workspace.memory()
+    first.sync()
+    first.watch()
+    assert until(lambda: bool(follower_of(reading).get("healthy")))
+    since = follower_of(reading)["since"]
+    second.watch()
+    with pytest.raises(StoreBusy, match="followed already by process"):
+        reading.follow(lambda happened: None)
+    assert follower_of(reading)["since"] == since
+    first.close()
+    assert until(lambda: follower_of(reading).get("since", since) != since)
+    (workspace.path / "memory/b.md").write_text("penguin")
+    assert until(lambda: reading.status().files == 2)
+
+
+def test_where_nothing_is_to_be_followed_nobody_does(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure("{memorySearch: {sync: {watch: false}}}")
+    memory = workspace.memory()
+    memory.sync()
+    before = threading.active_count()
+    memory.watch()
+    assert threading.active_count() == before
+    assert follower_of(memory) == {"running": False}
+
+
+def test_a_first_sync_that_fails_is_tried_again_soon(script: Script) -> None:
+    script.answer = Failing(script, dict.fromkeys((1, 2), StoreBusy("Somebody writes.")))
+    script.run_for(30)
+    assert len(script.synced) > 2
+    assert script.follower.health.error == ""
+
+
+def test_a_workspace_that_has_never_been_indexed_is_followed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.refresh._CLOSING_S", 0.05)
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.watch()
+    index = Path(memory.settings.index_path)
+    assert until(index.exists)
+    assert until(lambda: memory.status().files == 1)
+
+
+def test_whoever_is_told_to_stop_ends_a_long_sync_where_it_can_be_taken_up_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.indexer._BATCH_DOCUMENTS", 1)
+    for number in range(500):
+        workspace.write(f"memory/{number}.md", "walrus on the ice " * 200)
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+    following, reading = workspace.memory(), workspace.memory()
+    reading.status()
+    thread = threading.Thread(target=following.follow, args=(lambda happened: None,))
+    thread.start()
+    assert until(lambda: reading.status().files > 0)
+    following.stop_following()
+    thread.join()
+    assert reading.status().files < 500

@@ -1,0 +1,82 @@
+"""Which memories a server answers for, by what was asked for."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mdrecall.errors import RecallError
+from mdrecall.mcp_server.workspaces import Asked, Place, find_places
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """A home with an OpenClaw of two agents, one of which has its memory switched off."""
+    state = tmp_path / ".openclaw"
+    for name in ("workspace", "workspace-work", "workspace-quiet", "notes", "other/notes"):
+        (state / name).mkdir(parents=True)
+    config = {"agents": {"list": [{"id": "main", "default": True}, {"id": "work"},
+              {"id": "quiet", "memorySearch": {"enabled": False}}]}}  # fmt: skip
+    (state / "openclaw.json").write_text(json.dumps(config))
+    return {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "own")}
+
+
+def found(env: dict[str, str], **asked: object) -> list[tuple[str, str, str | None]]:
+    places = find_places(Asked(**asked), env)  # type: ignore[arg-type]
+    return [(place.name, place.agent, place.workspace) for place in places]
+
+
+def folder(env: dict[str, str], name: str) -> str:
+    return os.path.join(env["HOME"], ".openclaw", name)
+
+
+def test_by_default_it_is_the_default_agent(env: dict[str, str]) -> None:
+    assert found(env) == [("main", "main", None)]
+
+
+def test_agents_are_named_by_their_ids(env: dict[str, str]) -> None:
+    assert found(env, agents=("work",)) == [("work", "work", None)]
+    assert found(env, agents=("work", "main", "work")) == [("work", "work", None), ("main", "main", None)]
+
+
+def test_all_agents_are_those_whose_memory_is_on(env: dict[str, str]) -> None:
+    assert found(env, all_agents=True) == [("main", "main", None), ("work", "work", None)]
+
+
+def test_an_agent_whose_memory_is_off_cannot_be_asked_for(env: dict[str, str]) -> None:
+    with pytest.raises(RecallError, match="switched off"):
+        find_places(Asked(agents=("quiet",)), env)
+
+
+def test_one_workspace_is_the_memory_of_the_default_agent_there(env: dict[str, str]) -> None:
+    notes = folder(env, "notes")
+    assert found(env, workspaces=(notes,)) == [("main", "main", notes)]
+    assert found(env, workspaces=("~/.openclaw/notes",)) == [("main", "main", notes)]
+
+
+def test_several_workspaces_have_names_of_their_own(env: dict[str, str]) -> None:
+    notes, work = folder(env, "notes"), folder(env, "workspace-work")
+    assert found(env, workspaces=(f"Mine={notes}", work)) == [("mine", "main", notes), ("workspace-work", "main", work)]
+    assert found(env, workspaces=(f"mine={notes}",)) == [("mine", "main", notes)]
+
+
+def test_two_workspaces_of_one_name_are_refused(env: dict[str, str]) -> None:
+    with pytest.raises(RecallError, match="Two workspaces are called 'notes'"):
+        find_places(Asked(workspaces=(folder(env, "notes"), folder(env, "other/notes"))), env)
+
+
+def test_what_cannot_be_matched_is_refused(env: dict[str, str]) -> None:
+    notes = folder(env, "notes")
+    with pytest.raises(RecallError, match="stands alone"):
+        find_places(Asked(all_agents=True, agents=("main",)), env)
+    with pytest.raises(RecallError, match="cannot be matched"):
+        find_places(Asked(agents=("main", "work"), workspaces=(notes,)), env)
+    with pytest.raises(RecallError, match="There is no workspace folder"):
+        find_places(Asked(workspaces=("mine=/nowhere",)), env)
+
+
+def test_a_place_knows_the_home_that_extra_paths_are_read_from(env: dict[str, str]) -> None:
+    (place,) = find_places(Asked(), env)
+    assert isinstance(place, Place)
+    assert place.home == env["HOME"]

@@ -1,0 +1,297 @@
+"""One update: what is run, what is mended, what is kept, and how it is known that files have changed."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mdrecall.core.redact import redactor
+from mdrecall.errors import (
+    BackendUnavailable,
+    ProgramBusy,
+    ProgramFailed,
+    ProgramStopped,
+    ProgramTimedOut,
+    ProgramUnreadable,
+)
+from mdrecall.locks import FileLock
+from mdrecall.qmd.collection_plan import export_dir
+from mdrecall.qmd.export import Origin, SessionExport
+from mdrecall.qmd.index_update import Reading
+from mdrecall.qmd.process import Output, Program
+from mdrecall.sources.sessions import Sessions
+from mdrecall.types import Issue, Stop, never
+from tests.qmd.place import Place, Scripted, without
+
+NUL = ProgramFailed("no", code=1, output="Error: ENOTDIR: not a directory, open '/w/memory\\u0000/a.md'")
+TWICE = ProgramFailed(
+    "no", code=1, output="SqliteError: UNIQUE constraint failed: documents.collection, documents.path"
+)
+
+
+def run(
+    reading: Reading, *, force: bool = False, patient: bool = False, stop: Stop = never
+) -> tuple[str, tuple[Issue, ...]]:
+    issues: list[Issue] = []
+    skipped = reading.run(issues, force=force, patient=patient, stop=stop)
+    return skipped, tuple(issues)
+
+
+@pytest.fixture
+def bound(place: Place) -> Place:
+    """A place whose collections qmd has already, so that nothing but the update is run."""
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    place.note("memory/a.md", "# A")
+    place.config_file.parent.mkdir(parents=True)
+    place.config_file.write_text(f"collections:\n  n-main:\n    path: {place.workspace}/memory\n")
+    Path(place.database.path).parent.mkdir(parents=True)
+    apsw.Connection(place.database.path).close()
+    Path(place.database.path).touch()
+    return place
+
+
+def test_a_lock_is_waited_for_only_where_nobody_is_kept_waiting(bound: Place) -> None:
+    pauses: list[float] = []
+    busy = [ProgramBusy("locked"), ProgramTimedOut("slow")]
+    program = Scripted(update=busy)
+    assert run(bound.reading(program, pause=pauses.append), patient=True) == ("", ())
+    assert program.names() == ["update"] * 3
+    assert pauses == [0.5, 1.0]
+    for error in busy:
+        with pytest.raises(type(error)):
+            run(bound.reading(Scripted(update=[error]), pause=pauses.append))
+    with pytest.raises(ProgramBusy):
+        run(bound.reading(Scripted(update=[ProgramBusy("locked")] * 3), pause=pauses.append), patient=True)
+
+
+def test_any_other_failure_is_not_tried_again(bound: Place) -> None:
+    program = Scripted(update=[ProgramFailed("no", code=1, output="it timed out, the database is locked, it exists")])
+    with pytest.raises(ProgramFailed):
+        run(bound.reading(program, pause=lambda _: None), patient=True)
+    assert program.names() == ["update"]
+
+
+@pytest.mark.parametrize("error", [NUL, TWICE])
+def test_what_building_anew_mends_is_mended_once(bound: Place, error: ProgramFailed) -> None:
+    program = Scripted(update=[error, "", error])
+    reading = bound.reading(program)
+    run(reading)
+    assert program.names() == ["update", "collection remove", "collection add", "update"]
+    with pytest.raises(ProgramFailed):
+        run(reading)
+    assert program.names()[-1] == "update"
+
+
+@pytest.mark.parametrize(
+    "output", ["ENOTDIR: not a directory", "a null byte", "UNIQUE constraint failed: documents.path"]
+)
+def test_half_a_sign_of_that_is_none(bound: Place, output: str) -> None:
+    program = Scripted(update=[ProgramFailed("no", code=1, output=output)])
+    with pytest.raises(ProgramFailed):
+        run(bound.reading(program))
+    assert program.names() == ["update"]
+
+
+def test_what_qmd_could_not_read_is_told(bound: Place) -> None:
+    said = "⚠ Skipped unreadable file: a.md (EACCES)\nSkipped 1 unreadable file(s)\n"
+    program = Scripted(update=[Output("", said, 0, 0.0)])
+    assert run(bound.reading(program)) == ("", (Issue("a.md (EACCES)", "was skipped by qmd: unreadable file"),))
+
+
+def test_whether_files_have_changed_is_known_in_another_process_too(bound: Place) -> None:
+    assert bound.reading(Scripted()).behind()
+    run(bound.reading(Scripted()))
+    assert not bound.reading(Scripted()).behind()
+    assert bound.reading(Scripted()).completed_at()
+    os.utime(bound.note("memory/a.md", "# A"), ns=(1, 1))
+    assert bound.reading(Scripted()).behind()
+    run(bound.reading(Scripted()))
+    for change in (
+        lambda: bound.note("memory/deep/b.md", "# B"),
+        lambda: (bound.workspace / "memory" / "deep" / "b.md").unlink(),
+        lambda: bound.qmd(paths=[{"path": "memory", "name": "n", "pattern": "*.md"}]),
+        lambda: Path(bound.database.path).unlink(),
+    ):
+        change()
+        assert bound.reading(Scripted()).behind()
+        run(bound.reading(Scripted()))
+
+
+def test_files_that_qmd_does_not_look_at_do_not_count(bound: Place) -> None:
+    run(bound.reading(Scripted()))
+    for name in ("a.txt", ".hidden.md", ".git/a.md", "node_modules/a.md"):
+        bound.note(f"memory/{name}", "x")
+    bound.note("other.md", "x")
+    assert not bound.reading(Scripted()).behind()
+
+
+def test_a_change_during_an_update_is_not_taken_for_read(bound: Place) -> None:
+    def reads(_: Stop) -> str:
+        bound.note("memory/late.md", "# Late")
+        return ""
+
+    reading = bound.reading(Scripted(update=[reads]))
+    run(reading)
+    assert reading.behind()
+
+
+def test_a_failed_update_leaves_it_behind(bound: Place) -> None:
+    reading = bound.reading(Scripted(update=[ProgramTimedOut("slow")]))
+    with pytest.raises(ProgramTimedOut):
+        run(reading)
+    assert reading.behind()
+
+
+def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None:
+    masks = redactor(())
+    folder = bound.qmd_dir / "sessions"
+    export = SessionExport(
+        Sessions(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
+    )
+    program = Scripted(update=[lambda _: str(sorted(os.listdir(folder)))])
+    reading = bound.reading(program, export=export)
+    bound.say("one", "hello")
+    run(reading)
+    assert os.listdir(folder) == ["one.md"]
+    assert not reading.behind()
+    bound.say("one", "more")
+    assert reading.behind()
+
+
+def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, sessions={"enabled": True})
+    place.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
+    folder = export_dir(place.settings, str(place.home))
+    source = Sessions(place.settings.sessions_dir)
+    export = SessionExport(source, redactor(()), folder=folder, state_dir=str(place.state_dir))
+    assert run(place.reading(qmd, export=export)) == ("", ())
+    (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
+    assert export.origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
+        "sessions/one.jsonl", 4, 4
+    )
+    assert json.loads(qmd.run(["search", "hunter2hunter2", "--json"], timeout_s=30).stdout) == []
+
+
+def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(bound: Place) -> None:
+    run(bound.reading(Scripted()))
+    lock = FileLock(str(bound.state_dir / "update.lock"))
+    assert lock.acquire(0, "updating qmd")
+    program = Scripted()
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        lock.release()
+        return False
+
+    assert run(bound.reading(program), stop=stop) == ("unchanged", ())
+    assert asked
+    assert program.calls == []
+
+
+def test_waiting_for_another_process_can_be_stopped(bound: Place) -> None:
+    lock = FileLock(str(bound.state_dir / "update.lock"))
+    bound.state_dir.mkdir()
+    assert lock.acquire(0, "updating qmd")
+    try:
+        with pytest.raises(ProgramStopped):
+            run(bound.reading(Scripted()), stop=lambda: True)
+    finally:
+        lock.release()
+
+
+def test_where_nothing_can_be_written_it_is_told(bound: Place) -> None:
+    bound.state_dir.write_text("in the way")
+    with pytest.raises(BackendUnavailable):
+        run(bound.reading(Scripted()))
+
+
+def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place, qmd: Program) -> None:
+    disk = place.home / "disk"
+    disk.mkdir()
+    (disk / "far.md").write_text("# Far\nzanzibar\n")
+    place.note("memory/near.md", "# Near\nassam\n")
+    place.qmd(includeDefaultMemory=False, paths=[{"path": str(disk), "name": "disk"}, {"path": "memory", "name": "n"}])
+    reading = place.reading(qmd, without=without(qmd))
+    assert run(reading) == ("", ())
+    disk.rename(place.home / "unplugged")
+    place.note("memory/new.md", "# New\ndarjeeling\n")
+    assert reading.behind()
+    skipped, issues = run(reading)
+    assert skipped == ""
+    assert [issue.path for issue in issues] == [str(disk)]
+    assert [entry.name for entry in reading.lost] == ["disk-main"]
+    assert place.database.counts() == {"disk-main": 1, "n-main": 2}
+    assert "far.md" in qmd.run(["search", "zanzibar", "--json", "-c", "disk-main"], timeout_s=30).stdout
+    assert not reading.behind()
+    (place.home / "unplugged").rename(disk)
+    (disk / "far.md").unlink()
+    assert reading.behind()
+    assert run(reading) == ("", ())
+    assert reading.lost == ()
+    assert place.database.counts() == {"n-main": 2}
+
+
+def test_where_what_has_gone_cannot_be_left_out_nothing_is_updated(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    place.note("memory/near.md", "# Near\n")
+    reading = place.reading(qmd)
+    run(reading)
+    shutil.rmtree(place.workspace / "memory")
+    skipped, issues = run(reading)
+    assert skipped == "lost"
+    assert place.database.counts() == {"n-main": 1}
+    assert [issue.path for issue in issues] == [str(place.workspace / "memory")]
+    assert reading.behind()
+
+
+def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    for number in range(40):
+        place.note(f"memory/{number}.md", f"# Note {number}\n" + "words and more words\n" * 40)
+    reading = place.reading(qmd)
+    run(reading)
+    path = Path(place.database.path)
+    db = apsw.Connection(str(path))
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:8192] + b"\xff" * (len(data) - 8192))
+    skipped, issues = run(reading)
+    assert skipped == ""
+    assert [issue.path for issue in issues] == [str(path)]
+    assert Path(f"{path}.damaged-1").exists()
+    assert place.database.counts() == {"n-main": 40}
+
+
+def test_the_real_qmd_finds_its_index_locked_and_later_not(place: Place, qmd: Program) -> None:
+    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    place.note("memory/a.md", "# A\n")
+    run(place.reading(qmd))
+    place.note("memory/b.md", "# B\n")
+    db = apsw.Connection(place.database.path)
+    db.execute("BEGIN IMMEDIATE")
+
+    def give_way(_: float) -> None:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+    reading = place.reading(qmd, pause=give_way)
+    with pytest.raises(ProgramBusy):
+        run(reading)
+    assert run(reading, patient=True) == ("", ())
+    db.close()
+    assert place.database.counts() == {"n-main": 2}
+
+
+def test_an_index_that_is_only_out_of_reach_is_not_set_aside(bound: Place) -> None:
+    path = Path(bound.database.path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ProgramUnreadable):
+        run(bound.reading(Scripted()))
+    assert path.is_dir()

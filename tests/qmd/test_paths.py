@@ -1,0 +1,98 @@
+"""Where on disk a file is that qmd names."""
+
+from pathlib import Path
+
+import pytest
+
+from mdrecall.errors import PathOutside
+from mdrecall.qmd.collection_plan import Collection
+from mdrecall.qmd.database import QmdDatabase
+from mdrecall.qmd.parse import RawHit
+from mdrecall.qmd.paths import Places, covers
+
+
+class Desk:
+    def __init__(self, base: Path) -> None:
+        self.workspace, self.outside = base / "ws", base / "outside"
+        for folder in (self.workspace / "memory", self.outside):
+            folder.mkdir(parents=True)
+        self.collections = (
+            Collection("dir", str(self.workspace / "memory"), "**/*.md", "memory"),
+            Collection("docs", str(self.outside), "**/*.md", "custom"),
+        )
+        database = QmdDatabase(str(base / "index.sqlite"))
+        self.places = Places(self.collections, database, workspace=str(self.workspace), max_bytes=1000)
+
+    def write(self, path: str) -> None:
+        file = self.workspace.parent / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("text")
+
+    def of(self, collection: str, path: str) -> tuple[str, str] | None:
+        place = self.places.of_hit(RawHit(collection, path, "", 1.0, 1, "", ""))
+        return None if place is None else (place.inside, place.shown)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_a_file_in_the_workspace_is_shown_by_its_path_there_and_another_by_its_collection(desk: Desk) -> None:
+    desk.write("ws/memory/sub/x.md")
+    desk.write("outside/y.md")
+    assert desk.of("dir", "sub/x.md") == ("sub/x.md", "memory/sub/x.md")
+    assert desk.of("docs", "y.md") == ("y.md", "qmd/docs/y.md")
+
+
+@pytest.mark.parametrize(
+    ("on_disk", "said"),
+    [
+        ("My Note (draft) #1.md", "My Note (draft) #1.md"),
+        ("My Note (draft) #1.md", "My%20Note%20(draft)%20%231.md"),
+        ("My Note (draft) #1.md", "my-note-draft-1.md"),
+        ("My Note (draft) #1.md", "My-Note-draft-1.md"),
+        ("50%25 off.md", "50%25 off.md"),
+        ("a b/c d.md", "a-b/c-d.md"),
+    ],
+)
+def test_a_name_is_found_however_a_version_writes_it(desk: Desk, on_disk: str, said: str) -> None:
+    desk.write(f"ws/memory/{on_disk}")
+    assert desk.of("dir", said) == (on_disk, f"memory/{on_disk}")
+
+
+def test_what_is_not_there_or_not_ours_has_no_place(desk: Desk) -> None:
+    desk.write("secret.md")
+    for collection, path in (("dir", "nope.md"), ("dir", "../../secret.md"), ("dir", "/etc/hostname"), ("x", "a.md")):
+        assert desk.of(collection, path) is None
+    assert desk.of("", "") is None
+
+
+def test_a_path_of_an_answer_leads_back_to_its_file(desk: Desk) -> None:
+    for path in ("memory/x.md", "qmd/dir/x.md", str(desk.workspace / "memory" / "x.md")):
+        place = desk.places.of_path(path)
+        assert place is not None
+        assert (place.collection.name, place.inside, place.shown) == ("dir", "x.md", "memory/x.md")
+    assert desk.places.of_path("other.md") is None
+    with pytest.raises(PathOutside, match="no collection nope"):
+        desk.places.of_path("qmd/nope/x.md")
+
+
+def test_a_folder_of_the_workspace_that_is_called_qmd_is_one(desk: Desk) -> None:
+    desk.write("ws/qmd/x.md")
+    assert desk.places.of_path("qmd/x.md") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "fits"),
+    [
+        ("**/*.md", "a/b.md", True),
+        ("*.md", "a/b.md", False),
+        ("a.md,b.md", "b.md", True),
+        ("**/*.{md,txt}", "x/y.txt", True),
+        ("**/*.{md,txt}", "x/y.py", False),
+        ("**/*.md", "../x.md", False),
+    ],
+)
+def test_a_collection_covers_what_its_pattern_fits(pattern: str, inside: str, fits: bool) -> None:
+    assert covers(Collection("x", "/x", pattern, "custom"), inside) is fits
