@@ -7,7 +7,7 @@ from typing import Protocol
 from mdrecall.engine.chunk_embedder import EmbedReport, Fills
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
-from mdrecall.interfaces import Source, Store, TranscriptSource
+from mdrecall.interfaces import Source, Store, TranscriptReader
 from mdrecall.types import FileChange, Issue, ProgressCallback, SourceName, Stop, SyncReport, never
 
 _WAIT_S = 5.0
@@ -19,7 +19,7 @@ class Indexes(Protocol):
     """Brings the index in line with one source."""
 
     @property
-    def source(self) -> Source | TranscriptSource: ...
+    def source(self) -> Source | TranscriptReader: ...
 
     @property
     def recipe(self) -> str: ...

@@ -3,7 +3,6 @@
 from mdrecall.types.documents import (
     Appended,
     Chunk,
-    Conversation,
     Document,
     IndexedChunk,
     Issue,
@@ -12,7 +11,6 @@ from mdrecall.types.documents import (
     SourceName,
     Stamp,
     StoredChunk,
-    Transcript,
 )
 from mdrecall.types.search import (
     MODES,
@@ -39,6 +37,7 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
+from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,
     Job,
@@ -91,6 +90,7 @@ __all__ = [
     "SyncReport",
     "Traits",
     "Transcript",
+    "TranscriptRecord",
     "WatchEvent",
     "Why",
     "never",
