@@ -20,9 +20,7 @@ _CHUNK = """
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
-_NOTE = """
-    SELECT 1 FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=? AND source <> 'sessions'
-"""
+_SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
 _FRESH_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
 
 
@@ -61,9 +59,9 @@ def load_chunks(db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
     return [chunk for chunk_id in ids if (chunk := _load(db, chunk_id)) is not None]
 
 
-def notes_among(db: apsw.Connection, ids: Sequence[int]) -> set[int]:
-    """Which of some chunks are of notes, and not of conversations."""
-    return {chunk_id for chunk_id in ids for _ in rows(db, _NOTE, (chunk_id,))}
+def sources_of(db: apsw.Connection, ids: Sequence[int]) -> dict[int, SourceName]:
+    """Return the source of each chunk; a chunk that is not stored is left out."""
+    return {chunk_id: source for chunk_id in ids for (source,) in rows(db, _SOURCE, (chunk_id,))}
 
 
 def tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:

@@ -166,9 +166,9 @@ class SqliteStore:
         with self._reading() as db:
             return documents.load_chunks(db, ids)
 
-    def notes_among(self, ids: Sequence[int]) -> set[int]:
+    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
         with self._reading() as db:
-            return documents.notes_among(db, ids)
+            return documents.sources_of(db, ids)
 
     def match_terms(self, terms: Sequence[Term], chunk_count: int) -> list[Match]:
         with self._reading() as db:
