@@ -36,7 +36,8 @@ RecallError
 ├── EmbedderError          texts cannot be turned into vectors
 │   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
 │   ├── KeyRefused             a key is missing, or the provider does not take it
-│   ├── RateLimited            the provider has been asked too often
+│   ├── RateLimited            the provider accepts no more requests for now
+│   │   └── QuotaExhausted         the account's quota is used up; waiting does not help
 │   ├── InputRefused           a text is too long or otherwise not taken
 │   ├── WrongAnswer            a server's answer is not what was asked for
 │   │   └── NotThere               it does not know the address, model, job or file
@@ -240,7 +241,11 @@ class KeyRefused(EmbedderError):
 
 
 class RateLimited(EmbedderError):
-    """The provider has been asked too often, or what the account may use is used up."""
+    """The provider accepts no more requests for now."""
+
+
+class QuotaExhausted(RateLimited):
+    """The account's quota is used up or its billing is inactive, so waiting does not help."""
 
 
 class WrongAnswer(EmbedderError):

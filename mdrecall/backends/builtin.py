@@ -61,11 +61,11 @@ class BuiltinBackend:
             # The index may have been deleted since it was brought up to date.
             issues, stale = self._caught_up(request)
             answer = self._repairing(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
-        if self._store.set_aside:
-            problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
-            issues = (*issues, Issue(self._store.path, problem))
-        if self._store.write_problem and not any(issue.path == self._store.path for issue in issues):
-            issues = (*issues, Issue(self._store.path, f"is not written: {self._store.write_problem}"))
+        if self._store.quarantined_path:
+            problem = f"was damaged; it was set aside at {self._store.quarantined_path} and built anew"
+            issues = (*issues, Issue(self._store.place, problem))
+        if self._store.write_problem and not any(issue.path == self._store.place for issue in issues):
+            issues = (*issues, Issue(self._store.place, f"is not written: {self._store.write_problem}"))
         action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
         return answer.replace(action=action, stale=stale, issues=issues)
 
@@ -177,8 +177,8 @@ class BuiltinBackend:
             custom["providerUnavailableReason"] = meaning.chosen.unusable_reason
         if meaning and (note := f"{meaning.chosen.note} {meaning.chosen.hint}".strip()):
             custom["providerNote"] = note
-        if self._store.set_aside:
-            custom["damagedIndexKeptAt"] = self._store.set_aside
+        if self._store.quarantined_path:
+            custom["damagedIndexKeptAt"] = self._store.quarantined_path
         if self._store.write_problem:
             custom["indexNotWritten"] = self._store.write_problem
         return Status(
@@ -190,7 +190,7 @@ class BuiltinBackend:
             chunks=sum(count.chunks for count in counts),
             dirty=lacks_vectors or files_changed,
             workspace_dir=self._settings.workspace,
-            db_path=self._store.path,
+            db_path=self._store.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=counts,
@@ -241,7 +241,7 @@ class BuiltinBackend:
 
     def index_files(self) -> list[tuple[str, int]]:
         """Every file that belongs to the index, with its size in bytes."""
-        return self._store.files()
+        return self._store.sizes()
 
     def reset(self) -> None:
         """Delete the index; the notes are not touched, and the next search or sync makes it again."""

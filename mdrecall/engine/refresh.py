@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.engine.chunk_embedder import Fills
+from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.single_flight import Shared, SingleFlight
 from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
@@ -43,7 +43,7 @@ class IndexRefresh:
         files: MemoryFiles,
         store: Store,
         sync: SyncRun,
-        filler: Fills | None,
+        filler: EmbedsChunks | None,
         *,
         one_shot: bool,
     ) -> None:
@@ -72,7 +72,7 @@ class IndexRefresh:
                 self._sessions.add(session_key)
             return caught
         except StoreUnavailable as write_problem:
-            if self._store.count_chunks() or not self._store.stand_in(write_problem):
+            if self._store.count_chunks() or not self._store.use_temporary(write_problem):
                 return self._hindered(write_problem, None)
         except StoreBusy as write_problem:
             return self._hindered(write_problem, None)
@@ -182,7 +182,7 @@ class IndexRefresh:
         self, write_problem: StoreBusy | StoreUnavailable, looks: Sequence[FileChanges] | None
     ) -> RefreshResult:
         """What a search says when the index cannot be written: nothing more than that, if no note has changed."""
-        said = (Issue(self._store.path, f"may be behind the notes: {message_with_hint(write_problem)}"),)
+        said = (Issue(self._store.place, f"may be behind the notes: {message_with_hint(write_problem)}"),)
         try:
             changed = self._sync.changed(looks or self.look())
         except (StoreBusy, StoreUnavailable):
@@ -193,7 +193,7 @@ class IndexRefresh:
         return RefreshResult(said, stale, isinstance(write_problem, StoreUnavailable))
 
     def _about_rebuild(self, report: SyncReport) -> tuple[Issue, ...]:
-        return tuple(issue for issue in report.issues if issue.path == self._store.path)
+        return tuple(issue for issue in report.issues if issue.path == self._store.place)
 
     def _run(self, shared: Shared[SyncRequest]) -> SyncReport:
         """Make one run; an index that proves damaged is quarantined, and everything is indexed again."""
@@ -210,7 +210,7 @@ class IndexRefresh:
         if self._filler is None or self._filler.is_complete():
             return ()
         if self._filler.is_instant:
-            with suppress(StoreBusy), self._store.turn("indexing", max(0.0, until - time.monotonic())):
+            with suppress(StoreBusy), self._store.write_lock("indexing", max(0.0, until - time.monotonic())):
                 said = self._sync.fill(progress=progress, stop=lambda: time.monotonic() >= until)
                 if said or self._filler.is_complete():
                     return said
@@ -222,7 +222,7 @@ class IndexRefresh:
         provider = self._filler.space.provider
         problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector of {provider} yet"
         hint = "; run `mdrecall index`" if self._one_shot else ""
-        return (*self._met, Issue(self._store.path, problem + hint))
+        return (*self._met, Issue(self._store.place, problem + hint))
 
     def _fill_in_background(self) -> None:
         resting = self._filler is not None and self._filler.is_resting
@@ -233,7 +233,7 @@ class IndexRefresh:
                     with self._fill_lock:
                         self._met = self._sync.fill(stop=self._closing.is_set)
                 except CorruptIndex as damage:
-                    self._met = (Issue(self._store.path, str(damage)),)
+                    self._met = (Issue(self._store.place, str(damage)),)
 
             self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
             self._filling.start()

@@ -46,7 +46,7 @@ class Updates:
 
     def catch_up(self, updater: Updater, within_s: float, progress: ProgressCallback | None) -> RefreshResult:
         """Have qmd read what changed, and wait for it for so long; what is left goes on while the memory is open."""
-        if not updater.behind():
+        if not updater.is_behind():
             return RefreshResult()
         with self._lock:
             if self._updating is None or not self._updating.is_alive():
