@@ -41,9 +41,9 @@ from mdrecall.types.sync import (
 )
 from mdrecall.types.vectors import (
     Embedding,
+    EmbedInput,
     Job,
     JobState,
-    Passage,
     PendingChunk,
     Secret,
     Space,
@@ -57,6 +57,7 @@ __all__ = [
     "Chunk",
     "Conversation",
     "Document",
+    "EmbedInput",
     "Embedding",
     "FallbackNotice",
     "FileChange",
@@ -68,7 +69,6 @@ __all__ = [
     "KnownDocument",
     "Listing",
     "Mode",
-    "Passage",
     "PendingChunk",
     "Probe",
     "Progress",

@@ -220,7 +220,7 @@ def test_an_embedder_that_reads_every_script_is_asked_in_chinese(shelf: Shelf) -
 @pytest.mark.parametrize("mode", MODES)
 def test_a_source_filter_takes_only_chunks_of_that_source(shelf: Shelf, mode: Mode) -> None:
     """Anything that was not a transcript used to count as a note, whatever source it came from."""
-    with apsw.Connection(shelf.store.path) as db:
+    with apsw.Connection(shelf.store.file_path) as db:
         db.execute("UPDATE documents SET source = 'wiki' WHERE path = 'b.md'")
     searcher = shelf.searcher(HashEmbedder())
     notes = searcher.search(SearchRequest("walrus plain pool", mode=mode, source="memory"))

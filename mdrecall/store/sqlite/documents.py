@@ -26,12 +26,12 @@ _FRESH_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
 
 def known_document(db: apsw.Connection, source: SourceName, path: str) -> KnownDocument | None:
     """What is remembered of one document."""
-    for digest, recipe in rows(db, _HASH, (source, path)):
-        return KnownDocument(digest.hex(), recipe)
+    for digest, index_format in rows(db, _HASH, (source, path)):
+        return KnownDocument(digest.hex(), index_format)
     return None
 
 
-def recipe(db: apsw.Connection) -> str:
+def index_format(db: apsw.Connection) -> str:
     """What the documents were made with; empty if there have been none."""
     return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='recipe'")), "")
 
