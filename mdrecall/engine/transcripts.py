@@ -75,7 +75,7 @@ class TranscriptIndexer:
         *,
         redact: Callable[[str], str],
         thresholds: GrowthThresholds,
-        recipe: str,
+        index_format: str,
         issues: tuple[Issue, ...] = (),
     ) -> None:
         """``issues`` are reported with those of every scan."""
@@ -87,7 +87,7 @@ class TranscriptIndexer:
         self._thresholds = thresholds
         self._part_chars = _CHUNKS_PER_PART * _CHARS_PER_TOKEN * size.tokens
         self._issues = issues
-        self.recipe = recipe
+        self.index_format = index_format
 
     def on(self, store: Store) -> "TranscriptIndexer":
         """Return the same indexer for another store."""
@@ -98,7 +98,7 @@ class TranscriptIndexer:
             self._analyser,
             redact=self._redact,
             thresholds=self._thresholds,
-            recipe=self.recipe,
+            index_format=self.index_format,
             issues=self._issues,
         )
 
@@ -227,8 +227,8 @@ class TranscriptIndexer:
         return True
 
     def _write(self, run: "_Run", seal: bytes, embed: Callable[[], object] | None) -> None:
-        with self._store.changing():
-            self._store.put_transcript(run.state(seal), run.keep, run.parts, self.recipe)
+        with self._store.transaction():
+            self._store.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
             if embed:
                 embed()
         run.start_next_write()

@@ -37,12 +37,13 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
+from mdrecall.types.terms import Match, Term
 from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,
+    EmbedInput,
     Job,
     JobState,
-    Passage,
     PendingChunk,
     Secret,
     Space,
@@ -56,6 +57,7 @@ __all__ = [
     "Chunk",
     "Conversation",
     "Document",
+    "EmbedInput",
     "Embedding",
     "FallbackNotice",
     "FileChange",
@@ -66,8 +68,8 @@ __all__ = [
     "JobState",
     "KnownDocument",
     "Listing",
+    "Match",
     "Mode",
-    "Passage",
     "PendingChunk",
     "Probe",
     "Progress",
@@ -88,6 +90,7 @@ __all__ = [
     "StoredChunk",
     "StoredSpace",
     "SyncReport",
+    "Term",
     "Traits",
     "Transcript",
     "TranscriptRecord",

@@ -164,7 +164,7 @@ def test_growth_is_stored_without_looking_at_what_is_there(agent: TranscriptFold
 
     agent.write("a.jsonl", message("the walrus"))
     agent.indexer.sync()
-    space = vectors.ensure_space(db := apsw.Connection(agent.store.path), Space("p", "m", "f", 4))
+    space = vectors.ensure_space(db := apsw.Connection(agent.store.file_path), Space("p", "m", "f", 4))
     ran: list[tuple[str, Any]] = []
     db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
     transcripts.put(db, agent.store.transcripts()["sessions/a.jsonl"], 0, (), "recipe")

@@ -17,7 +17,7 @@ from mdrecall.core.redact import redactor
 from mdrecall.errors import FileMissing, PathOutside
 from mdrecall.flush import Flush
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
-from mdrecall.qmd.export import Exported, Origin, SessionExport
+from mdrecall.qmd.export import ExportReport, Origin, SessionExport
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.transcripts import readers
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
@@ -189,7 +189,7 @@ def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:
     folder = tmp_path / "exported"
     source = open_transcripts(memory.settings)
     export = SessionExport(source, redactor(()), folder=str(folder), state_dir=str(tmp_path / "state"))
-    assert export.run() == Exported(written=2)
+    assert export.run() == ExportReport(written=2)
     assert (folder / "list+new.md").read_text().startswith("# Session list+new\n\nUser: the walrus sleeps\n")
     assert export.origin("list+new.md", 4, 4) == Origin("sessions/list/new", 3, 3)
     assert export.origin("old.md", 3, 3) == Origin("sessions/old.jsonl", 1, 1)
