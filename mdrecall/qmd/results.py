@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
-from mdrecall.core.ranking.passages import Located, heading_of, locate, place_at
+from mdrecall.core.ranking.passages import LocatedPassage, heading_of, locate_passages, passage_at_line
 from mdrecall.core.ranking.snippet import snippet_around
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
@@ -46,7 +46,7 @@ class Results:
     def by_words(self, hits: Iterable[RawHit], question: str, total: int, issues: list[Issue]) -> list[SearchResult]:
         """Every passage of the files that holds a word of the question, best first; ``total`` is all that qmd has."""
         files = list(self._read(hits, issues))
-        located = locate(
+        located = locate_passages(
             [(entry.place.shown, entry.text) for entry in files],
             question,
             total=total,
@@ -62,9 +62,9 @@ class Results:
         results = []
         for number, entry in enumerate(self._read(hits, issues)):
             size = self._chunking
-            found = place_at(entry.text, max(1, entry.hit.line), tokens=size.tokens, overlap=size.overlap)
+            found = passage_at_line(entry.text, max(1, entry.hit.line), tokens=size.tokens, overlap=size.overlap)
             if found is not None:
-                located = Located(number, *found, score=min(1.0, max(0.0, entry.hit.score)), complete=False)
+                located = LocatedPassage(number, *found, score=min(1.0, max(0.0, entry.hit.score)), complete=False)
                 if result := self._result(entry, located):
                     results.append(result)
         return results
@@ -93,7 +93,7 @@ class Results:
             chars += len(text)
             yield _Read(place, hit, text)
 
-    def _result(self, entry: _Read, found: Located) -> SearchResult | None:
+    def _result(self, entry: _Read, found: LocatedPassage) -> SearchResult | None:
         chunk, passage = found.chunk, found.passage
         first, last = chunk.start_line + passage.first_line, chunk.start_line + passage.last_line
         result = SearchResult(

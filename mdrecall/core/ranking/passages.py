@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.keyword_score import Match, by_words, rank, score, strengths, weigh
+from mdrecall.core.ranking.keyword_score import Match, keyword_strength, rank, score, strengths, weigh
 from mdrecall.core.ranking.query import Term, parse_query
 from mdrecall.core.ranking.snippet import Passage, best_passage
 from mdrecall.core.text.chunk import chunk_markdown
@@ -23,7 +23,7 @@ _HALF = 0.6
 _LOOSE = 0.5
 
 
-class Located(NamedTuple):
+class LocatedPassage(NamedTuple):
     """A passage of a document."""
 
     document: int
@@ -41,7 +41,7 @@ class _Entry(NamedTuple):
     terms: Mapping[str, int]
 
 
-def locate(
+def locate_passages(
     documents: Sequence[tuple[str, str]],
     query: str,
     *,
@@ -49,7 +49,7 @@ def locate(
     tokens: int,
     overlap: int,
     analyser: Analyser,
-) -> list[Located]:
+) -> list[LocatedPassage]:
     """Every chunk of the documents (path and text) that holds a word of the query, best first.
 
     ``total`` is how many documents they were chosen from; ``tokens`` and ``overlap`` are the sizes of chunks.
@@ -68,12 +68,12 @@ def locate(
     for weighted in rank(strengths(matches, weights), len(entries)):
         entry = entries[weighted.chunk_id]
         passage = best_passage(entry.chunk.text, weights, analyser)
-        worth = score(by_words(weighted, passage.coverage), weighted.complete)
-        found.append(Located(entry.document, entry.chunk, passage, worth, weighted.complete))
+        worth = score(keyword_strength(weighted, passage.coverage), weighted.complete)
+        found.append(LocatedPassage(entry.document, entry.chunk, passage, worth, weighted.complete))
     return sorted(found, key=lambda place: (-place.score, place.document, place.chunk.start_line))
 
 
-def place_at(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk, Passage] | None:
+def passage_at_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk, Passage] | None:
     """The chunk that a line of a document, from 1, is in, with that line as its passage."""
     chunks = chunk_markdown(text, tokens=tokens, overlap=overlap)
     chunk = next((chunk for chunk in chunks if chunk.start_line <= line <= chunk.end_line), None)

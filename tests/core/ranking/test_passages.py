@@ -1,6 +1,6 @@
 """Passages of documents that an engine has named."""
 
-from mdrecall.core.ranking.passages import Located, heading_of, locate, place_at
+from mdrecall.core.ranking.passages import LocatedPassage, heading_of, locate_passages, passage_at_line
 from mdrecall.core.text.words import Analyser
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
@@ -8,9 +8,9 @@ GARDEN = "# Garden\n\nThe tomatoes need water. Ana likes them.\n"
 LONG = "# Log\n\n" + "\n\n".join(f"## Day {day}\n\nNothing but rain, {'and more rain ' * 40}." for day in range(30))
 
 
-def found(query: str, *texts: str, total: int = 100) -> list[Located]:
+def found(query: str, *texts: str, total: int = 100) -> list[LocatedPassage]:
     documents = [(f"memory/{number}.md", text) for number, text in enumerate(texts)]
-    return locate(documents, query, total=total, tokens=400, overlap=80, analyser=Analyser())
+    return locate_passages(documents, query, total=total, tokens=400, overlap=80, analyser=Analyser())
 
 
 def test_the_document_that_holds_most_of_the_question_comes_first() -> None:
@@ -44,7 +44,7 @@ def test_a_word_that_is_nowhere_whole_is_taken_for_a_beginning() -> None:
 
 def test_the_name_of_a_file_counts() -> None:
     documents = [("memory/people/tomasz.md", "Likes tea."), ("memory/x.md", "Likes coffee.")]
-    best = locate(documents, "tomasz", total=9, tokens=400, overlap=80, analyser=Analyser())
+    best = locate_passages(documents, "tomasz", total=9, tokens=400, overlap=80, analyser=Analyser())
     assert [place.document for place in best] == [0]
 
 
@@ -59,7 +59,7 @@ def test_unspaced_scripts_are_found() -> None:
 
 
 def test_a_line_that_was_named_is_shown_in_its_chunk() -> None:
-    place = place_at(LONG, 43, tokens=400, overlap=80)
+    place = passage_at_line(LONG, 43, tokens=400, overlap=80)
     assert place is not None
     chunk, passage = place
     assert chunk.start_line + passage.first_line == 43
@@ -67,7 +67,7 @@ def test_a_line_that_was_named_is_shown_in_its_chunk() -> None:
 
 
 def test_a_line_beyond_the_end_is_in_the_last_chunk_and_an_empty_document_has_none() -> None:
-    place = place_at(BILLING, 999, tokens=400, overlap=80)
+    place = passage_at_line(BILLING, 999, tokens=400, overlap=80)
     assert place is not None
     assert place[0].end_line >= 6
-    assert place_at("\n\n", 1, tokens=400, overlap=80) is None
+    assert passage_at_line("\n\n", 1, tokens=400, overlap=80) is None
