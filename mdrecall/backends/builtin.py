@@ -8,6 +8,7 @@ from mdrecall.backends.embedding_status import Meaning
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
+from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex
 from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
@@ -40,6 +41,7 @@ class BuiltinBackend:
         files: MemoryFiles,
         store: Store,
         freshness: IndexRefresh,
+        watcher: IndexWatcher,
         searcher: Searcher,
         meaning: Meaning | None,
     ) -> None:
@@ -47,6 +49,7 @@ class BuiltinBackend:
         self._files = files
         self._store = store
         self._freshness = freshness
+        self._watcher = watcher
         self._searcher = searcher
         self._meaning = meaning
 
@@ -145,15 +148,15 @@ class BuiltinBackend:
 
     def watch(self) -> None:
         """Follow the files in the background, as the settings have it, until the memory is closed."""
-        self._freshness.follow_in_background()
+        self._watcher.start()
 
     def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """Follow the files in this thread until ``stop_following``."""
-        self._freshness.follow(tell)
+        self._watcher.run(tell)
 
     def stop_following(self) -> None:
         """End ``follow``, from another thread or a signal."""
-        self._freshness.stop_following()
+        self._watcher.stop()
 
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is indexed by asking."""
@@ -166,8 +169,8 @@ class BuiltinBackend:
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
-            "watcher": self._freshness.watcher(),
-            "folders": self._freshness.folder_count(),
+            "watcher": self._watcher.status(),
+            "folders": self._freshness.count_folders(),
             "filesChanged": files_changed,
         }
         if meaning and used is None:
@@ -257,6 +260,7 @@ class BuiltinBackend:
     def cancel_pending(self) -> None:
         """Let everything that is under way end where it can be taken up again, without waiting for it."""
         self._freshness.cancel_pending()
+        self._watcher.stop()
         if self._meaning is not None:
             self._meaning.interrupt()
 
@@ -264,6 +268,7 @@ class BuiltinBackend:
         """Let go of the index; may be called twice."""
         self.cancel_pending()
         self._freshness.close()
+        self._watcher.close()
         if self._meaning is not None:
             self._meaning.close()
         self._store.close()

@@ -14,8 +14,9 @@ from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.searcher import RankingOptions, Searcher
-from mdrecall.engine.sync_run import Indexes, Sync
+from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.interfaces import Backend, Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
@@ -93,13 +94,36 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     indexers = _indexers(settings, files, store, analyser)
     meaning = _meaning(loaded, store) if settings.memory_search.store.vector.enabled else None
     filler = meaning.filler if meaning else None
-    freshness = IndexRefresh(settings, files, store, Sync(store, indexers, filler), filler, one_shot=one_shot)
+    freshness = IndexRefresh(settings, files, store, SyncRun(store, indexers, filler), filler, one_shot=one_shot)
     options = _ranking_options(settings)
     if meaning is None:
         searcher = Searcher(store, analyser, options)
     else:
         searcher = Searcher(store, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
-    return BuiltinBackend(settings, files, store, freshness, searcher, meaning)
+    watcher = _watcher(settings, store, freshness)
+    return BuiltinBackend(settings, files, store, freshness, watcher, searcher, meaning)
+
+
+def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:
+    """Return what keeps the index up to date while its files change."""
+    sync, own = settings.memory_search.sync, settings.mdrecall
+
+    def plan(in_background: bool) -> WatchPlan | None:
+        watches = sync.watch or not in_background
+        every_s = [own.watch.scan_seconds] * watches + [sync.interval_minutes * 60] * bool(sync.interval_minutes)
+        if not every_s:
+            return None
+        return WatchPlan(
+            folders=lambda: refresh.folders if watches else (),
+            is_ignored=lambda name: name.lower() in own.ignore,
+            timing=Timing(sync.watch_debounce_ms / 1000, float(min(every_s))),
+        )
+
+    def prepare() -> None:
+        store.open()
+        store.require_writable()
+
+    return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
 
 def _ranking_options(settings: Settings) -> RankingOptions:

@@ -145,10 +145,10 @@ def test_what_failed_is_tried_again_by_whoever_follows_the_files(workspace: Work
     memory.sync()
     openai.faults.clear()
     freshness = backend(memory)._freshness
-    freshness._followed()
+    freshness.sync_changes(lambda progress: None, lambda: False)
     assert freshness._filling is None, "it rests for a while"
     freshness = backend(later := opened(workspace))._freshness
-    freshness._followed()
+    freshness.sync_changes(lambda progress: None, lambda: False)
     wait_for_filling(later)
     assert later.search(QUERY).provider == "openai"
 
@@ -188,7 +188,7 @@ def test_a_model_that_has_changed_behind_its_address_is_told_of_and_nothing_is_p
         answer = memory.search("walrus")
         assert (answer.mode, answer[0].path) == ("keyword", "memory/walrus.md")
         assert "returned a vector of 64 dimensions, but the index holds vectors of 384" in answer.degraded
-        assert "`mdrecall index --force`" in answer.degraded
+        assert "index again with force" in answer.degraded
         assert memory.sync().issues == ()
     assert memory.status().vector["dims"] == 384
     assert set(openai.embedded_texts()[paid:]) == {"walrus"}

@@ -41,7 +41,7 @@ class _Entry(NamedTuple):
     terms: Mapping[str, int]
 
 
-def locate_passages(
+def locate(
     documents: Sequence[tuple[str, str]],
     query: str,
     *,
@@ -73,7 +73,7 @@ def locate_passages(
     return sorted(found, key=lambda place: (-place.score, place.document, place.chunk.start_line))
 
 
-def passage_at_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk, Passage] | None:
+def locate_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk, Passage] | None:
     """The chunk that a line of a document, from 1, is in, with that line as its passage."""
     chunks = chunk_markdown(text, tokens=tokens, overlap=overlap)
     chunk = next((chunk for chunk in chunks if chunk.start_line <= line <= chunk.end_line), None)
@@ -87,7 +87,7 @@ def passage_at_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple
     return chunk, Passage(0.0, at, at, start, start + len(lines[at]))
 
 
-def heading_of(chunk: Chunk, passage: Passage) -> str:
+def find_heading(chunk: Chunk, passage: Passage) -> str:
     """The headings above a passage, outermost first, joined with `` › ``."""
     structure = read_lines([*chunk.trail, *chunk.text.split("\n")[: passage.first_line + 1]])
     *_, trail = trails(structure)
