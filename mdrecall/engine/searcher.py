@@ -7,7 +7,6 @@ from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify
 from mdrecall.core.ranking.fusion import Similarity, fuse, similarity, word_weights
 from mdrecall.core.ranking.keyword_score import (
-    Match,
     Strengths,
     Weighted,
     Weights,
@@ -25,7 +24,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import Store
-from mdrecall.types import Mode, SearchAnswer, SearchRequest, SearchResult, SourceName, StoredChunk, Why
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SearchResult, SourceName, StoredChunk, Why
 
 _LEAST_CANDIDATES = 24
 # Among so many times more candidates notes are looked for, where conversations are all that was found; or what is of

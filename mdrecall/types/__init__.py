@@ -39,6 +39,7 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
+from mdrecall.types.terms import Match, Term
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -68,6 +69,7 @@ __all__ = [
     "JobState",
     "KnownDocument",
     "Listing",
+    "Match",
     "Mode",
     "PendingChunk",
     "Probe",
@@ -89,6 +91,7 @@ __all__ = [
     "StoredChunk",
     "StoredSpace",
     "SyncReport",
+    "Term",
     "Traits",
     "Transcript",
     "WatchEvent",
