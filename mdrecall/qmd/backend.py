@@ -219,10 +219,10 @@ class QmdBackend:
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file of a collection, straight from the disk, or of any that the builtin backend reads."""
         from mdrecall.sources.reader import MAX_READ_UNITS, window
-        from mdrecall.sources.sessions import is_transcript
+        from mdrecall.sources.transcripts.readers import open_transcripts
 
         asked = path.strip()
-        if self._settings.memory.qmd.sessions.enabled and is_transcript(asked):
+        if self._settings.memory.qmd.sessions.enabled and open_transcripts(self._settings).owns(asked):
             return self.read_session(asked, from_line=from_line, lines=lines)
         place = self._places.of_path(asked) if asked and "\0" not in asked else None
         if place is not None and place.inside.endswith(".md"):
