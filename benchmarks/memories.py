@@ -12,7 +12,7 @@ import tempfile
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.thresholds import Cuts, cuts_for, same_fact
-from mdrecall.types import Passage
+from mdrecall.types import EmbedInput
 
 #: A memory, a short question about it, and a prompt in which it would help.
 ASKED = (
@@ -80,7 +80,7 @@ def cosine(one: bytes, other: bytes) -> float:
 
 
 def kept(embedder: Embedder, text: str) -> bytes:
-    return embedder.embed_chunks([Passage("", text)])[0].vector
+    return embedder.embed_chunks([EmbedInput("", text)])[0].vector
 
 
 def shown(values: list[float]) -> str:

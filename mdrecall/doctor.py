@@ -121,7 +121,7 @@ def _qmd(memory: Memory, by_words: Memory, loaded: Loaded) -> Iterator[Finding]:
     """Whether qmd is there, new enough, and answers; builtin stands in for it where not."""
     if loaded.settings.memory.backend != "qmd":
         return
-    from mdrecall.qmd.check import LEAST_VERSION, check_qmd
+    from mdrecall.qmd.capabilities import LEAST_VERSION, check_qmd
 
     found = check_qmd(loaded.settings, loaded.environment, loaded.home)
     if found.error is not None:

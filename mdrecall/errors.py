@@ -36,7 +36,8 @@ RecallError
 ├── EmbedderError          texts cannot be turned into vectors
 │   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
 │   ├── KeyRefused             a key is missing, or the provider does not take it
-│   ├── RateLimited            the provider has been asked too often
+│   ├── RateLimited            the provider accepts no more requests for now
+│   │   └── QuotaExhausted         the account's quota is used up; waiting does not help
 │   ├── InputRefused           a text is too long or otherwise not taken
 │   ├── WrongAnswer            a server's answer is not what was asked for
 │   │   └── NotThere               it does not know the address, model, job or file
@@ -52,6 +53,8 @@ RecallError
 The message says what is wrong and names the thing; ``hint`` says the way out.
 """
 
+from collections.abc import Iterable
+
 
 class RecallError(Exception):
     """Anything that mdrecall could not do, with the way out in ``hint``."""
@@ -64,6 +67,17 @@ class RecallError(Exception):
 def message_with_hint(error: RecallError) -> str:
     """What is wrong and the way out, as one text."""
     return f"{error} {error.hint}".strip()
+
+
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest known one if any is near, and all of them."""
+    import difflib
+
+    names = list(known)
+    by_folded = {other.lower(): other for other in names}
+    listed = ", ".join(names)
+    close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[close[0]]}? Known here: {listed}" if close else f"; known here: {listed}"
 
 
 class ConfigError(RecallError):
@@ -240,7 +254,11 @@ class KeyRefused(EmbedderError):
 
 
 class RateLimited(EmbedderError):
-    """The provider has been asked too often, or what the account may use is used up."""
+    """The provider accepts no more requests for now."""
+
+
+class QuotaExhausted(RateLimited):
+    """The account's quota is used up or its billing is inactive, so waiting does not help."""
 
 
 class WrongAnswer(EmbedderError):

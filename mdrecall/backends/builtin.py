@@ -8,6 +8,7 @@ from mdrecall.backends.embedding_status import Meaning
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
+from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex
 from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
@@ -40,6 +41,7 @@ class BuiltinBackend:
         files: MemoryFiles,
         store: Store,
         freshness: IndexRefresh,
+        watcher: IndexWatcher,
         searcher: Searcher,
         meaning: Meaning | None,
     ) -> None:
@@ -47,6 +49,7 @@ class BuiltinBackend:
         self._files = files
         self._store = store
         self._freshness = freshness
+        self._watcher = watcher
         self._searcher = searcher
         self._meaning = meaning
 
@@ -58,11 +61,11 @@ class BuiltinBackend:
             # The index may have been deleted since it was brought up to date.
             issues, stale = self._caught_up(request)
             answer = self._repairing(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
-        if self._store.set_aside:
-            problem = f"was damaged; it was set aside at {self._store.set_aside} and built anew"
-            issues = (*issues, Issue(self._store.path, problem))
-        if self._store.write_problem and not any(issue.path == self._store.path for issue in issues):
-            issues = (*issues, Issue(self._store.path, f"is not written: {self._store.write_problem}"))
+        if self._store.quarantined_path:
+            problem = f"was damaged; it was set aside at {self._store.quarantined_path} and built anew"
+            issues = (*issues, Issue(self._store.place, problem))
+        if self._store.write_problem and not any(issue.path == self._store.place for issue in issues):
+            issues = (*issues, Issue(self._store.place, f"is not written: {self._store.write_problem}"))
         action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
         return answer.replace(action=action, stale=stale, issues=issues)
 
@@ -145,15 +148,15 @@ class BuiltinBackend:
 
     def watch(self) -> None:
         """Follow the files in the background, as the settings have it, until the memory is closed."""
-        self._freshness.follow_in_background()
+        self._watcher.start()
 
     def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """Follow the files in this thread until ``stop_following``."""
-        self._freshness.follow(tell)
+        self._watcher.run(tell)
 
     def stop_following(self) -> None:
         """End ``follow``, from another thread or a signal."""
-        self._freshness.stop_following()
+        self._watcher.stop()
 
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is indexed by asking."""
@@ -166,16 +169,16 @@ class BuiltinBackend:
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
-            "watcher": self._freshness.watcher(),
-            "folders": self._freshness.folder_count(),
+            "watcher": self._watcher.status(),
+            "folders": self._freshness.count_folders(),
             "filesChanged": files_changed,
         }
         if meaning and used is None:
             custom["providerUnavailableReason"] = meaning.chosen.unusable_reason
         if meaning and (note := f"{meaning.chosen.note} {meaning.chosen.hint}".strip()):
             custom["providerNote"] = note
-        if self._store.set_aside:
-            custom["damagedIndexKeptAt"] = self._store.set_aside
+        if self._store.quarantined_path:
+            custom["damagedIndexKeptAt"] = self._store.quarantined_path
         if self._store.write_problem:
             custom["indexNotWritten"] = self._store.write_problem
         return Status(
@@ -187,7 +190,7 @@ class BuiltinBackend:
             chunks=sum(count.chunks for count in counts),
             dirty=lacks_vectors or files_changed,
             workspace_dir=self._settings.workspace,
-            db_path=self._store.path,
+            db_path=self._store.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=counts,
@@ -238,7 +241,7 @@ class BuiltinBackend:
 
     def index_files(self) -> list[tuple[str, int]]:
         """Every file that belongs to the index, with its size in bytes."""
-        return self._store.files()
+        return self._store.sizes()
 
     def reset(self) -> None:
         """Delete the index; the notes are not touched, and the next search or sync makes it again."""
@@ -257,6 +260,7 @@ class BuiltinBackend:
     def cancel_pending(self) -> None:
         """Let everything that is under way end where it can be taken up again, without waiting for it."""
         self._freshness.cancel_pending()
+        self._watcher.stop()
         if self._meaning is not None:
             self._meaning.interrupt()
 
@@ -264,6 +268,7 @@ class BuiltinBackend:
         """Let go of the index; may be called twice."""
         self.cancel_pending()
         self._freshness.close()
+        self._watcher.close()
         if self._meaning is not None:
             self._meaning.close()
         self._store.close()

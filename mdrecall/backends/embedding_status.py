@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.backends.embedders import Chosen
 from mdrecall.config.settings import MemorySearch
-from mdrecall.engine.chunk_embedder import Fills
+from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, Pings, Store
-from mdrecall.types import Passage, Probe
+from mdrecall.types import EmbedInput, Probe
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
@@ -19,7 +19,7 @@ class Meaning(NamedTuple):
     """What gives chunks their vectors, and finds them by these; nothing does, if no embedder can be used."""
 
     chosen: Chosen
-    filler: Fills | None = None
+    filler: EmbedsChunks | None = None
     leg: VectorSearcher | None = None
     jobs: "Jobs | None" = None
 
@@ -110,7 +110,7 @@ def probe_of(embedder: Embedder) -> Probe:
         if isinstance(embedder, Pings):
             vector = embedder.ping()
         else:
-            vector = embedder.embed_chunks([Passage("", "ping")])[0].vector
+            vector = embedder.embed_chunks([EmbedInput("", "ping")])[0].vector
     except EmbedderError as error:
         return Probe(False, message_with_hint(error))
     return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(vector) // 4)

@@ -10,12 +10,13 @@ from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, Fills
-from mdrecall.engine.indexer import ChunkSize, Indexer, recipe_for
+from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
+from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.searcher import RankingOptions, Searcher
-from mdrecall.engine.sync_run import Indexes, Sync
+from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.interfaces import Backend, Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
@@ -93,13 +94,36 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     indexers = _indexers(settings, files, store, analyser)
     meaning = _meaning(loaded, store) if settings.memory_search.store.vector.enabled else None
     filler = meaning.filler if meaning else None
-    freshness = IndexRefresh(settings, files, store, Sync(store, indexers, filler), filler, one_shot=one_shot)
+    freshness = IndexRefresh(settings, files, store, SyncRun(store, indexers, filler), filler, one_shot=one_shot)
     options = _ranking_options(settings)
     if meaning is None:
         searcher = Searcher(store, analyser, options)
     else:
         searcher = Searcher(store, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
-    return BuiltinBackend(settings, files, store, freshness, searcher, meaning)
+    watcher = _watcher(settings, store, freshness)
+    return BuiltinBackend(settings, files, store, freshness, watcher, searcher, meaning)
+
+
+def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:
+    """Return what keeps the index up to date while its files change."""
+    sync, own = settings.memory_search.sync, settings.mdrecall
+
+    def plan(in_background: bool) -> WatchPlan | None:
+        watches = sync.watch or not in_background
+        every_s = [own.watch.scan_seconds] * watches + [sync.interval_minutes * 60] * bool(sync.interval_minutes)
+        if not every_s:
+            return None
+        return WatchPlan(
+            folders=lambda: refresh.folders if watches else (),
+            is_ignored=lambda name: name.lower() in own.ignore,
+            timing=Timing(sync.watch_debounce_ms / 1000, float(min(every_s))),
+        )
+
+    def prepare() -> None:
+        store.open()
+        store.require_writable()
+
+    return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
 
 def _ranking_options(settings: Settings) -> RankingOptions:
@@ -120,7 +144,7 @@ def _ranking_options(settings: Settings) -> RankingOptions:
 
 
 def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
-    """One for each source that is searched; all documents of an index have one recipe."""
+    """One for each source that is searched; all documents of an index have one format."""
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
     if "sessions" not in settings.memory_search.sources:
@@ -132,7 +156,7 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     masks = redactor(settings.logging.redact_patterns)
     with_notes = "memory" in settings.memory_search.sources
     # Without the notes it is another index: those that were in it must leave it.
-    recipe = recipe_for(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
+    index_format = describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
         store,
@@ -141,14 +165,14 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
         analyser,
         redact=masks.redact,
         patience=Patience(delta.delta_bytes, delta.delta_messages),
-        recipe=recipe,
+        index_format=index_format,
         issues=tuple(
             Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
         ),
     )
     indexers: list[Indexes] = [transcripts]
     if with_notes:
-        indexers.insert(0, Indexer(store, files, size, analyser, recipe=recipe))
+        indexers.insert(0, Indexer(store, files, size, analyser, index_format=index_format))
     return indexers
 
 
@@ -170,7 +194,7 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
     return Meaning(chosen, filler, leg, jobs)
 
 
-def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", leg: VectorSearcher) -> Fills:
+def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", leg: VectorSearcher) -> EmbedsChunks:
     """What fills the space of the first embedder, and where there is a second one, that of the second."""
     cache = settings.memory_search.cache
     caching = Caching(cache.enabled, cache.max_entries)

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from mdrecall.embed.passages import joined
-from mdrecall.types import Passage
+from mdrecall.types import EmbedInput
 
 RECIPE_VERSION = 1
 """Raise it whenever the same file would give other vectors: other prompts, other pooling, other limits."""
@@ -20,7 +20,7 @@ class Prompts(NamedTuple):
         """A query as the model wants to read it."""
         return self.query.format(text=text)
 
-    def of_passage(self, passage: Passage) -> str:
+    def of_passage(self, passage: EmbedInput) -> str:
         """A passage as the model wants to read it: the title in its place, or above the text."""
         if "{title}" not in self.document:
             return self.document.format(text=joined(passage))

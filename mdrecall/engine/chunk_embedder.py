@@ -13,7 +13,7 @@ from mdrecall.errors import EmbedderError, message_with_hint
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import (
     Embedding,
-    Passage,
+    EmbedInput,
     PendingChunk,
     Progress,
     ProgressCallback,
@@ -54,7 +54,7 @@ class EmbedReport(NamedTuple):
     """Whether it stopped only because a provider works on the rest."""
 
 
-class Fills(Protocol):
+class EmbedsChunks(Protocol):
     """Gives chunks their vectors."""
 
     @property
@@ -69,7 +69,7 @@ class Fills(Protocol):
     @property
     def space(self) -> Space: ...
 
-    def on(self, store: Store, *, cache: Store) -> "Fills": ...
+    def on(self, store: Store, *, cache: Store) -> "EmbedsChunks": ...
 
     def is_complete(self) -> bool: ...
 
@@ -81,7 +81,7 @@ class Fills(Protocol):
 class Waiting(NamedTuple):
     """A text that is to be embedded, and the chunks that have it."""
 
-    passage: Passage
+    passage: EmbedInput
     chunks: list[int]
 
 
@@ -309,13 +309,13 @@ class _EmbedRun:
             return
         self._ask_at_once(list(groups), waiting, traits.at_once)
 
-    def _ask_at_once(self, groups: list[dict[bytes, Passage]], waiting: Mapping[bytes, Waiting], most: int) -> None:
+    def _ask_at_once(self, groups: list[dict[bytes, EmbedInput]], waiting: Mapping[bytes, Waiting], most: int) -> None:
         """The same with several threads. Once a request has failed none is begun, and those under way are kept."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
         ended = threading.Event()
 
-        def request(group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
+        def request(group: Mapping[bytes, EmbedInput]) -> dict[bytes, Embedding | None]:
             try:
                 return {} if ended.is_set() or self._stop() else self._request(group)
             except BaseException:
@@ -335,7 +335,7 @@ class _EmbedRun:
         if problems:
             raise problems[0]
 
-    def _request(self, group: Mapping[bytes, Passage]) -> dict[bytes, Embedding | None]:
+    def _request(self, group: Mapping[bytes, EmbedInput]) -> dict[bytes, Embedding | None]:
         return dict(zip(group, embedded(self._embedder, list(group.values())), strict=True))
 
     def _arrived(self, answered: Mapping[bytes, Embedding | None], waiting: Mapping[bytes, Waiting]) -> None:
@@ -371,11 +371,11 @@ def _cancel(requests: "Sequence[Future[dict[bytes, Embedding | None]]]") -> None
         request.cancel()
 
 
-def _passage(chunk: PendingChunk) -> Passage:
+def _passage(chunk: PendingChunk) -> EmbedInput:
     name = chunk.path.rsplit("/", 1)[-1].removesuffix(".md")
     named = [title_text(name)] if name else []
-    return Passage("\n".join([*named, *titles(chunk.trail)]), chunk.text)
+    return EmbedInput("\n".join([*named, *titles(chunk.trail)]), chunk.text)
 
 
-def _hash(passage: Passage) -> bytes:
+def _hash(passage: EmbedInput) -> bytes:
     return hashlib.sha256("\0".join(passage).encode("utf-8", "surrogatepass")).digest()

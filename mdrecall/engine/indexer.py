@@ -98,17 +98,19 @@ class _Work:
 class Indexer:
     """Writes what a source has into a store."""
 
-    def __init__(self, store: Store, source: Source, size: ChunkSize, analyser: Analyser, *, recipe: str = "") -> None:
+    def __init__(
+        self, store: Store, source: Source, size: ChunkSize, analyser: Analyser, *, index_format: str = ""
+    ) -> None:
         self._store = store
         self._source = source
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
-        self.recipe = recipe or recipe_for(size)
+        self.index_format = index_format or describe_index_format(size)
 
     def on(self, store: Store) -> "Indexer":
         """The same for another store."""
-        return Indexer(store, self._source, self._size, self._analyser, recipe=self.recipe)
+        return Indexer(store, self._source, self._size, self._analyser, index_format=self.index_format)
 
     @property
     def source(self) -> Source:
@@ -186,14 +188,14 @@ class Indexer:
     def _write(self, work: _Work, embed: Callable[[], object] | None) -> None:
         """One transaction: a batch of documents, with what else is known by now."""
         gone = [path for path in work.removed if path in work.look.known]
-        with self._store.changing():
+        with self._store.transaction():
             if work.settled:
                 self._store.refresh_stamps(work.settled)
             if gone:
                 self._store.remove_documents(self._source.name, gone)
                 work.changes += [FileChange(path, "removed") for path in gone]
             if work.batch:
-                self._store.put_documents(work.batch, self.recipe)
+                self._store.put_documents(work.batch, self.index_format)
             if embed:
                 embed()
         work.batch, work.settled, work.removed, work.chars = [], [], [], 0
@@ -238,7 +240,7 @@ class Indexer:
         if document is None:
             return
         before = self._store.known_document(self._source.name, path) if path in work.look.known else None
-        if before == KnownDocument(document.hash, self.recipe):
+        if before == KnownDocument(document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
             return
@@ -277,8 +279,8 @@ class Indexer:
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
 
 
-def recipe_for(size: ChunkSize, more: str = "") -> str:
-    """What chunks and terms depend on besides the text; an index of another recipe is built anew."""
+def describe_index_format(size: ChunkSize, more: str = "") -> str:
+    """What chunks and terms depend on besides the text; an index of another format is rebuilt."""
     return f"{ANALYSER_VERSION}.{CHUNKER_VERSION}.{size.tokens}.{size.overlap}{more and '.'}{more}"
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mdrecall.errors import EmbedderError, InputRefused
 from mdrecall.interfaces import Embedder
-from mdrecall.types import Embedding, Passage, Traits
+from mdrecall.types import Embedding, EmbedInput, Traits
 
 _LEAST_CHARS = 16
 
 
-def packed(wanted: Mapping[bytes, Passage], traits: Traits) -> Iterator[dict[bytes, Passage]]:
+def packed(wanted: Mapping[bytes, EmbedInput], traits: Traits) -> Iterator[dict[bytes, EmbedInput]]:
     """Passages in groups, each as much as goes into one request; one that is more than that stands alone."""
-    group: dict[bytes, Passage] = {}
+    group: dict[bytes, EmbedInput] = {}
     size = inputs = 0
     for digest, passage in wanted.items():
         pieces = _pieces(passage, traits.input_bytes)
@@ -26,7 +26,7 @@ def packed(wanted: Mapping[bytes, Passage], traits: Traits) -> Iterator[dict[byt
         yield group
 
 
-def embedded(embedder: Embedder, passages: Sequence[Passage]) -> list[Embedding | None]:
+def embedded(embedder: Embedder, passages: Sequence[EmbedInput]) -> list[Embedding | None]:
     """Embeddings in the order of the passages, of a long one the mean of its pieces; None where all are refused."""
     most = embedder.traits.input_bytes
     pieces = [[passage] if embedder.traits.never_waits else _pieces(passage, most) for passage in passages]
@@ -40,7 +40,7 @@ def fits(embedder: Embedder, made: Embedding) -> bool:
     return len(made.vector) == 4 * size and len(made.windows) % size == 0
 
 
-def _embedded(embedder: Embedder, passages: Sequence[Passage]) -> list[Embedding | None]:
+def _embedded(embedder: Embedder, passages: Sequence[EmbedInput]) -> list[Embedding | None]:
     """The same for passages of which none is known to be too long; a refused request is halved."""
     if not passages:
         return []
@@ -66,18 +66,18 @@ def _checked(embedder: Embedder, made: Sequence[Embedding], count: int) -> Seque
     return made
 
 
-def _size(passage: Passage) -> int:
+def _size(passage: EmbedInput) -> int:
     return sum(len(part.encode("utf-8", "replace")) for part in passage)
 
 
-def _pieces(passage: Passage, most_bytes: int) -> list[Passage]:
+def _pieces(passage: EmbedInput, most_bytes: int) -> list[EmbedInput]:
     """A passage, or if it is too long, its pieces under the same title."""
     if _size(passage) <= most_bytes or not (halves := _halves(passage)):
         return [passage]
     return [piece for half in halves for piece in _pieces(half, most_bytes)]
 
 
-def _halves(passage: Passage) -> list[Passage]:
+def _halves(passage: EmbedInput) -> list[EmbedInput]:
     """Nothing, if they would be too short to mean anything."""
     if len(passage.text) < 2 * _LEAST_CHARS:
         return []

@@ -7,7 +7,6 @@ from mdrecall.core.ranking.decay import share_left, written_ms
 from mdrecall.core.ranking.diversity import spread
 from mdrecall.core.ranking.fusion import Likeness, fuse, likeness, word_weights
 from mdrecall.core.ranking.keyword_score import (
-    Match,
     Strengths,
     Weighted,
     Weights,
@@ -25,7 +24,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import Store
-from mdrecall.types import Mode, SearchAnswer, SearchRequest, SearchResult, SourceName, StoredChunk, Why
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SearchResult, SourceName, StoredChunk, Why
 
 _LEAST_CANDIDATES = 24
 # Among so many times more candidates notes are looked for, where conversations are all that was found; or what is of
@@ -168,7 +167,8 @@ class Searcher:
             return pool
         near = dict(self._meaning.nearest(asked, _WIDER * size)) if asked and self._meaning else {}
         worded = [] if plan.mode == "vector" else [entry.chunk_id for entry in rank(found, _WIDER * size)]
-        notes = self._store.notes_among([chunk for chunk in {*near, *worded} if chunk not in pool.chunks])
+        sources = self._store.sources_of([chunk for chunk in {*near, *worded} if chunk not in pool.chunks])
+        notes = {chunk for chunk, source in sources.items() if source != "sessions"}
         by_word = [chunk for chunk in worded if chunk in notes][: plan.max_results]
         by_meaning = [chunk for chunk in near if chunk in notes][: plan.max_results]
         more = [found.of(chunk) for chunk in dict.fromkeys((*by_word, *by_meaning))]
@@ -205,8 +205,8 @@ class Searcher:
         return [entry for entry in ranked if entry.chunk_id in kept]
 
     def _of_source(self, chunks: list[int], source: SourceName) -> list[int]:
-        notes = self._store.notes_among(chunks)
-        return [chunk for chunk in chunks if (chunk in notes) == (source == "memory")]
+        sources = self._store.sources_of(chunks)
+        return [chunk for chunk in chunks if sources.get(chunk) == source]
 
     def _load(self, best: Sequence[Weighted]) -> dict[int, StoredChunk]:
         return {chunk.id: chunk for chunk in self._store.load_chunks([entry.chunk_id for entry in best])}

@@ -2,17 +2,52 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from mdrecall.engine.chunk_embedder import EmbedReport, Fills
+from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
 from mdrecall.interfaces import Source, Store, TranscriptSource
-from mdrecall.types import FileChange, Issue, ProgressCallback, SourceName, Stop, SyncReport, never
+from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 _WAIT_S = 5.0
 # Two processes with different settings would otherwise rebuild the same index in turn, for ever.
 _REBUILD_AGAIN_S = 600.0
+
+
+class SyncRequest(NamedTuple):
+    """What a caller wants of a run."""
+
+    force: bool = False
+    looks: Sequence[FileChanges] | None = None
+    """A comparison of the files with the index that was just made; without it, the run makes one."""
+    progress: ProgressCallback | None = None
+    stop: Stop = never
+    wait_s: float | None = None
+    """How long to wait for another process that is writing; None for the default."""
+
+    def detach(self) -> "SyncRequest":
+        """Return what remains of the request when its caller no longer waits: nothing may stop the run early."""
+        return SyncRequest(force=self.force)
+
+
+def merge_requests(requests: Sequence[SyncRequest], closing: Stop = never) -> SyncRequest:
+    """Return one request that includes everything that each caller wants, and stops when all of them want to stop."""
+    waits = [request.wait_s for request in requests]
+
+    def progress(done: Progress) -> None:
+        for request in requests:
+            if request.progress:
+                request.progress(done)
+
+    return SyncRequest(
+        force=any(request.force for request in requests),
+        # Of several comparisons none is known to be the newest.
+        looks=requests[0].looks if len(requests) == 1 else None,
+        progress=progress if any(request.progress for request in requests) else None,
+        stop=lambda: closing() or all(request.stop() for request in requests),
+        wait_s=None if None in waits else max(wait for wait in waits if wait is not None),
+    )
 
 
 class Indexes(Protocol):
@@ -22,7 +57,7 @@ class Indexes(Protocol):
     def source(self) -> Source | TranscriptSource: ...
 
     @property
-    def recipe(self) -> str: ...
+    def index_format(self) -> str: ...
 
     def on(self, store: Store) -> "Indexes": ...
 
@@ -44,10 +79,10 @@ class Indexes(Protocol):
     ) -> SyncReport: ...
 
 
-class Sync:
+class SyncRun:
     """Runs over every source of one index."""
 
-    def __init__(self, store: Store, indexers: Sequence[Indexes], filler: Fills | None) -> None:
+    def __init__(self, store: Store, indexers: Sequence[Indexes], filler: EmbedsChunks | None) -> None:
         self._store = store
         self._indexers = tuple(indexers)
         self._filler = filler
@@ -80,7 +115,7 @@ class Sync:
 
     def is_outdated(self) -> bool:
         """Whether the index was made with other settings, or by another version, than it would be now."""
-        return self._store.recipe() not in ("", *(indexer.recipe for indexer in self._indexers))
+        return self._store.index_format() not in ("", *(indexer.index_format for indexer in self._indexers))
 
     def run(
         self,
@@ -103,13 +138,13 @@ class Sync:
         looks = looks or self.look(everything=True)
         if reason := self._why_not_rebuild(looks):
             report = self._update(looks, progress, stop, wait_s)
-            return report._replace(issues=(*report.issues, Issue(self._store.path, reason)))
+            return report._replace(issues=(*report.issues, Issue(self._store.place, reason)))
         return self._rebuild(progress, stop)
 
     def _update(
         self, looks: Sequence[FileChanges] | None, progress: ProgressCallback | None, stop: Stop, wait_s: float
     ) -> SyncReport:
-        with self._store.turn("indexing", wait_s):
+        with self._store.write_lock("indexing", wait_s):
             pairs = zip(self._indexers, looks or self.look(everything=True), strict=True)
             reports = [
                 indexer.sync(look=look, progress=progress, stop=stop, embed=_at_once(self._filler))
@@ -139,7 +174,7 @@ class Sync:
             filled = filler.fill(progress=progress, stop=stop) if filler else EmbedReport()
             if stop():
                 return SyncReport(left=sum(len(look.listing.stamps) for look in looks))
-            with self._store.turn("publishing a rebuilt index"):
+            with self._store.write_lock("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_at_once(filler)) for indexer in indexers]
                 after = {indexer.source.name: fresh.hashes(indexer.source.name) for indexer in indexers}
                 self._store.publish(fresh)
@@ -156,15 +191,15 @@ class Sync:
         except CorruptIndex:
             raise
         except StoreError as error:
-            return (Issue(self._store.path, f"is without some vectors: {message_with_hint(error)}"),)
+            return (Issue(self._store.place, f"is without some vectors: {message_with_hint(error)}"),)
 
     def _said(self, filled: EmbedReport) -> tuple[Issue, ...]:
         if filled.error:
             problem = "has the vectors of the fallback" if filled.is_complete else "is without some vectors"
-            return (Issue(self._store.path, f"{problem}: {filled.error}"),)
+            return (Issue(self._store.place, f"{problem}: {filled.error}"),)
         if filled.refused and self._filler:
             problem = f"has {filled.refused} chunks that {self._filler.space.provider} does not embed"
-            return (Issue(self._store.path, problem),)
+            return (Issue(self._store.place, problem),)
         return ()
 
 
@@ -186,7 +221,7 @@ def together(reports: Sequence[SyncReport]) -> SyncReport:
     return first
 
 
-def _at_once(filler: Fills | None) -> Callable[[], EmbedReport] | None:
+def _at_once(filler: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:
     """What embeds documents as they are written; nothing, if that takes time."""
     return filler.fill if filler and filler.is_instant else None
 

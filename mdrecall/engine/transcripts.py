@@ -71,7 +71,7 @@ class TranscriptIndexer:
         *,
         redact: Callable[[str], str],
         patience: Patience,
-        recipe: str,
+        index_format: str,
         issues: tuple[Issue, ...] = (),
     ) -> None:
         """``issues`` are told with those of every look."""
@@ -83,7 +83,7 @@ class TranscriptIndexer:
         self._patience = patience
         self._part_chars = _CHUNKS_A_PART * _UNITS_A_TOKEN * size.tokens
         self._issues = issues
-        self.recipe = recipe
+        self.index_format = index_format
 
     def on(self, store: Store) -> "TranscriptIndexer":
         """The same for another store."""
@@ -94,7 +94,7 @@ class TranscriptIndexer:
             self._analyser,
             redact=self._redact,
             patience=self._patience,
-            recipe=self.recipe,
+            index_format=self.index_format,
             issues=self._issues,
         )
 
@@ -226,8 +226,8 @@ class TranscriptIndexer:
         return True
 
     def _write(self, run: "_Run", seal: bytes, embed: Callable[[], object] | None) -> None:
-        with self._store.changing():
-            self._store.put_transcript(run.state(seal), run.keep, run.parts, self.recipe)
+        with self._store.transaction():
+            self._store.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
             if embed:
                 embed()
         run.written()

@@ -27,7 +27,7 @@ _BLOCK_BYTES = 1 << 20
 _DAY_S = 86_400
 
 
-class Exported(NamedTuple):
+class ExportReport(NamedTuple):
     """What an export did."""
 
     written: int = 0
@@ -81,7 +81,7 @@ class SessionExport:
         self._retention_days = retention_days
         self._now = now
 
-    def run(self, stop: Stop = never) -> Exported:
+    def run(self, stop: Stop = never) -> ExportReport:
         """Write what has changed, and remove the files of transcripts that have gone or are too old."""
         listing = self._source.scan()
         issues = list(listing.issues)
@@ -89,7 +89,7 @@ class SessionExport:
             # Without the folder, qmd would keep what it had from it, as from a disk that is not there.
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
         except OSError as error:
-            return Exported(issues=(*issues, Issue(self.folder, f"cannot be made: {error.strerror}")))
+            return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be made: {error.strerror}")))
         known = self._load()
         before = dict(known)
         try:
@@ -116,13 +116,13 @@ class SessionExport:
 
     def _bring_up_to_date(
         self, listing: Listing, known: dict[str, _Known], issues: list[Issue], stop: Stop
-    ) -> Exported:
+    ) -> ExportReport:
         since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
         current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
         written = unchanged = removed = 0
         for path, stamp in sorted(current.items()):
             if stop():
-                return Exported(written, 0, unchanged, tuple(issues))
+                return ExportReport(written, 0, unchanged, tuple(issues))
             entry = known.get(path)
             if entry and entry.stamp == stamp and entry.file == _file_stamp(self._target(path)):
                 unchanged += 1
@@ -130,7 +130,7 @@ class SessionExport:
                 written += 1
         if not listing.lost:
             removed = self._remove_stale(known, set(current), issues)
-        return Exported(written, removed, unchanged, tuple(issues))
+        return ExportReport(written, removed, unchanged, tuple(issues))
 
     def _export(self, path: str, entry: _Known | None, known: dict[str, _Known], issues: list[Issue]) -> bool:
         """Bring one file up to date; whether it was written. A transcript that cannot be read is told."""

@@ -90,7 +90,7 @@ class KnownDocument(NamedTuple):
     """What the store remembers of a document."""
 
     hash: str
-    recipe: str
+    index_format: str
 
 
 class StoredChunk(NamedTuple):

@@ -115,7 +115,7 @@ class PendingChunk(NamedTuple):
     text: str
 
 
-class Passage(NamedTuple):
+class EmbedInput(NamedTuple):
     """A text to embed, with what it stands under."""
 
     title: str

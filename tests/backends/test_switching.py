@@ -145,10 +145,10 @@ def test_what_failed_is_tried_again_by_whoever_follows_the_files(workspace: Work
     memory.sync()
     openai.faults.clear()
     freshness = backend(memory)._freshness
-    freshness._followed()
+    freshness.sync_changes(lambda progress: None, lambda: False)
     assert freshness._filling is None, "it rests for a while"
     freshness = backend(later := opened(workspace))._freshness
-    freshness._followed()
+    freshness.sync_changes(lambda progress: None, lambda: False)
     wait_for_filling(later)
     assert later.search(QUERY).provider == "openai"
 

@@ -12,7 +12,7 @@ from mdrecall.embed.remote import limiter, server
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.embed.remote.server import Address, Server
-from mdrecall.types import Passage, Secret
+from mdrecall.types import EmbedInput, Secret
 from tests.providers.server import KEY, ProviderServer
 from tests.providers.wire import Reply
 
@@ -51,7 +51,7 @@ def asking(stand_in: ProviderServer, address: Address | None = None, **more: Any
 
 def embed(embedder: RemoteEmbedder, *texts: str) -> list[bytes]:
     """The vectors of texts."""
-    return [made.vector for made in embedder.embed_chunks([Passage("", text) for text in texts])]
+    return [made.vector for made in embedder.embed_chunks([EmbedInput("", text) for text in texts])]
 
 
 class Clock:

@@ -17,7 +17,7 @@ from mdrecall.embed.gguf import GgufEmbedder
 from mdrecall.embed.gguf.runtime import Runtime
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder
-from mdrecall.types import Passage
+from mdrecall.types import EmbedInput
 from tests.embed.tiny_gguf import FIRST, SENTENCES, Tiny, write_tiny
 
 ODD = ["x", "Äpfel und Öl für das Café ☕", "深色模式很好", "🦊" * 30, "a\x00b", "\ud83d", "cat\n\ndog\t1."]
@@ -45,7 +45,7 @@ def local(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gguf
 
 
 def embedded(embedder: GgufEmbedder, *texts: str) -> list[bytes]:
-    return [made.vector for made in embedder.embed_chunks([Passage("", text) for text in texts])]
+    return [made.vector for made in embedder.embed_chunks([EmbedInput("", text) for text in texts])]
 
 
 def test_it_says_what_it_is_before_anything_is_loaded(cache: str) -> None:
@@ -93,7 +93,7 @@ def test_a_vector_is_the_same_alone_in_a_batch_and_again(local: GgufEmbedder) ->
 
 
 def test_the_title_counts(local: GgufEmbedder) -> None:
-    (made,) = local.embed_chunks([Passage("cat\ndog", "mat")])
+    (made,) = local.embed_chunks([EmbedInput("cat\ndog", "mat")])
     assert made.vector == embedded(local, "cat dog mat")[0]
     assert made.windows == b""
 

@@ -8,7 +8,7 @@ import pytest
 from mdrecall.embed.gguf.reference import DEFAULT, Reference, parse
 from mdrecall.embed.prompts import Prompts, prompts_for
 from mdrecall.errors import ModelFileError
-from mdrecall.types import Passage
+from mdrecall.types import EmbedInput
 
 HUB = "https://huggingface.co"
 
@@ -85,18 +85,18 @@ def test_what_names_no_model_is_told_with_the_three_forms(text: str) -> None:
 def test_each_model_reads_what_it_was_trained_with(name: str, query: str, document: str) -> None:
     prompts = prompts_for("bert", name)
     assert prompts.of_query("Q") == query
-    assert prompts.of_passage(Passage("a\nb", "T")) == document
+    assert prompts.of_passage(EmbedInput("a\nb", "T")) == document
 
 
 def test_instructions_go_to_queries_only() -> None:
     for name in ("Qwen3-Embedding-0.6B-Q8_0.gguf", "multilingual-e5-large-instruct"):
         assert prompts_for(name).of_query("Q").startswith("Instruct: ")
-        assert prompts_for(name).of_passage(Passage("", "T")) == "T"
+        assert prompts_for(name).of_passage(EmbedInput("", "T")) == "T"
 
 
 def test_a_text_is_taken_as_it_is() -> None:
     odd = "{title} {text} {0} {"
     gemma = prompts_for("gemma-embedding")
     assert gemma.of_query(odd).endswith(odd)
-    assert gemma.of_passage(Passage("", odd)) == f"title: none | text: {odd}"
-    assert Prompts().of_passage(Passage("", odd)) == odd
+    assert gemma.of_passage(EmbedInput("", odd)) == f"title: none | text: {odd}"
+    assert Prompts().of_passage(EmbedInput("", odd)) == odd

@@ -20,7 +20,7 @@ from mdrecall.core.text.windows import windows
 from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline.pieces import LONGEST_WORD, Pieces, words
 from mdrecall.errors import ModelFileError
-from mdrecall.types import Embedding, Passage
+from mdrecall.types import Embedding, EmbedInput
 
 FOLDER = Path(embedder.__file__).parent
 VOCABULARY = (FOLDER / "pieces.txt").read_text()
@@ -41,7 +41,7 @@ def cosine(left: bytes, right: bytes) -> float:
 
 
 def embed(text: str, title: str = "") -> Embedding:
-    return OFFLINE.embed_chunks([Passage(title, text)])[0]
+    return OFFLINE.embed_chunks([EmbedInput(title, text)])[0]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_the_order_of_words_does_not_matter_and_case_does_not(text: str) -> None
 
 @given(st.lists(prose, min_size=1, max_size=8))
 def test_a_note_is_embedded_alike_alone_and_among_others(texts: list[str]) -> None:
-    together = OFFLINE.embed_chunks([Passage("", text) for text in texts])
+    together = OFFLINE.embed_chunks([EmbedInput("", text) for text in texts])
     assert [numbers(made.vector) for made in together] == [
         pytest.approx(numbers(embed(text).vector), abs=1e-6) for text in texts
     ]
@@ -146,7 +146,9 @@ def test_what_has_no_known_word_has_a_vector_without_length(text: str) -> None:
 
 
 def test_a_text_between_others_that_say_nothing_keeps_its_vector() -> None:
-    empty, walrus, chinese = OFFLINE.embed_chunks([Passage("", ""), Passage("", "walrus"), Passage("", "深色")])
+    empty, walrus, chinese = OFFLINE.embed_chunks(
+        [EmbedInput("", ""), EmbedInput("", "walrus"), EmbedInput("", "深色")]
+    )
     assert not any(empty.vector)
     assert not any(chinese.vector)
     assert cosine(walrus.vector, OFFLINE.embed_query("walrus", {})) == pytest.approx(1, abs=1e-5)
@@ -209,7 +211,7 @@ def test_a_table_that_is_not_whole_is_said_with_the_way_out(
     with pytest.raises(ModelFileError, match=name) as query:
         OfflineEmbedder().embed_query("walrus", {})
     with pytest.raises(ModelFileError, match=name):
-        OfflineEmbedder().embed_chunks([Passage("", "walrus")])
+        OfflineEmbedder().embed_chunks([EmbedInput("", "walrus")])
     assert query.value.hint == "Install mdrecall again."
 
 
@@ -218,10 +220,10 @@ import sys
 sys.modules["numpy"] = None
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import EmbedderUnavailable
-from mdrecall.types import Passage
+from mdrecall.types import EmbedInput
 print(OfflineEmbedder().embed_query("the walrus sleeps", {}).hex())
 try:
-    OfflineEmbedder().embed_chunks([Passage("", "walrus")])
+    OfflineEmbedder().embed_chunks([EmbedInput("", "walrus")])
 except EmbedderUnavailable as error:
     print(error.hint)
 """

@@ -12,14 +12,14 @@ from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.embed.remote.server import Address
 from mdrecall.errors import KeyRefused, NotThere, WrongAnswer
 from mdrecall.interfaces import BatchApi
-from mdrecall.types import Embedding, JobState, Passage, Secret
+from mdrecall.types import Embedding, EmbedInput, JobState, Secret
 from tests.providers import faults
 from tests.providers.batch import Plan
 from tests.providers.multipart import parts
 from tests.providers.server import Kind, ProviderServer
 from tests.providers.wire import Reply
 
-PASSAGES = {"01": Passage("Fruit", "An apple.\u2028Or “two” 🍎."), "02": Passage("", "A bridge.")}
+PASSAGES = {"01": EmbedInput("Fruit", "An apple.\u2028Or “two” 🍎."), "02": EmbedInput("", "A bridge.")}
 
 
 class Line:

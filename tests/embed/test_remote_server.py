@@ -18,6 +18,7 @@ from mdrecall.errors import (
     EmbedderUnavailable,
     InputRefused,
     KeyRefused,
+    QuotaExhausted,
     RateLimited,
     WrongAnswer,
     message_with_hint,
@@ -64,7 +65,7 @@ RETRIED = [
     faults.truncated_body(),
 ]
 NOT_RETRIED = [
-    (faults.out_of_quota(), RateLimited),
+    (faults.out_of_quota(), QuotaExhausted),
     (faults.error(401), KeyRefused),
     (faults.error(403), KeyRefused),
     (faults.error(404), WrongAnswer),
@@ -88,6 +89,14 @@ def test_what_may_pass_is_asked_again_with_longer_and_longer_waits(clock: Clock,
         assert ask(server)["object"] == "list"
         assert len(stand_in.requests) == 4
     assert clock.slept == [0.5, 1.0, 2.0]
+
+
+def test_a_rate_limit_whose_message_mentions_a_quota_code_is_retried(clock: Clock) -> None:
+    """The codes are read from their JSON fields; a message may quote anything, a path or a model's name."""
+    message = "Slow down. Docs: /errors/insufficient_quota and API_KEY_INVALID."
+    with serving(faults.error(429, message).times(1)) as (stand_in, server):
+        assert ask(server)["object"] == "list"
+        assert len(stand_in.requests) == 2
 
 
 @pytest.mark.parametrize("fault", RETRIED, ids=named)

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 
 from mdrecall.errors import InputRefused
-from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
+from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 SLOW = Traits(never_waits=False, unrelated=0.2, related=0.9, input_bytes=8_000, request_bytes=8_000)
 
@@ -30,7 +30,7 @@ class HashEmbedder:
         self.dimensions = dimensions
         self.fingerprint = fingerprint or f"{provider}/{model}"
         self.traits = traits
-        self.requests: list[list[Passage]] = []
+        self.requests: list[list[EmbedInput]] = []
         self.queries: list[str] = []
         self.before_answer: Callable[[], None] = lambda: None
         self._refused = refused
@@ -45,7 +45,7 @@ class HashEmbedder:
         self.queries.append(text)
         return self.vector(text)
 
-    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         if self._refused and any(self._refused in passage.text for passage in passages):
             raise InputRefused(f"A text with {self._refused} is not taken.")
         self.requests.append(list(passages))

@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.indexer import ChunkSize, recipe_for
+from mdrecall.engine.indexer import ChunkSize, describe_index_format
 from mdrecall.engine.transcripts import Patience, TranscriptIndexer
 from mdrecall.sources.sessions import Sessions
 from mdrecall.store.sqlite import Owner, SqliteStore
@@ -35,7 +35,7 @@ class Desk:
     def indexer_on(self, store: SqliteStore, patience: Patience = AT_ONCE) -> TranscriptIndexer:
         source = Sessions(str(self.folder))
         return TranscriptIndexer(
-            store, source, SIZE, Analyser(), redact=str, patience=patience, recipe=recipe_for(SIZE)
+            store, source, SIZE, Analyser(), redact=str, patience=patience, index_format=describe_index_format(SIZE)
         )
 
     def write(self, name: str, *texts: str, mode: str = "a") -> Path:
@@ -45,7 +45,7 @@ class Desk:
         return path
 
     def content(self, store: SqliteStore | None = None) -> list[tuple[Any, ...]]:
-        db = apsw.Connection((store or self.store).path)
+        db = apsw.Connection((store or self.store).file_path)
         found = list(
             db.execute(
                 """
@@ -58,7 +58,7 @@ class Desk:
         return found
 
     def chunk_ids(self) -> set[int]:
-        db = apsw.Connection(self.store.path)
+        db = apsw.Connection(self.store.file_path)
         found = {number for (number,) in db.execute("SELECT id FROM chunks")}
         db.close()
         return found

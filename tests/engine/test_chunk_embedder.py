@@ -16,7 +16,7 @@ from mdrecall.errors import EmbedderUnavailable
 from mdrecall.interfaces import Embedder
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.types import Embedding, Passage, Progress, SearchAnswer, SearchRequest, Traits
+from mdrecall.types import Embedding, EmbedInput, Progress, SearchAnswer, SearchRequest, Traits
 from tests.conftest import Workspace
 from tests.engine.embedders import SLOW, HashEmbedder
 
@@ -287,7 +287,7 @@ def test_fewer_vectors_than_texts_are_not_stored(bench: Bench) -> None:
     bench.write(a="the walrus sleeps", b="a plain pool")
 
     class Forgetful(HashEmbedder):
-        def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+        def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
             return super().embed_chunks(passages)[1:]
 
     filled = bench.fill(Forgetful())
@@ -371,7 +371,7 @@ def test_old_vectors_that_go_while_a_query_is_embedded_leave_the_words_and_the_i
     assert (answer.mode, paths(answer)) == ("keyword", ["memory/a.md"])
     assert "replaced" in answer.degraded
     assert bench.search("walrus", new).mode == "hybrid"
-    assert bench.store.set_aside == ""
+    assert bench.store.quarantined_path == ""
 
 
 def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: Bench) -> None:

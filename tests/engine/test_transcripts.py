@@ -162,7 +162,7 @@ def test_growth_is_stored_without_looking_at_what_is_there(desk: Desk) -> None:
 
     desk.write("a.jsonl", message("the walrus"))
     desk.indexer.sync()
-    space = vectors.ensure_space(db := apsw.Connection(desk.store.path), Space("p", "m", "f", 4))
+    space = vectors.ensure_space(db := apsw.Connection(desk.store.file_path), Space("p", "m", "f", 4))
     ran: list[tuple[str, Any]] = []
     db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
     transcripts.put(db, desk.store.transcripts()["sessions/a.jsonl"], 0, (), "recipe")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import apsw
 import pytest
 
 from mdrecall.core.text.words import Analyser
@@ -15,7 +16,7 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.types import Mode, SearchAnswer, SearchRequest, Traits
+from mdrecall.types import MODES, Mode, SearchAnswer, SearchRequest, Traits
 from tests.conftest import Workspace
 from tests.engine.embedders import HashEmbedder
 from tests.store.test_sqlite import indexed
@@ -214,3 +215,15 @@ def test_an_embedder_that_reads_every_script_is_asked_in_chinese(shelf: Shelf) -
     embedder = HashEmbedder()
     answer = shelf.searcher(embedder).search(ask(CHINESE))
     assert (answer.mode, answer[0].path, embedder.queries) == ("hybrid", "c.md", [CHINESE])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_source_filter_takes_only_chunks_of_that_source(shelf: Shelf, mode: Mode) -> None:
+    """Anything that was not a transcript used to count as a note, whatever source it came from."""
+    with apsw.Connection(shelf.store.file_path) as db:
+        db.execute("UPDATE documents SET source = 'wiki' WHERE path = 'b.md'")
+    searcher = shelf.searcher(HashEmbedder())
+    notes = searcher.search(SearchRequest("walrus plain pool", mode=mode, source="memory"))
+    assert {result.path for result in notes} <= {"a.md", "c.md"}
+    assert "a.md" in {result.path for result in notes}
+    assert not searcher.search(SearchRequest("walrus plain pool", mode=mode, source="sessions")).results

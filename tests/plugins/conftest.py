@@ -11,7 +11,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
 from mdrecall.plugins.lancedb.table import Table
-from mdrecall.types import Embedding, Passage, ProgressCallback
+from mdrecall.types import Embedding, EmbedInput, ProgressCallback
 
 START_MS = 1_700_000_000_000.0
 
@@ -45,7 +45,7 @@ class OtherEmbedder:
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         return self._inner.embed_query(text, weights) + self._more
 
-    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         return [Embedding(made.vector + self._more) for made in self._inner.embed_chunks(passages)]
 
     def interrupt(self) -> None:

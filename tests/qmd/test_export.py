@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.core.redact import redactor
-from mdrecall.qmd.export import Exported, Origin, SessionExport
+from mdrecall.qmd.export import ExportReport, Origin, SessionExport
 from mdrecall.sources.sessions import OpenTranscript, Sessions
 from mdrecall.types import Listing, SourceName
 from tests.qmd.place import Place
@@ -84,7 +84,7 @@ def world(place: Place) -> World:
 def test_a_transcript_is_a_file_of_what_was_said(world: World) -> None:
     world.place.say("one", "Hello\n\n  there", f"my key is {SECRET}")
     world.place.say("none")
-    assert world.export().run() == Exported(written=2)
+    assert world.export().run() == ExportReport(written=2)
     files = world.files()
     assert files["none.md"] == "# Session none\n\n(empty)\n"
     heading, blank, first, second = files["one.md"].splitlines()
@@ -100,7 +100,7 @@ def test_after_a_restart_what_has_not_changed_is_not_even_opened(world: World) -
     world.export().run()
     world.source.opened.clear()
     world.place.say("two", "c")
-    assert world.export().run() == Exported(written=1, unchanged=1)
+    assert world.export().run() == ExportReport(written=1, unchanged=1)
     assert world.source.opened == ["sessions/two.jsonl"]
 
 
@@ -134,7 +134,7 @@ def test_records_that_say_nothing_leave_the_file_as_it_is(world: World) -> None:
     before = os.stat(world.folder / "one.md")
     with path.open("a") as file:
         file.write('{"type": "toolResult"}\n')
-    assert world.export().run() == Exported()
+    assert world.export().run() == ExportReport()
     assert os.stat(world.folder / "one.md").st_ino == before.st_ino
     world.place.say("one", "b")
     world.export().run()
@@ -157,7 +157,7 @@ def test_a_file_that_somebody_changed_is_written_anew(world: World) -> None:
     world.place.say("one", "a")
     world.export().run()
     (world.folder / "one.md").write_text("# Session one\n\nsomething else\n")
-    assert world.export().run() == Exported(written=1)
+    assert world.export().run() == ExportReport(written=1)
     assert world.files()["one.md"] == "# Session one\n\nUser: a\n"
 
 
@@ -198,14 +198,14 @@ def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: 
     world.export().run()
     (world.folder / "mine.md").write_text("my own")
     path.unlink()
-    assert world.export().run() == Exported(removed=1, unchanged=1)
+    assert world.export().run() == ExportReport(removed=1, unchanged=1)
     assert set(world.files()) == {"mine.md", "two.md"}
     assert world.export().origin("one.md", 3, 3) is None
 
 
 def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -> None:
     world.place.say("one", "a").unlink()
-    assert world.export().run() == Exported()
+    assert world.export().run() == ExportReport()
     assert world.files() == {}
     world.folder.rmdir()
     world.folder.write_text("in the way")
@@ -230,7 +230,7 @@ def test_transcripts_that_are_too_old_are_left_out(world: World) -> None:
     os.utime(path, (world.now_s - 8 * DAY_S,) * 2)
     os.utime(path.with_name("new.jsonl"), (world.now_s - 6 * DAY_S,) * 2)
     assert world.export().run().written == 2
-    assert world.export(days=7).run() == Exported(removed=1, unchanged=1)
+    assert world.export(days=7).run() == ExportReport(removed=1, unchanged=1)
     assert set(world.files()) == {"new.md"}
 
 
@@ -279,8 +279,8 @@ def test_an_export_can_be_stopped_and_taken_up_again(world: World) -> None:
     for number in range(5):
         world.place.say(f"s{number}", "a")
     answers = iter([False, False, True])
-    assert world.export().run(stop=lambda: next(answers)) == Exported(written=2)
-    assert world.export().run() == Exported(written=3, unchanged=2)
+    assert world.export().run(stop=lambda: next(answers)) == ExportReport(written=2)
+    assert world.export().run() == ExportReport(written=3, unchanged=2)
 
 
 def test_a_state_that_cannot_be_read_costs_only_work(world: World) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
-from mdrecall.engine.sync_run import Sync
+from mdrecall.engine.sync_run import SyncRun
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
@@ -48,12 +48,12 @@ def rebuild(store: SqliteStore, **notes: str) -> None:
     """Put a new index with other documents in the place of the old one."""
     with store.rebuilding(0) as fresh:
         fresh.put_documents([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
-        with store.turn("publishing"):
+        with store.write_lock("publishing"):
             store.publish(fresh)
 
 
 def ids(store: SqliteStore) -> set[int]:
-    db = apsw.Connection(store.path)
+    db = apsw.Connection(store.file_path)
     try:
         return {number for (number,) in db.execute("SELECT id FROM chunks")}
     finally:
@@ -62,22 +62,22 @@ def ids(store: SqliteStore) -> set[int]:
 
 def beside(store: SqliteStore) -> list[str]:
     """The files in the folder of an index that are neither it nor SQLite's own of it."""
-    mine = {Path(store.path).name + ending for ending in ("", "-wal", "-shm")}
-    return [name for name in files_beside(Path(store.path)) if name not in mine]
+    mine = {Path(store.file_path).name + ending for ending in ("", "-wal", "-shm")}
+    return [name for name in files_beside(Path(store.file_path)) if name not in mine]
 
 
 def test_a_rebuilt_index_takes_the_place_of_the_old_one(opened: Open) -> None:
     store, other = opened(), opened()
     store.put_documents([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
     assert found_in(other, "walrus") == {"a.md"}
-    number = os.stat(store.path).st_ino
+    number = os.stat(store.file_path).st_ino
     rebuild(store, a="seal", c="whale")
     for reader in (store, other, opened()):
         assert found_in(reader, "walrus penguin") == set()
         assert found_in(reader, "seal") == {"a.md"}
         assert found_in(reader, "whale") == {"c.md"}
         assert reader.check() == ()
-    assert os.stat(store.path).st_ino == number
+    assert os.stat(store.file_path).st_ino == number
     assert beside(store) == []
 
 
@@ -264,7 +264,7 @@ with store.rebuilding(0) as fresh:
 
 def building(store: SqliteStore) -> "subprocess.Popen[str]":
     """Another process, in the middle of a rebuild."""
-    process = python(_REBUILD, store.path, *OWNER)
+    process = python(_REBUILD, store.file_path, *OWNER)
     assert process.stdout
     assert process.stdout.readline() == "building\n"
     return process
@@ -287,7 +287,7 @@ def test_what_a_killed_rebuild_left_behind_does_not_get_into_the_next_one(opened
     process = building(store)
     process.kill()
     finish(process)
-    Path(store.path + ".new").write_bytes(b"half")
+    Path(store.file_path + ".new").write_bytes(b"half")
     rebuild(store, a="seal")
     assert found_in(store, "seal") == {"a.md"}
     assert beside(store) == []
@@ -297,7 +297,7 @@ def test_what_a_killed_rebuild_left_behind_does_not_get_into_the_next_one(opened
 def test_each_file_left_behind_vanishes_also_alone(opened: Open, left: str) -> None:
     store = opened()
     store.put_documents([indexed("a.md", "walrus")], "r")
-    Path(store.path + left).write_bytes(b"half")
+    Path(store.file_path + left).write_bytes(b"half")
     assert found_in(opened(), "walrus") == {"a.md"}
     assert beside(store) == []
 
@@ -456,7 +456,7 @@ class Slow:
         self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
         indexer = Indexer(self.store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
         self.filler = ChunkEmbedder(self.store, embedder, Caching(enabled=True, most=None))
-        self.sync = Sync(self.store, [indexer], self.filler)
+        self.sync = SyncRun(self.store, [indexer], self.filler)
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_closing_twice_is_fine_and_the_store_can_be_used_again(store: SqliteStor
 
 
 def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -> None:
-    header = Path(store.path).read_bytes()[:100]
+    header = Path(store.file_path).read_bytes()[:100]
     assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
     assert int.from_bytes(header[60:64], "big") == VERSION == len(MIGRATIONS)
 
@@ -238,7 +238,7 @@ def test_a_damaged_index_is_set_aside_and_begun_anew(tmp_path: Path, garbage: by
     store.open()
     store.put_documents([indexed("a.md", "walrus")], "r")
     assert found_in(store, "walrus") == {"a.md"}
-    assert Path(store.set_aside).read_bytes() == garbage
+    assert Path(store.quarantined_path).read_bytes() == garbage
     store.close()
 
 
@@ -254,16 +254,16 @@ def test_an_empty_file_becomes_an_index(tmp_path: Path) -> None:
 def test_a_file_damaged_inside_is_set_aside_at_the_next_use(store: SqliteStore) -> None:
     store.put_documents([indexed(f"{n}.md", f"walrus {n} " + "word " * 300) for n in range(50)], "r")
     store.close()
-    data = bytearray(Path(store.path).read_bytes())
+    data = bytearray(Path(store.file_path).read_bytes())
     data[8192 : len(data) - 8192] = b"\x5a" * (len(data) - 16384)
-    Path(store.path).write_bytes(data)
+    Path(store.file_path).write_bytes(data)
     assert found_in(store, "walrus") == set()
-    assert Path(store.set_aside).read_bytes() == bytes(data)
+    assert Path(store.quarantined_path).read_bytes() == bytes(data)
 
 
 def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdrecall.store.sqlite.connect._BUSY_MS", 50)
-    other = apsw.Connection(store.path)
+    other = apsw.Connection(store.file_path)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match=r"index\.sqlite"):
         store.put_documents([indexed("a.md", "text")], "r")
@@ -304,7 +304,7 @@ def test_a_failed_write_changes_nothing(store: SqliteStore) -> None:
 def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore, damage: str) -> None:
     store.put_documents([indexed("a.md", "walrus")], "r")
     store.close()
-    db = sqlite3.connect(store.path)
+    db = sqlite3.connect(store.file_path)
     db.execute(damage)
     db.commit()
     db.close()
@@ -315,7 +315,7 @@ def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore,
 def test_the_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None:
     store.put_documents([indexed("a.md", "walrus")], "r")
     with pytest.raises(ForeignDatabase, match="agent main") as raised:
-        SqliteStore(store.path, is_ours=False, owner=Owner("other", "/workspace")).open()
+        SqliteStore(store.file_path, is_ours=False, owner=Owner("other", "/workspace")).open()
     assert "{agentId}" in raised.value.hint
     assert found_in(store, "walrus") == {"a.md"}
 
@@ -323,7 +323,7 @@ def test_the_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None
 def test_of_another_workspace_nothing_is_kept(store: SqliteStore) -> None:
     store.put_documents([indexed("a.md", "walrus")], "r")
     store.close()
-    moved = SqliteStore(store.path, is_ours=False, owner=Owner("main", "/elsewhere"))
+    moved = SqliteStore(store.file_path, is_ours=False, owner=Owner("main", "/elsewhere"))
     assert found_in(moved, "walrus") == set()
     moved.put_documents([indexed("b.md", "walrus")], "r")
     assert found_in(moved, "walrus") == {"b.md"}
@@ -372,7 +372,7 @@ def test_a_clock_that_goes_backwards_does_not_keep_new_content_out(store: Sqlite
 
 def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: SqliteStore) -> None:
     store.put_documents([indexed("a.md", "walrus")], "r")
-    for path in Path(store.path).parent.glob("index.sqlite*"):
+    for path in Path(store.file_path).parent.glob("index.sqlite*"):
         path.unlink()
     counts: list[int] = []
     thread = threading.Thread(target=lambda: counts.append(store.count_chunks()))

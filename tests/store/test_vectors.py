@@ -78,7 +78,7 @@ def put(
 
 
 def ids_of(store: SqliteStore) -> dict[str, int]:
-    db = apsw.Connection(store.path)
+    db = apsw.Connection(store.file_path)
     try:
         ids = [number for (number,) in db.execute("SELECT id FROM chunks")]
     finally:
@@ -91,7 +91,7 @@ def stored(store: SqliteStore, space: Space = SPACE) -> StoredSpace:
 
 
 def tables(store: SqliteStore) -> set[str]:
-    db = apsw.Connection(store.path)
+    db = apsw.Connection(store.file_path)
     try:
         return {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")}
     finally:
@@ -99,7 +99,7 @@ def tables(store: SqliteStore) -> set[str]:
 
 
 def count_rows(store: SqliteStore, table: str) -> int:
-    db = apsw.Connection(store.path)
+    db = apsw.Connection(store.file_path)
     try:
         ((count,),) = db.execute(f"SELECT count(*) FROM {table}")
         return int(count)
@@ -242,7 +242,7 @@ def test_a_matrix_forgets_the_vectors_of_an_index_that_another_workspace_took_ov
     put(matrix, "a.md", (1, 0, 0, 0))
     query = packed((1, 0, 0, 0))
     assert len(matrix.nearest(stored(matrix), query, 5)) == 1
-    taker = SqliteStore(matrix.path, is_ours=True, owner=Owner("main", "/elsewhere"))
+    taker = SqliteStore(matrix.file_path, is_ours=True, owner=Owner("main", "/elsewhere"))
     chunk = put(taker, "b.md", (0, 1, 0, 0))
     taker.close()
     assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 0.0)]

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mdrecall.core.ranking.keyword_score import Match, surprise
+from mdrecall.core.ranking.keyword_score import surprise
 from mdrecall.core.text.words import fold
-from mdrecall.types import Traits
+from mdrecall.types import Match, Traits
 
 #: The share of the best window in how alike a chunk is; the rest is the chunk as a whole.
 WINDOW_SHARE = 0.5

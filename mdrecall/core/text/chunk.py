@@ -14,7 +14,7 @@ from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
 from mdrecall.core.text.words import count_unspaced
 from mdrecall.types import Chunk
 
-#: Changes whenever the same text would be cut elsewhere; part of every document's recipe.
+#: Changes whenever the same text would be cut elsewhere; part of the index format.
 CHUNKER_VERSION = 1
 
 UNITS_PER_TOKEN = 4

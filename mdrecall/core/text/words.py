@@ -20,7 +20,7 @@ from mdrecall.core.text.stem import stem
 #: What may stand inside a token besides word characters.
 JOINERS = "-./:@\\#&=?%~+"
 
-#: Changes whenever the same text would give other terms; part of every document's recipe.
+#: Changes whenever the same text would give other terms; part of the index format.
 ANALYSER_VERSION = 1
 
 # Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.

@@ -16,7 +16,7 @@ from mdrecall.embed.gguf.reference import DEFAULT, HUB, Reference, parse
 from mdrecall.embed.gguf.runtime import Runtime, Settings, require_package
 from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.errors import EmbedderUnavailable, InputRefused, ModelFileError
-from mdrecall.types import Embedding, Passage, Progress, ProgressCallback, Traits
+from mdrecall.types import Embedding, EmbedInput, Progress, ProgressCallback, Traits
 
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 _MOST_TOKENS = 2304
@@ -86,7 +86,7 @@ class GgufEmbedder:
         """The vector of a query: little-endian 32-bit floats of unit length. Words cannot be weighed here."""
         return self._embed(lambda prompts: [prompts.of_query(text)])[0]
 
-    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         """The vectors of chunks, in their order. One that is too long has all of them refused."""
         if not passages:
             return []

@@ -15,7 +15,7 @@ from mdrecall.embed.minilm.recipe import DIMENSIONS, RECIPE_VERSION, TOKEN_LIMIT
 from mdrecall.embed.minilm.weights import HUB, MODEL, Places, model_file, tokenizer_file
 from mdrecall.embed.passages import joined
 from mdrecall.errors import EmbedderUnavailable
-from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
+from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 _BATCH_TOKENS = 1024
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
@@ -84,7 +84,7 @@ class MiniLM:
                 vectors[number] = vector.astype("<f4").tobytes()
         return vectors
 
-    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         """The vectors of chunks, titles first; windows would cost as much again."""
         return [Embedding(vector) for vector in self.embed_documents([joined(passage) for passage in passages])]
 

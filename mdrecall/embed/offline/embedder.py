@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 from mdrecall.core.text.windows import windows
 from mdrecall.embed.offline.pieces import Pieces, words
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
-from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
+from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 _T = TypeVar("_T")
 
@@ -74,7 +74,7 @@ class OfflineEmbedder:
         total: list[float] = (scales @ rows[numbers]).tolist() if pieces else [0.0] * self.dimensions
         return total
 
-    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         """The vectors of chunks, title and all, each with those of its windows."""
         if not passages:
             return []

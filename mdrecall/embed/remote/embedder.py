@@ -11,7 +11,7 @@ from mdrecall.embed.remote.providers import Provider
 from mdrecall.embed.remote.server import Address, Patience, Server
 from mdrecall.embed.remote.shapes import Misshapen, Shape, Wish
 from mdrecall.errors import EmbedderError, InputRefused, NotThere, WrongAnswer
-from mdrecall.types import Embedding, Passage, ProgressCallback, Traits
+from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 _QUERY_S = 60.0
 _BULK = Patience(seconds=120.0, retries=3)
@@ -113,7 +113,7 @@ class RemoteEmbedder:
         """The vector of a query. Words cannot be weighed here."""
         return self._ask([_clean(self._prompts.of_query(text))], is_query=True, patience=self._query)[0]
 
-    def embed_chunks(self, passages: Sequence[Passage]) -> list[Embedding]:
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         """The vectors of chunks, titles first."""
         if not passages:
             return []
@@ -134,7 +134,7 @@ class RemoteEmbedder:
         """Let go of the connections; a later call makes new ones."""
         self.server.close()
 
-    def text_of(self, passage: Passage) -> str:
+    def text_of(self, passage: EmbedInput) -> str:
         """A passage as it is sent."""
         return _clean(self._prompts.of_passage(passage))
 

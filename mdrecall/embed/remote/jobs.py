@@ -11,7 +11,7 @@ from mdrecall.embed.remote.server import Patience
 from mdrecall.embed.remote.shapes import Wish, gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
 from mdrecall.interfaces import BatchApi
-from mdrecall.types import Embedding, JobState, Passage
+from mdrecall.types import Embedding, EmbedInput, JobState
 
 _ASK = Patience(seconds=60.0, retries=3)
 #: What may cost money is not asked for again before it is known that nothing has come of it.
@@ -41,7 +41,7 @@ class FileJobs:
         self._server = embedder.server
         self._is_voyage = embedder.provider == "voyage"
 
-    def upload(self, tag: str, passages: Mapping[str, Passage]) -> str:
+    def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
         lines = "".join(
             _line(self._request(name, self._embedder.text_of(passage))) for name, passage in passages.items()
         )
@@ -129,7 +129,7 @@ class GeminiJobs:
         self._embedder = embedder
         self._server = embedder.server
 
-    def upload(self, tag: str, passages: Mapping[str, Passage]) -> str:
+    def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
         lines = "".join(
             _line(self._request(name, self._embedder.text_of(passage))) for name, passage in passages.items()
         )

@@ -20,6 +20,7 @@ from mdrecall.errors import (
     InputRefused,
     KeyRefused,
     NotThere,
+    QuotaExhausted,
     RateLimited,
     WrongAnswer,
 )
@@ -34,8 +35,12 @@ _MOST_SAID = 300
 _MOST_BLOCKS = 64
 _LONGEST_LINE = 16 * 1024 * 1024
 _TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_HOPELESS = (b"insufficient_quota", b"billing_not_active")
-_TOLD_IN_BODY = re.compile(rb'"retryDelay":\s*"([\d.]+)s"')
+#: OpenAI's codes for a 429 that does not pass with time.
+_QUOTA_CODES = {"insufficient_quota", "billing_not_active"}
+#: Gemini answers 400 to an invalid key and names it in the details.
+_KEY_CODES = {"API_KEY_INVALID"}
+#: Errors are short; more than this is a web page or a mistake, and only costs time to parse.
+_MAX_ERROR_BYTES = 1 << 16
 _FAILURES = (Lost, TimedOut, Forbidden, Unreadable)
 
 
@@ -209,10 +214,10 @@ class Server:
 
     def _wait_s(self, reply: Reply) -> float | None:
         """How long to wait after a bad answer before asking again: 0 as usual; None if that will not help."""
-        if reply.status < 500 and (reply.status != 429 or any(sign in reply.body for sign in _HOPELESS)):
+        details = _error_details(reply)
+        if reply.status < 500 and (reply.status != 429 or details.codes & _QUOTA_CODES):
             return None
-        told = _TOLD_IN_BODY.search(reply.body[: 1 << 16])
-        return _retry_after_s(reply.headers.get("retry-after") or (told[1].decode() if told else ""))
+        return _retry_after_s(reply.headers.get("retry-after") or details.retry_delay)
 
     def _problem(self, error: Exception, ended: threading.Event) -> EmbedderError:
         """What the network does wrong, in words."""
@@ -246,10 +251,13 @@ class Server:
         status, address = reply.status, self.address
         said = self._said(reply)
         answers = f"{address.name} at {address.host} answers {status}" + (f": {said.rstrip('.')}." if said else ".")
-        if status in (401, 403) or b"API_KEY_INVALID" in reply.body:
+        codes = _error_details(reply).codes
+        if status in (401, 403) or codes & _KEY_CODES:
             origin = f"the key from {address.key_origin}" if address.key_origin else "that a key is needed"
             hint = f"Check {origin}." if address.key_origin else "Set memorySearch.remote.apiKey."
             return KeyRefused(answers, hint=hint)
+        if status == 429 and codes & _QUOTA_CODES:
+            return QuotaExhausted(answers, hint="Raise the account's quota, or use another key.")
         if status == 429:
             return RateLimited(answers, hint="Wait, or raise what the account may use.")
         if status >= 500:
@@ -262,7 +270,7 @@ class Server:
         return WrongAnswer(answers, hint=f"Check memorySearch.remote.baseUrl and {self._model}.")
 
     def _said(self, reply: Reply) -> str:
-        text = reply.body[: 1 << 16].decode("utf-8", "replace")
+        text = reply.body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")
         try:
             found = _message(json.loads(text))
         except (ValueError, RecursionError):
@@ -308,6 +316,33 @@ def _retry_after_s(value: str) -> float:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (TypeError, ValueError, IndexError, OverflowError):
         return 0.0
+
+
+class _ErrorDetails(NamedTuple):
+    """The machine-readable part of a provider's error."""
+
+    codes: frozenset[str] = frozenset()
+    retry_delay: str = ""
+    """Seconds as a number, or empty."""
+
+
+def _error_details(reply: Reply) -> _ErrorDetails:
+    """Read the error's codes and its retry delay from their JSON fields, never from its message."""
+    try:
+        body = json.loads(reply.body[:_MAX_ERROR_BYTES])
+    except (ValueError, RecursionError):
+        return _ErrorDetails()
+    if isinstance(body, list) and body:
+        body = body[0]
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return _ErrorDetails()
+    listed = error.get("details")
+    details = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    values = [error.get("code"), error.get("type"), error.get("status"), *(entry.get("reason") for entry in details)]
+    delays = (entry.get("retryDelay") for entry in details)
+    delay = next((delay for delay in delays if isinstance(delay, str)), "")
+    return _ErrorDetails(frozenset(value for value in values if isinstance(value, str)), delay.removesuffix("s"))
 
 
 def _message(found: Any) -> str:

@@ -23,7 +23,7 @@ from mdrecall.plugins.lancedb.capture import category as category_of
 from mdrecall.plugins.lancedb.extra import PLUGIN
 from mdrecall.plugins.lancedb.table import Row, Table, quoted
 from mdrecall.plugins.lancedb.thresholds import Cuts, cuts_for, same_fact, shared_words
-from mdrecall.types import Passage
+from mdrecall.types import EmbedInput
 
 USUAL_IMPORTANCE = 0.7
 MOST_UNITS = 10_000
@@ -322,7 +322,7 @@ class LongTermMemory:
     def _kept_vectors(self, texts: Sequence[str]) -> list[bytes]:
         embedder = self.embedder
         most = embedder.traits.input_bytes
-        made = embedder.embed_chunks([Passage("", _cut(text, most)) for text in texts])
+        made = embedder.embed_chunks([EmbedInput("", _cut(text, most)) for text in texts])
         return [embedding.vector for embedding in made]
 
     def _asked_vector(self, query: str) -> bytes:

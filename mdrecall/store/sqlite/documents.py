@@ -20,20 +20,18 @@ _CHUNK = """
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
-_NOTE = """
-    SELECT 1 FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=? AND source <> 'sessions'
-"""
+_SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
 _FRESH_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
 
 
 def known_document(db: apsw.Connection, source: SourceName, path: str) -> KnownDocument | None:
     """What is remembered of one document."""
-    for digest, recipe in rows(db, _HASH, (source, path)):
-        return KnownDocument(digest.hex(), recipe)
+    for digest, index_format in rows(db, _HASH, (source, path)):
+        return KnownDocument(digest.hex(), index_format)
     return None
 
 
-def recipe(db: apsw.Connection) -> str:
+def index_format(db: apsw.Connection) -> str:
     """What the documents were made with; empty if there have been none."""
     return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='recipe'")), "")
 
@@ -61,9 +59,9 @@ def load_chunks(db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
     return [chunk for chunk_id in ids if (chunk := _load(db, chunk_id)) is not None]
 
 
-def notes_among(db: apsw.Connection, ids: Sequence[int]) -> set[int]:
-    """Which of some chunks are of notes, and not of conversations."""
-    return {chunk_id for chunk_id in ids for _ in rows(db, _NOTE, (chunk_id,))}
+def sources_of(db: apsw.Connection, ids: Sequence[int]) -> dict[int, SourceName]:
+    """Return the source of each chunk; a chunk that is not stored is left out."""
+    return {chunk_id: source for chunk_id in ids for (source,) in rows(db, _SOURCE, (chunk_id,))}
 
 
 def tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:

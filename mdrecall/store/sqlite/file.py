@@ -33,7 +33,7 @@ class IndexFile:
     def __init__(self, place: Place, on_change: Callable[[], None]) -> None:
         """``on_change`` is called whenever another file than before is going to answer."""
         self.path = place.path
-        self.set_aside = ""
+        self.quarantined_path = ""
         self.place = self._home = place
         self._on_change = on_change
         self._problem: StoreUnavailable | None = None
@@ -75,7 +75,7 @@ class IndexFile:
                 self._drop_stand_in()
             if os.path.lexists(self.path) and self._open_what_is_there():
                 return
-            with self.turn("creating or repairing the index", _CREATE_S):
+            with self.write_lock("creating or repairing the index", _CREATE_S):
                 self._create_or_repair()
         except StoreUnavailable as problem:
             self._make_do(problem)
@@ -122,19 +122,19 @@ class IndexFile:
             try:
                 prepare(self._home, create=True)
             except CorruptIndex:
-                self.set_aside = beside.set_aside(self.path)
+                self.quarantined_path = beside.quarantine(self.path)
                 prepare(self._home, create=True)
             self._now_open()
 
     def recreate(self) -> None:
         """Set a damaged index aside and start an empty one, unless another process has done so by now."""
-        with self.turn("repairing the index"), self._opening:
+        with self.write_lock("repairing the index"), self._opening:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
             self._close_own_reader(is_other=identity(self.place.path) != damaged)
             if not self._scratch and (damaged is None or identity(self.path) == damaged):
-                self.set_aside = beside.set_aside(self.path)
+                self.quarantined_path = beside.quarantine(self.path)
             elif self._scratch:
                 beside.remove(self.place.path)
             prepare(self.place, create=True)
@@ -160,7 +160,7 @@ class IndexFile:
                 self._opened = None
                 self._make_do(problem)
 
-    def stand_in(self, problem: StoreUnavailable) -> bool:
+    def use_temporary(self, problem: StoreUnavailable) -> bool:
         """Keep an index in a temporary folder, because this one cannot be written and is empty; whether that is new."""
         with self._opening:
             if self._scratch:
@@ -247,7 +247,7 @@ class IndexFile:
             self._close_writer()
 
     @contextmanager
-    def turn(self, doing: str, wait_s: float = WAIT_S) -> Iterator[None]:
+    def write_lock(self, doing: str, wait_s: float = WAIT_S) -> Iterator[None]:
         """The right to write, which one thread of one process has at a time; ``StoreBusy`` names who has it."""
         until = time.monotonic() + wait_s
         if not self._turn.acquire(timeout=wait_s):
@@ -287,8 +287,8 @@ class IndexFile:
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """This thread's connection; inside ``changing``, the one that sees what has been changed so far."""
-        db = getattr(self._local, "changing", None) or self._reader()
+        """This thread's connection; inside ``transaction``, the one that sees what has been changed so far."""
+        db = getattr(self._local, "inside", None) or self._reader()
         with translated(self.path):
             yield db
 
@@ -322,12 +322,12 @@ class IndexFile:
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
         """The connection that writes, with the right to."""
-        inside: apsw.Connection | None = getattr(self._local, "changing", None)
+        inside: apsw.Connection | None = getattr(self._local, "inside", None)
         if inside is not None:
             yield inside
             return
         self.open()
-        with self.turn("writing"):
+        with self.write_lock("writing"):
             if self._writer is None or not self._is_open() or self._writer_of != self._generation:
                 self.open()
                 if self._read_only:
@@ -336,25 +336,25 @@ class IndexFile:
                     self._close_writer()
                     self._writer, self._writer_of = connect(self.place, writable=True), self._generation
             # What stood in when the turn began may have given way to the index itself, which needs the lock.
-            with self.turn("writing"), translated(self.path):
+            with self.write_lock("writing"), translated(self.path):
                 yield self._writer
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Whatever this thread writes inside is written at once or not at all; what it reads inside includes it."""
         with self.writing() as db, transaction(db):
-            self._local.changing = db
+            self._local.inside = db
             try:
                 yield
             finally:
-                self._local.changing = None
+                self._local.inside = None
 
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it; a file that is not an index is left as it is."""
         if os.path.lexists(self.path):
             with suppress(CorruptIndex, NewerIndex, StoreUnavailable):
                 prepare(self._home, create=False)
-        with self.turn("deleting the index"), self.rebuild_lock("deleting the index"):
+        with self.write_lock("deleting the index"), self.rebuild_lock("deleting the index"):
             self.close()
             beside.delete_all(self.path)
         beside.sweep(self.path)

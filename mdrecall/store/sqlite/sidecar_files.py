@@ -129,7 +129,7 @@ def mend_permissions(path: str) -> None:
                 os.chmod(path + suffix, stat.S_IMODE(found.st_mode) | 0o600)
 
 
-def set_aside(path: str) -> str:
+def quarantine(path: str) -> str:
     """Move a damaged index out of the way, so that a new one can be built; gives its new name. Only one is kept."""
     before = _all_set_aside(path)
     kept = f"{path}{_SET_ASIDE}{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 
-from mdrecall.core.ranking.keyword_score import Match
-from mdrecall.core.ranking.query import Term
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock
 from mdrecall.store.sqlite import documents, jobs, keyword, publish, transcripts, vectors, write
@@ -21,12 +19,14 @@ from mdrecall.types import (
     IndexedChunk,
     Job,
     KnownDocument,
+    Match,
     PendingChunk,
     SourceCount,
     SourceName,
     Space,
     StoredChunk,
     StoredSpace,
+    Term,
     Transcript,
 )
 
@@ -45,7 +45,7 @@ class SqliteStore:
         search: VectorSearch = _USUAL,
         disposable: bool = False,
     ) -> None:
-        self.path = path
+        self.place = self.file_path = path
         self.watching = FileLock(path + beside.WATCH_LOCK)
         self.filling = FileLock(path + beside.FILL_LOCK)
         self._owner = owner
@@ -62,8 +62,8 @@ class SqliteStore:
         self._stamps.clear()
 
     @property
-    def set_aside(self) -> str:
-        return self._file.set_aside
+    def quarantined_path(self) -> str:
+        return self._file.quarantined_path
 
     @property
     def write_problem(self) -> str:
@@ -72,8 +72,8 @@ class SqliteStore:
     def require_writable(self) -> None:
         self._file.require_writable()
 
-    def stand_in(self, problem: StoreUnavailable) -> bool:
-        return self._file.stand_in(problem)
+    def use_temporary(self, problem: StoreUnavailable) -> bool:
+        return self._file.use_temporary(problem)
 
     def open(self) -> None:
         self._file.open()
@@ -84,17 +84,17 @@ class SqliteStore:
     def close(self) -> None:
         self._file.close()
 
-    def files(self) -> list[tuple[str, int]]:
-        return beside.sizes(self.path)
+    def sizes(self) -> list[tuple[str, int]]:
+        return beside.sizes(self.file_path)
 
     def destroy(self) -> None:
         self._file.destroy()
 
-    def turn(self, doing: str, wait_s: float = WAIT_S) -> AbstractContextManager[None]:
-        return self._file.turn(doing, wait_s)
+    def write_lock(self, doing: str, wait_s: float = WAIT_S) -> AbstractContextManager[None]:
+        return self._file.write_lock(doing, wait_s)
 
-    def changing(self) -> AbstractContextManager[None]:
-        return self._file.changing()
+    def transaction(self) -> AbstractContextManager[None]:
+        return self._file.transaction()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -108,12 +108,12 @@ class SqliteStore:
                     db.execute("ROLLBACK")
 
     @contextmanager
-    def rebuilding(self, text_bytes: int) -> "Iterator[SqliteStore]":
+    def rebuilding(self, expected_bytes: int) -> "Iterator[SqliteStore]":
         """An empty index beside this one, to be filled with so much text and published; afterwards it is gone."""
         self.open()
         self.require_writable()
-        beside.check_room(self.path, text_bytes)
-        path = self.path + beside.FRESH
+        beside.check_room(self.file_path, expected_bytes)
+        path = self.file_path + beside.FRESH
         fresh = SqliteStore(path, is_ours=True, owner=self._owner, search=self._search, disposable=True)
         with self._file.rebuild_lock("rebuilding the index"):
             beside.remove(path)
@@ -127,14 +127,14 @@ class SqliteStore:
 
     def publish(self, fresh: "SqliteStore") -> None:
         """Let a rebuilt index take the place of this one, all at once; open readers see the old or the new."""
-        with self._writing_to() as live, fresh._writing_to() as db, translated(self.path):
-            publish.carry_over(db, self.path)
+        with self._writing_to() as live, fresh._writing_to() as db, translated(self.file_path):
+            publish.carry_over(db, self.file_path)
             publish.publish(live, db)
         self._file.renew_writer()
 
-    def recipe(self) -> str:
+    def index_format(self) -> str:
         with self._reading() as db:
-            return documents.recipe(db)
+            return documents.index_format(db)
 
     def hashes(self, source: SourceName) -> Mapping[str, bytes]:
         with self._reading() as db:
@@ -151,7 +151,7 @@ class SqliteStore:
     def check(self) -> tuple[str, ...]:
         # On a connection of its own: the full-text index is checked against what a connection remembers of it.
         self.open()
-        with translated(self.path), closing(self._file.connection()) as db:
+        with translated(self.file_path), closing(self._file.connection()) as db:
             return tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
 
     def count_chunks(self) -> int:
@@ -166,17 +166,17 @@ class SqliteStore:
         with self._reading() as db:
             return documents.load_chunks(db, ids)
 
-    def notes_among(self, ids: Sequence[int]) -> set[int]:
+    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
         with self._reading() as db:
-            return documents.notes_among(db, ids)
+            return documents.sources_of(db, ids)
 
     def match_terms(self, terms: Sequence[Term], chunk_count: int) -> list[Match]:
         with self._reading() as db:
             return keyword.match_terms(db, terms, chunk_count)
 
-    def put_documents(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], recipe: str) -> None:
+    def put_documents(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None:
         with self._writing_to() as db:
-            write.put_documents(db, items, recipe)
+            write.put_documents(db, items, index_format)
 
     def remove_documents(self, source: SourceName, paths: Iterable[str]) -> None:
         with self._writing_to() as db:
@@ -195,10 +195,10 @@ class SqliteStore:
         state: Transcript,
         keep: int,
         parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
-        recipe: str,
+        index_format: str,
     ) -> None:
         with self._writing_to() as db:
-            transcripts.put(db, state, keep, parts, recipe)
+            transcripts.put(db, state, keep, parts, index_format)
 
     def remove_transcripts(self, paths: Iterable[str]) -> None:
         with self._writing_to() as db:

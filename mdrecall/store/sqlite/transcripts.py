@@ -22,12 +22,12 @@ def put(
     state: Transcript,
     keep: int,
     parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
-    recipe: str,
+    index_format: str,
 ) -> None:
     """Keep the first parts of a transcript, let others take the place of the rest, and note how far it is read."""
     with transaction(db):
         remove_documents(db, "sessions", _parts(db, state.path, keep))
-        put_documents(db, parts, recipe)
+        put_documents(db, parts, index_format)
         marks = ", ".join("?" * len(state))
         db.execute(f"INSERT OR REPLACE INTO transcripts({_COLUMNS}) VALUES({marks})", state)
 

@@ -19,7 +19,7 @@ _PUT_CHUNK = """
     INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, text)
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_NOTE_RECIPE = """
+_NOTE_INDEX_FORMAT = """
     INSERT INTO meta(key, value) VALUES('recipe', ?)
     ON CONFLICT(key) DO UPDATE SET value = '?' WHERE value <> excluded.value
 """
@@ -27,7 +27,7 @@ _PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)
 
 
 def put_documents(
-    db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[IndexedChunk]]], recipe: str
+    db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str
 ) -> None:
     """Add or replace documents.
 
@@ -46,7 +46,7 @@ def put_documents(
         rows_of_terms: list[tuple[int, str, str, str]] = []
         for document, chunks in documents:
             document_id += 1
-            rows_of_documents.append((document_id, *_document_row(document, recipe), revision))
+            rows_of_documents.append((document_id, *_document_row(document, index_format), revision))
             for ordinal, indexed in enumerate(chunks):
                 chunk_id += 1
                 rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
@@ -55,7 +55,7 @@ def put_documents(
         db.executemany(_PUT_CHUNK, rows_of_chunks)
         db.executemany(_PUT_TERMS, rows_of_terms)
         db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
-        db.execute(_NOTE_RECIPE, (recipe,))
+        db.execute(_NOTE_INDEX_FORMAT, (index_format,))
 
 
 def remove_documents(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
@@ -86,9 +86,9 @@ def _remove_all(db: apsw.Connection, source: SourceName, path: str) -> None:
         _remove(db, document_id)
 
 
-def _document_row(document: Document, recipe: str) -> tuple[Any, ...]:
+def _document_row(document: Document, index_format: str) -> tuple[Any, ...]:
     digest = bytes.fromhex(document.hash)
-    return (document.source, document.path, digest, *document.stamp, document.seen_ns, recipe)
+    return (document.source, document.path, digest, *document.stamp, document.seen_ns, index_format)
 
 
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:

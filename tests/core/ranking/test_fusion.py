@@ -3,9 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.core.ranking.fusion import Likeness, fuse, latin_share, likeness, word_weights
-from mdrecall.core.ranking.keyword_score import Match
-from mdrecall.core.ranking.query import Term, parse_query
-from mdrecall.types import Traits
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.types import Match, Term, Traits
 
 OFFLINE = Traits(unrelated=0.1, related=0.6)
 cosines = st.floats(-1, 1)

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.keyword_score import COMPLETE_FROM, Match, Weighted, by_words, rank, score, strengths, weigh
-from mdrecall.core.ranking.query import Term
+from mdrecall.core.ranking.keyword_score import COMPLETE_FROM, Weighted, by_words, rank, score, strengths, weigh
+from mdrecall.types import Match, Term
 
 
 def match(text: str, chunks: dict[int, float], *, stop: bool = False) -> Match:

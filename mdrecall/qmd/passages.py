@@ -9,21 +9,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.keyword_score import Match, by_words, rank, score, strengths, weigh
-from mdrecall.core.ranking.query import Term, parse_query
+from mdrecall.core.ranking.keyword_score import by_words, rank, score, strengths, weigh
+from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.snippet import Passage, best_passage
 from mdrecall.core.text.chunk import chunk_markdown
 from mdrecall.core.text.headings import read_lines, titles, trails
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import Analyser
-from mdrecall.types import Chunk
+from mdrecall.types import Chunk, Match, Term
 
 # A term in one line counts a little more than half, and the more the more lines it is in; 1 is never reached.
 _HALF = 0.6
 _LOOSE = 0.5
 
 
-class Located(NamedTuple):
+class LocatedPassage(NamedTuple):
     """A passage of a document."""
 
     document: int
@@ -49,7 +49,7 @@ def locate(
     tokens: int,
     overlap: int,
     analyser: Analyser,
-) -> list[Located]:
+) -> list[LocatedPassage]:
     """Every chunk of the documents (path and text) that holds a word of the query, best first.
 
     ``total`` is how many documents they were chosen from; ``tokens`` and ``overlap`` are the sizes of chunks.
@@ -69,11 +69,11 @@ def locate(
         entry = entries[weighted.chunk_id]
         passage = best_passage(entry.chunk.text, weights, analyser)
         worth = score(by_words(weighted, passage.coverage), weighted.complete)
-        found.append(Located(entry.document, entry.chunk, passage, worth, weighted.complete))
+        found.append(LocatedPassage(entry.document, entry.chunk, passage, worth, weighted.complete))
     return sorted(found, key=lambda place: (-place.score, place.document, place.chunk.start_line))
 
 
-def place_at(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk, Passage] | None:
+def locate_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk, Passage] | None:
     """The chunk that a line of a document, from 1, is in, with that line as its passage."""
     chunks = chunk_markdown(text, tokens=tokens, overlap=overlap)
     chunk = next((chunk for chunk in chunks if chunk.start_line <= line <= chunk.end_line), None)
@@ -87,7 +87,7 @@ def place_at(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk,
     return chunk, Passage(0.0, at, at, start, start + len(lines[at]))
 
 
-def heading_of(chunk: Chunk, passage: Passage) -> str:
+def find_heading(chunk: Chunk, passage: Passage) -> str:
     """The headings above a passage, outermost first, joined with `` › ``."""
     structure = read_lines([*chunk.trail, *chunk.text.split("\n")[: passage.first_line + 1]])
     *_, trail = trails(structure)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mdrecall.errors import ProgramUnreadable
-from mdrecall.qmd.parse import RawHit, from_answer, from_items, from_output, snippet_lines
+from mdrecall.qmd.hits import RawHit, parse_answer, parse_items, parse_output, snippet_lines
 
 HIT = {
     "docid": "#7b154d",
@@ -29,7 +29,7 @@ HIT = {
     ],
 )
 def test_nothing_found_is_an_answer(stdout: str, stderr: str) -> None:
-    assert from_output(stdout, stderr) == ()
+    assert parse_output(stdout, stderr) == ()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_nothing_found_is_an_answer(stdout: str, stderr: str) -> None:
 )
 def test_what_is_no_answer_is_an_error_that_says_what_came(stdout: str) -> None:
     with pytest.raises(ProgramUnreadable) as raised:
-        from_output(stdout, "")
+        parse_output(stdout, "")
     assert stdout[:20] in str(raised.value)
 
 
@@ -54,29 +54,29 @@ def test_what_is_no_answer_is_an_error_that_says_what_came(stdout: str) -> None:
     ],
 )
 def test_hits_are_found_among_noise(stdout: str) -> None:
-    assert [hit.docid for hit in from_output(stdout, "")] == ["a"]
+    assert [hit.docid for hit in parse_output(stdout, "")] == ["a"]
 
 
 def test_a_hit_has_its_place_and_its_line() -> None:
-    (hit,) = from_output(json.dumps([HIT]), "")
+    (hit,) = parse_output(json.dumps([HIT]), "")
     assert hit == RawHit(
         "memory-dir-main", "2026-01-14.md", "7b154d", 0.3, 4, "Met with Ana.\nWe agreed.\n\n## Follow-ups", "2026-01-14"
     )
 
 
 def test_names_are_taken_as_they_are() -> None:
-    (hit,) = from_items([{"file": "qmd://notes/sub/My Note (draft) #1 50%.md?index=work"}])
+    (hit,) = parse_items([{"file": "qmd://notes/sub/My Note (draft) #1 50%.md?index=work"}])
     assert (hit.collection, hit.path) == ("notes", "sub/My Note (draft) #1 50%.md")
 
 
 def test_a_place_may_come_in_two_fields() -> None:
     items = [{"file": "a/b.md", "collection": "notes"}, {"file": "notes/a/b.md", "collection": "notes"}]
-    assert {(hit.collection, hit.path) for hit in from_items(items)} == {("notes", "a/b.md")}
+    assert {(hit.collection, hit.path) for hit in parse_items(items)} == {("notes", "a/b.md")}
 
 
 def test_an_answer_of_the_server_has_numbers_before_its_lines_which_are_wrong() -> None:
     snippet = "4: @@ -3,4 @@ (2 before, 5 after)\n5: Met with Ana.\n6: 7: a list"
-    (hit,) = from_answer(
+    (hit,) = parse_answer(
         {"structuredContent": {"results": [{**HIT, "file": "memory-dir-main/x.md", "snippet": snippet}]}}
     )
     assert (hit.collection, hit.path, hit.line) == ("memory-dir-main", "x.md", 4)
@@ -85,10 +85,10 @@ def test_an_answer_of_the_server_has_numbers_before_its_lines_which_are_wrong() 
 
 
 def test_an_answer_of_the_server_may_come_without_an_envelope() -> None:
-    assert from_answer({"results": []}) == ()
-    assert len(from_answer([HIT])) == 1
+    assert parse_answer({"results": []}) == ()
+    assert len(parse_answer([HIT])) == 1
     with pytest.raises(ProgramUnreadable):
-        from_answer({"content": [{"type": "text", "text": "hello"}]})
+        parse_answer({"content": [{"type": "text", "text": "hello"}]})
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_the_lines_of_a_snippet_are_those_of_its_header(snippet: str, lines: tup
 
 def test_an_old_qmd_tells_no_line_so_that_of_the_header_is_taken() -> None:
     old = {name: value for name, value in HIT.items() if name != "line"}
-    assert from_items([old])[0].line == 3
-    assert from_items([{"docid": "#a", "snippet": "no header"}])[0].line == 0
+    assert parse_items([old])[0].line == 3
+    assert parse_items([{"docid": "#a", "snippet": "no header"}])[0].line == 0
 
 
 @pytest.mark.parametrize("score", [None, "x", float("nan"), float("inf"), {}])
 def test_a_score_that_is_no_number_is_nothing(score: object) -> None:
-    assert from_items([{**HIT, "score": score}])[0].score == 0
+    assert parse_items([{**HIT, "score": score}])[0].score == 0

@@ -1,14 +1,14 @@
 """Passages of documents that an engine has named."""
 
-from mdrecall.core.ranking.passages import Located, heading_of, locate, place_at
 from mdrecall.core.text.words import Analyser
+from mdrecall.qmd.passages import LocatedPassage, find_heading, locate, locate_line
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
 GARDEN = "# Garden\n\nThe tomatoes need water. Ana likes them.\n"
 LONG = "# Log\n\n" + "\n\n".join(f"## Day {day}\n\nNothing but rain, {'and more rain ' * 40}." for day in range(30))
 
 
-def found(query: str, *texts: str, total: int = 100) -> list[Located]:
+def found(query: str, *texts: str, total: int = 100) -> list[LocatedPassage]:
     documents = [(f"memory/{number}.md", text) for number, text in enumerate(texts)]
     return locate(documents, query, total=total, tokens=400, overlap=80, analyser=Analyser())
 
@@ -23,7 +23,7 @@ def test_the_document_that_holds_most_of_the_question_comes_first() -> None:
 def test_the_passage_is_where_the_words_are() -> None:
     best = found("billing migration", BILLING)[0]
     assert best.chunk.text.split("\n")[best.passage.first_line].startswith("Met with Ana")
-    assert heading_of(best.chunk, best.passage) == "Plans › Billing"
+    assert find_heading(best.chunk, best.passage) == "Plans › Billing"
 
 
 def test_a_long_document_gives_the_chunk_that_answers() -> None:
@@ -59,7 +59,7 @@ def test_unspaced_scripts_are_found() -> None:
 
 
 def test_a_line_that_was_named_is_shown_in_its_chunk() -> None:
-    place = place_at(LONG, 43, tokens=400, overlap=80)
+    place = locate_line(LONG, 43, tokens=400, overlap=80)
     assert place is not None
     chunk, passage = place
     assert chunk.start_line + passage.first_line == 43
@@ -67,7 +67,7 @@ def test_a_line_that_was_named_is_shown_in_its_chunk() -> None:
 
 
 def test_a_line_beyond_the_end_is_in_the_last_chunk_and_an_empty_document_has_none() -> None:
-    place = place_at(BILLING, 999, tokens=400, overlap=80)
+    place = locate_line(BILLING, 999, tokens=400, overlap=80)
     assert place is not None
     assert place[0].end_line >= 6
-    assert place_at("\n\n", 1, tokens=400, overlap=80) is None
+    assert locate_line("\n\n", 1, tokens=400, overlap=80) is None

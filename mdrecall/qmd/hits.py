@@ -33,7 +33,7 @@ class RawHit(NamedTuple):
     title: str
 
 
-def from_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
+def parse_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
     """The hits in what a search has printed, whatever stands around them; raises ``ProgramUnreadable``."""
     text = stdout.strip()
     items = _whole(text) if text else None
@@ -47,19 +47,19 @@ def from_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
             f"qmd did not answer with a list of results{f', but with: {said}' if said else '; it said nothing'}.",
             hint="Try `qmd search --json` by hand; qmd 1.0.7 or newer is needed.",
         )
-    return from_items(items)
+    return parse_items(items)
 
 
-def from_answer(answer: Any) -> tuple[RawHit, ...]:
+def parse_answer(answer: Any) -> tuple[RawHit, ...]:
     """The hits in the answer of a tool of qmd's server; raises ``ProgramUnreadable``."""
     inner = answer.get("structuredContent", answer) if isinstance(answer, Mapping) else answer
     items = inner.get("results") if isinstance(inner, Mapping) else inner
     if not isinstance(items, list):
         raise ProgramUnreadable("qmd's server did not answer with a list of results.")
-    return from_items(items)
+    return parse_items(items)
 
 
-def from_items(items: Sequence[Any]) -> tuple[RawHit, ...]:
+def parse_items(items: Sequence[Any]) -> tuple[RawHit, ...]:
     """Hits from JSON; what names neither a file nor a document is passed over."""
     return tuple(_hit(item) for item in items if _is_hit(item))
 

@@ -1,0 +1,224 @@
+"""Run the commands of the record and put what they print into a form that two runs have in common."""
+
+import argparse
+import inspect
+import io
+import json
+import os
+import re
+import time
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import mdrecall
+from mdrecall.cli.main import build_parser, main
+from mdrecall.config.schema import json_schema
+from tests.record.commands import COMMANDS
+from tests.record.workspace import make_workspace
+
+GOLDEN = Path(__file__).parent / "golden"
+
+#: Keys whose values are sentences for people: recorded apart from the rest.
+WORDS = {
+    "action",
+    "hint",
+    "problem",
+    "message",
+    "said",
+    "mend",
+    "why",
+    "description",
+    "error",
+    "reason",
+    "loadError",
+    "prompt",
+}
+#: Keys whose values differ from run to run or from machine to machine.
+VARIES = {"ms", "pid", "bytes", "since", "nextTry"}
+#: Providers that are usable or not depending on which extras are installed.
+OPTIONAL_PROVIDERS = {"minilm", "local"}
+
+
+class Recorder:
+    """The record of one workspace: facts and words, each by name of the file that holds them."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+        self.facts: dict[str, Any] = {}
+        self.words: dict[str, Any] = {}
+
+    def record_all(self) -> None:
+        """Record the commands, then the settings and the public names."""
+        env = make_workspace(self._base)
+        with _environment(env, self._base / "notes"):
+            for name, commands in COMMANDS.items():
+                words: dict[str, str] = {}
+                self.facts[name] = [self._record_command(command, words) for command in commands]
+                self.words[name] = _without_repetition(words)
+        settings = list(_settings(json_schema()))
+        self.facts["settings"] = {name: entry for name, entry, _ in settings}
+        self.words["settings"] = _without_repetition({name: about for name, _, about in settings})
+        self.facts["names"] = public_names()
+
+    def _record_command(self, command: str, words: dict[str, str]) -> dict[str, Any]:
+        code, out, err = run_command([part.format(base=self._base) for part in command.split()])
+        try:
+            shown = self._neutral(json.loads(out))
+        except ValueError:
+            shown = self._neutral_text(out).splitlines()
+        plain, sentences = separate(shown)
+        if not any(place.startswith("error.") for place in sentences):
+            # An error in JSON is printed to standard error as well, in the same words.
+            sentences["stderr"] = _USAGE.sub("", self._neutral_text(err))
+        words.update({f"{command}: {place}": text for place, text in sentences.items() if text})
+        return {"command": command, "code": code, "output": plain}
+
+    def _neutral(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            if value.get("name") in OPTIONAL_PROVIDERS:
+                return {"name": value["name"]}
+            return {name: self._neutral(entry, name) for name, entry in value.items()}
+        if isinstance(value, list):
+            return [self._neutral(entry) for entry in value]
+        if key in VARIES and isinstance(value, int | float | str):
+            return f"<{key}>"
+        return self._neutral_text(value) if isinstance(value, str) else value
+
+    def _neutral_text(self, text: str) -> str:
+        text = text.replace(os.path.realpath(self._base), "<base>").replace(str(self._base), "<base>")
+        for pattern, name in _VARYING_TEXTS:
+            text = re.sub(pattern, name, text)
+        return text
+
+
+#: How argparse words and wraps its usage differs from one Python to the next; the options are recorded by name.
+_USAGE = re.compile(r"(?s)\Ausage: .*?(?=^mdrecall)", re.MULTILINE)
+_VARYING_TEXTS = (
+    (r"/\S*/mdrecall-(demo|doctor)-\w+", "<temporary>"),
+    (r"-[0-9a-f]{8,}\.(mdrecall\.)?sqlite", "-<hash>.sqlite"),
+    (r"Python \d\S+ \w+", "Python <version>"),
+    (r"\d+\.\d MB", "<size>"),
+    (r"(?<=choose from )[^)]*", "<choices>"),
+    (r"of [\d,]+ that the system allows", "of <limit> that the system allows"),
+)
+
+
+def run_command(arguments: list[str]) -> tuple[int, str, str]:
+    """Run a command in this process; return its exit code, output and errors."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(arguments)
+    except SystemExit as left:
+        code = int(str(left.code))
+    return code, out.getvalue(), err.getvalue()
+
+
+def separate(value: Any) -> tuple[Any, dict[str, str]]:
+    """Return the value with ``<words>`` in place of each sentence, and the sentences by where they stood."""
+    words: dict[str, str] = {}
+    return _separate(value, "", "", words), words
+
+
+def _separate(value: Any, key: str, place: str, words: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _separate(entry, name, f"{place}.{name}", words) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_separate(entry, key, f"{place}[{number}]", words) for number, entry in enumerate(value)]
+    if isinstance(value, str) and " " in value and key in WORDS:
+        words[place.lstrip(".")] = value
+        return "<words>"
+    return value
+
+
+def _without_repetition(words: dict[str, str]) -> dict[str, str]:
+    """Keep the first place of each sentence: one that changes then shows up once in the difference."""
+    places: dict[str, str] = {}
+    for place, text in words.items():
+        places.setdefault(text, place)
+    return {place: text for text, place in places.items()}
+
+
+def _settings(schema: dict[str, Any], place: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every setting of a JSON schema: its name, what it takes, and what is said about it."""
+    for name, entry in sorted(schema.get("properties", {}).items()):
+        about = entry.pop("description", "")
+        yield from _settings(entry, f"{place}{name}.")
+        entry.pop("properties", None)
+        yield f"{place}{name}", json.dumps(entry, ensure_ascii=False).replace('"', "'"), about
+
+
+def public_names() -> dict[str, Any]:
+    """Return what Python users import and call, and the options of every command."""
+    return {
+        "mdrecall": sorted(mdrecall.__all__),
+        "Memory": _methods(mdrecall.Memory),
+        "AsyncMemory": _methods(mdrecall.AsyncMemory),
+        "commands": {name: list(_options(parser)) for name, parser in sorted(_commands().items())},
+    }
+
+
+def _methods(cls: type) -> dict[str, list[str]]:
+    return {
+        name: list(_parameters(member)) if callable(member) else []
+        for name, member in sorted(inspect.getmembers(cls))
+        if not name.startswith("_")
+    }
+
+
+def _parameters(function: Any) -> Iterator[str]:
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD and typing.get_args(parameter.annotation):
+            (options,) = typing.get_args(parameter.annotation)
+            yield from options.__annotations__
+        else:
+            yield name
+
+
+def _commands() -> dict[str, argparse.ArgumentParser]:
+    found = next(action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[dict[str, Any]]:
+    for action in parser._actions:
+        entry = {
+            "name": " ".join(action.option_strings) or action.dest,
+            "choices": list(action.choices) if action.choices else None,
+            "default": action.default if isinstance(action.default, str | int | float) else None,
+            "repeats": isinstance(action, argparse._AppendAction) or None,
+        }
+        yield {key: value for key, value in entry.items() if value not in (None, False, argparse.SUPPRESS)}
+
+
+@contextmanager
+def _environment(env: dict[str, str], folder: Path) -> Iterator[None]:
+    """Run in a folder with this environment and no other."""
+    before, was = dict(os.environ), os.getcwd()
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        time.tzset()
+        os.chdir(was)
+
+
+def as_text(value: Any) -> str:
+    """A part of the record as its file holds it."""
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+
+
+def record(base: Path) -> dict[str, str]:
+    """Record everything below an empty folder; return the text of each golden file by its name."""
+    recorder = Recorder(base)
+    recorder.record_all()
+    files = {f"{name}.json": as_text(value) for name, value in recorder.facts.items()}
+    return files | {f"words/{name}.json": as_text(value) for name, value in recorder.words.items()}
