@@ -1,6 +1,7 @@
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,7 @@ def test_a_memory_that_is_switched_off_says_where(workspace: Workspace) -> None:
 def test_an_answer_takes_its_fields_and_nothing_else() -> None:
     assert SearchAnswer(()) == SearchAnswer(results=())
     assert SearchAnswer((), reason="no_match") != SearchAnswer(())
+    wrong: dict[str, Any]
     for wrong in ({}, {"results": (), "reasons": ""}):
         with pytest.raises(TypeError, match="SearchAnswer takes results, reason"):
             SearchAnswer(**wrong)
