@@ -104,7 +104,7 @@ def test_a_memory_that_is_switched_off_says_where(workspace: Workspace) -> None:
 def test_an_answer_takes_its_fields_and_nothing_else() -> None:
     assert SearchAnswer(()) == SearchAnswer(results=())
     assert SearchAnswer((), reason="no_match") != SearchAnswer(())
-    wrong: dict[str, Any]
-    for wrong in ({}, {"results": (), "reasons": ""}):
+    every_wrong: list[dict[str, Any]] = [{}, {"results": (), "reasons": ""}]
+    for wrong in every_wrong:
         with pytest.raises(TypeError, match="SearchAnswer takes results, reason"):
             SearchAnswer(**wrong)
