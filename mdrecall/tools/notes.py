@@ -5,7 +5,7 @@ from typing import Any
 
 from mdrecall.core.conversation.recall_prompt import cites
 from mdrecall.core.conversation.session_key import chat_type_of, parse
-from mdrecall.core.ranking.budget import Cited, within
+from mdrecall.core.ranking.budget import CitedSnippet, fit_snippets
 from mdrecall.errors import ArgumentError, EmbedderError, FileMissing, QueryError, RateLimited, ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.tools.arguments import read_choice, read_integer, read_number, read_text
@@ -158,8 +158,8 @@ def memory_tools(memory: Memory, session_key: str = "", progress: ProgressCallba
 
 def _fit_results(found: SearchAnswer, *, is_cited: bool, max_chars: int) -> tuple[list[dict[str, Any]], bool]:
     """Return the results as a model gets them, cut to the budget, and True if something was cut."""
-    texts = [Cited(result.snippet, result.citation if is_cited else "") for result in found]
-    fitting = within(texts, max_chars)
+    texts = [CitedSnippet(result.snippet, result.citation if is_cited else "") for result in found]
+    fitting = fit_snippets(texts, max_chars)
     results = [_result_to_json(result, text, is_cited) for result, text in zip(found, fitting.texts, strict=False)]
     return results, fitting.is_cut
 
