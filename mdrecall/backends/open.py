@@ -186,8 +186,8 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
         store,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
-        seconds=settings.mdrecall.query_timeout_ms / 1000,
-        instead=chosen.unusable_reason,
+        timeout_s=settings.mdrecall.query_timeout_ms / 1000,
+        fallback_reason=chosen.unusable_reason,
         why_empty=lambda: filler.last_error,
     )
     filler = _filler(settings, store, chosen, jobs, leg)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.budget import fitting
-from mdrecall.core.ranking.diversity import in_turns
+from mdrecall.core.ranking.budget import fit_results
+from mdrecall.core.ranking.diversity import interleave_sources
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady, BackendUnavailable, QueryError, ReadError, message_with_hint
@@ -182,7 +182,9 @@ class QmdBackend:
         if not kept:
             return _nothing(results, min_score).replace(issues=tuple(issues))
         thinned = _thinned(kept, self._settings.mdrecall.max_per_file)
-        return SearchAnswer(tuple(fitting(in_turns(thinned, most), limits.max_injected_chars)), issues=tuple(issues))
+        return SearchAnswer(
+            tuple(fit_results(interleave_sources(thinned, most), limits.max_injected_chars)), issues=tuple(issues)
+        )
 
     def _nothing_indexed(self, running: RunningQmd, caught: RefreshResult) -> SearchAnswer:
         """Why there is nothing: no note, or an index that is not made yet, which another backend does not need."""

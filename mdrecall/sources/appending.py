@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from mdrecall.core.text.sections import news
+from mdrecall.core.text.sections import find_new_sections
 from mdrecall.errors import FileBusy, FileUnwritable
 from mdrecall.types import Appended
 
@@ -129,7 +129,7 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
     data = _read(opened.file, found.st_size)
     codec = _codec(data)
     note = data.decode(codec, "replace")
-    fresh = news(note.replace("\r\n", "\n"), addition.text.replace("\r\n", "\n"))
+    fresh = find_new_sections(note.replace("\r\n", "\n"), addition.text.replace("\r\n", "\n"))
     if not fresh.text:
         return Appended(shown, 0, fresh.known)
     body = fresh.text if fresh.text.endswith("\n") else fresh.text + "\n"

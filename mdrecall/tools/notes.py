@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.core.conversation.recall_prompt import cites
 from mdrecall.core.conversation.session_key import chat_type_of, parse
-from mdrecall.core.ranking.budget import Cited, within
+from mdrecall.core.ranking.budget import CitedSnippet, fit_snippets
 from mdrecall.errors import ArgumentError, FileMissing, QueryError, RateLimited, ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.tools import arguments as read
@@ -156,8 +156,8 @@ class _Shown(NamedTuple):
 
 def _shown(found: SearchAnswer, *, is_cited: bool, most_chars: int) -> _Shown:
     """The results as a model gets them, cut to what there is room for."""
-    texts = [Cited(result.snippet, result.citation if is_cited else "") for result in found]
-    kept = within(texts, most_chars)
+    texts = [CitedSnippet(result.snippet, result.citation if is_cited else "") for result in found]
+    kept = fit_snippets(texts, most_chars)
     results = tuple(_result(result, text, is_cited) for result, text in zip(found, kept.texts, strict=False))
     return _Shown(results, kept.is_cut)
 
