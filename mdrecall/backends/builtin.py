@@ -82,40 +82,41 @@ class BuiltinBackend:
 
     def sessions(self) -> list[Conversation]:
         """The transcripts of this agent, the last changed first."""
-        from mdrecall.sources.conversation import conversations
-        from mdrecall.sources.sessions import Sessions
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import list_conversations
 
-        return conversations(Sessions(self._settings.sessions_dir))
+        return list_conversations(open_transcripts(self._settings))
 
     def compacted(self, session: str) -> SyncReport:
         """Index a transcript whose conversation was just compacted, as the settings have it."""
-        from mdrecall.sources.sessions import Sessions, transcript_of
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import find_conversation
 
         settings = self._settings
         how = settings.compaction.post_index_sync
         search = settings.memory_search
         if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
             return SyncReport()
-        path = transcript_of(session, Sessions(settings.sessions_dir).scan())
+        path = find_conversation(open_transcripts(settings), session).path
         within_s = 0.0 if how == "async" else None
         return self._repairing(lambda: self._freshness.sync_file(path, within_s=within_s))
 
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in a transcript, straight from the disk."""
         from mdrecall.core.redact import redactor
-        from mdrecall.sources.conversation import read_transcript
-        from mdrecall.sources.sessions import Sessions
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import read_transcript
 
-        source = Sessions(self._settings.sessions_dir)
+        source = open_transcripts(self._settings)
         redact = redactor(self._settings.logging.redact_patterns).redact
         return read_transcript(source, session, redact, from_line=from_line, lines=lines)
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, or of a transcript if those are searched, straight from the disk."""
         if "sessions" in self._settings.memory_search.sources:
-            from mdrecall.sources.sessions import is_transcript
+            from mdrecall.sources.transcripts.readers import open_transcripts
 
-            if is_transcript(path):
+            if open_transcripts(self._settings).owns(path):
                 return self.read_session(path, from_line=from_line, lines=lines)
         return read_memory_file(
             self._files,

@@ -150,8 +150,8 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(store, files, size, analyser)]
     from mdrecall.core.redact import redactor
-    from mdrecall.engine.transcripts import Patience, TranscriptIndexer
-    from mdrecall.sources.sessions import Sessions
+    from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+    from mdrecall.sources.transcripts.readers import open_transcripts
 
     masks = redactor(settings.logging.redact_patterns)
     with_notes = "memory" in settings.memory_search.sources
@@ -160,11 +160,11 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
         store,
-        Sessions(settings.sessions_dir),
+        open_transcripts(settings),
         size,
         analyser,
         redact=masks.redact,
-        patience=Patience(delta.delta_bytes, delta.delta_messages),
+        thresholds=GrowthThresholds(delta.delta_bytes, delta.delta_messages),
         index_format=index_format,
         issues=tuple(
             Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
@@ -186,8 +186,8 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
         store,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
-        seconds=settings.mdrecall.query_timeout_ms / 1000,
-        instead=chosen.unusable_reason,
+        timeout_s=settings.mdrecall.query_timeout_ms / 1000,
+        fallback_reason=chosen.unusable_reason,
         why_empty=lambda: filler.last_error,
     )
     filler = _filler(settings, store, chosen, jobs, leg)

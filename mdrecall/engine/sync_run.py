@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
-from mdrecall.interfaces import Source, Store, TranscriptSource
+from mdrecall.interfaces import Source, Store, TranscriptReader
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 _WAIT_S = 5.0
@@ -54,7 +54,7 @@ class Indexes(Protocol):
     """Brings the index in line with one source."""
 
     @property
-    def source(self) -> Source | TranscriptSource: ...
+    def source(self) -> Source | TranscriptReader: ...
 
     @property
     def index_format(self) -> str: ...
