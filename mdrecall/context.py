@@ -11,7 +11,7 @@ from mdrecall.core.conversation.session_start import Excerpt, excerpt, rendered,
 from mdrecall.core.redact import redactor
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
-from mdrecall.sources.daily import create_note
+from mdrecall.sources.notes import create_note
 from mdrecall.sources.transcripts.readers import open_transcripts
 from mdrecall.sources.transcripts.reading import find_conversation, last_messages
 from mdrecall.types import Issue

@@ -25,8 +25,7 @@ from mdrecall.core.conversation.flush import (
 from mdrecall.core.conversation.flush_text import Moment, Prompts, daily_path, prompts
 from mdrecall.core.conversation.no_reply import visible
 from mdrecall.errors import SessionsError
-from mdrecall.sources.daily import append_daily
-from mdrecall.sources.today import user_time
+from mdrecall.sources.notes import append_daily, user_time
 from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, rebook
 from mdrecall.types import Appended
 
