@@ -99,7 +99,7 @@ def _running(
         export,
         state_dir=state_dir,
         timeout_s=update.update_timeout_ms / 1000,
-        without=lambda folder: Program(command, env={**env, "QMD_CONFIG_DIR": folder}),
+        with_config=lambda folder: Program(command, env={**env, "QMD_CONFIG_DIR": folder}),
     )
     updater = Updater(
         collections, reading, _embedding(settings, program, database, state_dir), UpdateRules.of(settings)
