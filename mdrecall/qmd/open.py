@@ -154,7 +154,7 @@ def _server(
     from mdrecall.qmd.session import Session
 
     session = Session(command, env=env, index=index_path(settings.qmd_dir))
-    return session, session.start_in_background
+    return session, session.warm_up
 
 
 def _nothing() -> None:
