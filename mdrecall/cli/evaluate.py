@@ -12,9 +12,8 @@ from mdrecall.cli.evaluation import Below, Report, Run, print_report, report_to_
 from mdrecall.cli.options import add_common, share, whole_number
 from mdrecall.cli.output import print_json
 from mdrecall.cli.progress import progress_line
-from mdrecall.config.rules import nearest
 from mdrecall.core.eval_metrics import figure_names
-from mdrecall.errors import ConfigError, QuestionsError
+from mdrecall.errors import ConfigError, QuestionsError, suggest_name
 from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Question, evaluate, memory_with, parse_questions, read_questions
 from mdrecall.types import MODES, ProgressCallback
 
@@ -69,9 +68,7 @@ def _run(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if "mode" in settings:
         mode = str(settings["mode"])
         if mode not in MODES:
-            raise ConfigError(
-                f"mode={mode} is not known{nearest(mode, dict.fromkeys(MODES))}.", hint="Use one of these."
-            )
+            raise ConfigError(f"mode={mode} is not known{suggest_name(mode, MODES)}.", hint="Use one of these.")
     return settings
 
 

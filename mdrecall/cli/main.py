@@ -185,8 +185,8 @@ def _failed(message: str, hint: str) -> int:
 
 
 def _unknown(name: str) -> int:
-    from mdrecall.config.rules import nearest
+    from mdrecall.errors import suggest_name
 
-    print(f"mdrecall: {name!r} is not a command{nearest(name, COMMANDS)}.", file=sys.stderr)
+    print(f"mdrecall: {name!r} is not a command{suggest_name(name, COMMANDS)}.", file=sys.stderr)
     print("          `mdrecall --help` shows what each does.", file=sys.stderr)
     return 2

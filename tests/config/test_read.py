@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.config.declare import json_name
 from mdrecall.config.load import load
-from mdrecall.config.read import read_file, snake
+from mdrecall.config.read import read_file
 from mdrecall.errors import ConfigError
 from tests.config import loaded, nested, openclaw_home, problems, value, write
 
@@ -39,7 +40,7 @@ def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -
     with pytest.raises(ConfigError) as caught:
         read_file(str(path))
     assert str(caught.value).startswith(f"{path} is not JSON5")
-    assert caught.value.hint == "Mend the file there."
+    assert caught.value.hint == "Fix the file there."
 
 
 def test_a_broken_file_says_where_it_goes_wrong(tmp_path: Path) -> None:
@@ -333,5 +334,5 @@ def test_a_listed_agent_may_have_other_keys(tmp_path: Path) -> None:
         ("pollIntervalMs", "poll_interval_ms"),
     ],
 )
-def test_a_setting_has_a_python_name(name: str, python: str) -> None:
-    assert snake(name) == python
+def test_a_field_has_a_name_in_json(name: str, python: str) -> None:
+    assert json_name(python) == name
