@@ -120,7 +120,8 @@ def test_a_guess_counts_half_and_is_not_distinctive() -> None:
     term = Term("configurat", "configurat", prefix=True)
     whole, guess = Match(term, {1: 0.5}, 1), Match(term, {1: 0.5}, 1, loose=True)
     assert weigh([guess], 100).by_term["configurat"] == weigh([whole], 100).by_term["configurat"] / 2
-    assert (weigh([whole], 100).distinctive, weigh([guess], 100).distinctive) == ({"configurat"}, frozenset())
+    assert weigh([whole], 100).distinctive == {"configurat"}
+    assert weigh([guess], 100).distinctive == frozenset()
     assert weigh([guess], 100).beginnings == ("configurat",)
 
 
