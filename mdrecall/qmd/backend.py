@@ -218,7 +218,7 @@ class QmdBackend:
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file of a collection, straight from the disk, or of any that the builtin backend reads."""
-        from mdrecall.sources.reader import MAX_READ_UNITS, window
+        from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
         from mdrecall.sources.transcripts.readers import open_transcripts
 
         asked = path.strip()
@@ -227,7 +227,7 @@ class QmdBackend:
         place = self._places.of_path(asked) if asked and "\0" not in asked else None
         if place is not None and place.inside.endswith(".md"):
             try:
-                return window(place.shown, self._places.text(place), from_line, lines, MAX_READ_UNITS)
+                return select_lines(place.shown, self._places.text(place), from_line, lines, MAX_READ_UNITS)
             except ReadError:
                 if asked.startswith("qmd/"):
                     raise
