@@ -150,10 +150,11 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     """The vector leg beside the keyword leg and beside one pass over a matrix, in one process."""
     import numpy
 
+    from mdrecall.core.ranking.stages import RankingOptions
     from mdrecall.core.text.words import Analyser
     from mdrecall.embed.offline import OfflineEmbedder
     from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
-    from mdrecall.engine.searcher import RankingOptions, Searcher
+    from mdrecall.engine.searcher import Searcher
     from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
     from mdrecall.types import SearchRequest
@@ -167,7 +168,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     put_chunks(store, words, count)
     ChunkEmbedder(store, embedder, Caching(False, None)).fill()
     options = RankingOptions(6, 0.35, mode="hybrid", vector_weight=0.35)
-    searcher = Searcher(store, Analyser(), options, VectorSearcher(store, [embedder], older={}, seconds=1))
+    searcher = Searcher(store, Analyser(), options, VectorSearcher(store, [embedder], older={}, timeout_s=1))
     searcher.search(SearchRequest(queries[0]))
     both: dict[str, tuple[float, float]] = {
         "keyword leg": spread(lambda query: searcher.search(SearchRequest(query, mode="keyword")), queries),

@@ -25,9 +25,9 @@ class EmbeddingStatus(NamedTuple):
 
     def used_embedder(self) -> Embedder | None:
         """Return the embedder whose vectors are searched, as far as is known without calling it."""
-        serving = self.vector_searcher.serving() if self.vector_searcher else None
-        if serving:
-            return serving[1]
+        current_space = self.vector_searcher.current_space() if self.vector_searcher else None
+        if current_space:
+            return current_space[1]
         return self.chosen.embedders[0] if self.chosen.embedders else None
 
     def fallback(self) -> dict[str, str] | None:
@@ -41,7 +41,7 @@ class EmbeddingStatus(NamedTuple):
         if used.provider == first.provider:
             return None
         reason = self.chunk_embedder.last_error if self.chunk_embedder else ""
-        return {"from": first.provider, "reason": reason or f"The vectors of {first.provider} are not there yet."}
+        return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
     def lacks_vectors(self, store: Store) -> bool:
         """True if some chunk has no vector yet."""
@@ -57,9 +57,9 @@ class EmbeddingStatus(NamedTuple):
             found["dims"] = used.dimensions
         if library:
             found["extensionPath"] = library
-        serving = self.vector_searcher.serving() if self.vector_searcher else None
-        if serving:
-            space, _ = serving
+        current_space = self.vector_searcher.current_space() if self.vector_searcher else None
+        if current_space:
+            space, _ = current_space
             found["dims"] = space.space.dimensions
             try:
                 found["engine"] = store.vector_engine(space)

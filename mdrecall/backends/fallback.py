@@ -165,6 +165,8 @@ class FallbackBackend:
         fallback = {"from": self._name, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
         status = self.fallback().status()
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
+        if status.fallback:
+            custom["embeddingFallback"] = status.fallback
         own = self._primary.status().custom.get(self._name)
         return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
 

@@ -8,12 +8,13 @@ from mdrecall.backends.embedders import Chosen, choose_embedders
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
+from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
@@ -100,7 +101,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
         searcher = Searcher(store, analyser, options)
     else:
         reason = embedding.chosen.unusable_reason
-        searcher = Searcher(store, analyser, options, embedding.vector_searcher, why_not=reason)
+        searcher = Searcher(store, analyser, options, embedding.vector_searcher, why_no_vectors=reason)
     watcher = _watcher(settings, store, refresh)
     return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding)
 
@@ -187,8 +188,8 @@ def _embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
         store,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
-        seconds=settings.mdrecall.query_timeout_ms / 1000,
-        instead=chosen.unusable_reason,
+        timeout_s=settings.mdrecall.query_timeout_ms / 1000,
+        fallback_reason=chosen.unusable_reason,
         why_empty=lambda: embedder.last_error,
     )
     embedder = _chunk_embedder(settings, store, chosen, jobs, searcher)

@@ -67,12 +67,14 @@ def asked_for(options: argparse.Namespace) -> "Asked":
 
 
 def _install(options: argparse.Namespace) -> int:
-    from mdrecall.config.programs import program_folders
+    from mdrecall.config.environment import find_program_folders
     from mdrecall.mcp_server.clients import target_of
 
     if options.client is None:
         raise RecallError("There is no client to install for.", hint=f"Name one of: {', '.join(CLIENTS)}.")
-    target = target_of(options.client, options.scope or "user", program_folders(os.environ, os.getcwd()), os.getcwd())
+    target = target_of(
+        options.client, options.scope or "user", find_program_folders(os.environ, os.getcwd()), os.getcwd()
+    )
     entry = _entry(options)
     if options.print:
         return _print_lines(target, entry)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.core.text.chunk import chunk_markdown
-from mdrecall.core.text.title import title_text
+from mdrecall.core.text.chunk import chunk_markdown, title_text
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges
 from mdrecall.errors import FileMissing, ReadError

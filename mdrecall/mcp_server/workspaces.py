@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.config.load import HERE, Loaded, agent_ids, load
+from mdrecall.config.load import CURRENT_FOLDER, Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Slots
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
 from mdrecall.types.agents import normal_agent_id
@@ -45,7 +45,7 @@ def find_places(asked: Asked, env: Mapping[str, str] | None = None) -> tuple[Pla
         hint = "Name one agent, whose settings count for every workspace, or no workspace."
         raise RecallError("Several agents and workspaces cannot be matched to each other.", hint=hint)
     if asked.all_agents:
-        return _of_agents(tuple(agent_ids(env=env, config=asked.config)), asked.config, env, skip_disabled=True)
+        return _of_agents(tuple(list_agent_ids(env=env, config=asked.config)), asked.config, env, skip_disabled=True)
     if len(asked.workspaces) > 1 or (asked.workspaces and _split(asked.workspaces[0])[0]):
         return _of_workspaces(asked, env)
     if len(asked.agents) > 1:
@@ -53,7 +53,7 @@ def find_places(asked: Asked, env: Mapping[str, str] | None = None) -> tuple[Pla
     named = asked.workspaces[0] if asked.workspaces else None
     agent = asked.agents[0] if asked.agents else None
     loaded = _checked(load(env=env, workspace=named, agent=agent, config=asked.config))
-    is_own = named is not None or loaded.found["workspace"].origin == HERE
+    is_own = named is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
     workspace = loaded.settings.workspace if is_own else None
     return (_place(loaded, loaded.settings.agent_id, workspace, asked.config),)
 
@@ -95,7 +95,7 @@ def _split(text: str) -> tuple[str, str]:
 
 def _checked(loaded: Loaded) -> Loaded:
     if not loaded.settings.memory_search.enabled:
-        origin = loaded.found["memorySearch.enabled"].origin
+        origin = loaded.values["memorySearch.enabled"].origin
         message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
         raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
     return loaded

@@ -9,9 +9,8 @@ from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.hits import RawHit
-from mdrecall.sources.files import matches
-from mdrecall.sources.opening import read_below
-from mdrecall.sources.text import decode
+from mdrecall.sources.files import matches_glob
+from mdrecall.sources.opening import decode, read_below
 
 #: What the paths of files outside the workspace begin with, before the name of their collection.
 PREFIX = "qmd/"
@@ -112,7 +111,7 @@ def covers(collection: Collection, inside: str) -> bool:
     """Whether a path below the root of a collection is one of its files."""
     if inside.startswith("../") or inside in ("..", ".") or os.path.isabs(inside):
         return False
-    return any(matches(inside, pattern) for pattern in _alternatives(collection.pattern))
+    return any(matches_glob(inside, pattern) for pattern in _alternatives(collection.pattern))
 
 
 def explain_read_error(error: ReadError) -> str:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.keyword_score import COMPLETE_FROM, Weighted, by_words, rank, score, strengths, weigh
+from mdrecall.core.ranking.keyword_score import COMPLETE_FROM, Weighted, keyword_strength, rank, score, strengths, weigh
 from mdrecall.types import Match, Term
 
 
@@ -71,7 +71,7 @@ def test_a_chunk_with_all_distinctive_terms_is_never_below_one_that_lacks_them(
     weights = weigh(matches, 200)
     found_words = strengths(matches, weights)
     scores = {
-        entry.chunk_id: score(by_words(entry, coverage.get(entry.chunk_id, 0.0)), entry.complete)
+        entry.chunk_id: score(keyword_strength(entry, coverage.get(entry.chunk_id, 0.0)), entry.complete)
         for entry in rank(found_words, 100)
     }
     needed = [entry.chunks for entry in matches if entry.term.text in weights.distinctive]
@@ -86,7 +86,7 @@ def test_more_strength_or_a_better_passage_never_lowers_a_score(
     strength: float, coverage: float, complete: bool
 ) -> None:
     def scored(strength: float, coverage: float) -> float:
-        return score(by_words(Weighted(1, strength, complete), coverage), complete)
+        return score(keyword_strength(Weighted(1, strength, complete), coverage), complete)
 
     value = scored(strength, coverage)
     assert scored(min(1.0, strength + 0.1), coverage) >= value
@@ -101,8 +101,32 @@ def test_the_limit_keeps_the_best() -> None:
     assert [entry.complete for entry in ranked] == [True, False, False, False, False]
 
 
+def test_chunks_that_tie_with_the_last_one_are_kept_but_not_without_bound() -> None:
+    tied = [match("common", {number: 0.5 if number else 0.9 for number in range(90)})]
+    ranked = rank(strengths(tied, weigh(tied, 100)), 2)
+    assert [entry.chunk_id for entry in ranked] == list(range(9))
+    different = [match("common", {0: 0.9, 1: 0.5, 2: 0.4})]
+    assert len(rank(strengths(different, weigh(different, 100)), 2)) == 2
+
+
+def test_complete_chunks_leave_the_rest_of_the_limit_to_the_others() -> None:
+    matches = [match("common", {number: number / 100 for number in range(90)}), match("rare", {3: 0.1, 4: 0.1})]
+    found = strengths(matches, weigh(matches, 1000))
+    assert [entry.chunk_id for entry in rank(found, 2)] == [4, 3]
+    assert [entry.chunk_id for entry in rank(found, 1)] == [4]
+
+
+def test_a_guess_counts_half_and_is_not_distinctive() -> None:
+    term = Term("configurat", "configurat", prefix=True)
+    whole, guess = Match(term, {1: 0.5}, 1), Match(term, {1: 0.5}, 1, loose=True)
+    assert weigh([guess], 100).by_term["configurat"] == weigh([whole], 100).by_term["configurat"] / 2
+    assert weigh([whole], 100).distinctive == {"configurat"}
+    assert weigh([guess], 100).distinctive == frozenset()
+    assert weigh([guess], 100).beginnings == ("configurat",)
+
+
 @pytest.mark.parametrize("chunk_count", [5, 50_000])
 def test_a_chunk_that_holds_the_whole_query_scores_alike_in_small_and_large_indexes(chunk_count: int) -> None:
     matches = [match("recovery", {1: 0.45}), match("zx", {1: 0.45})]
     (only,) = rank(strengths(matches, weigh(matches, chunk_count)), 5)
-    assert score(by_words(only, 1.0), only.complete) == pytest.approx(0.919, abs=0.005)
+    assert score(keyword_strength(only, 1.0), only.complete) == pytest.approx(0.919, abs=0.005)
