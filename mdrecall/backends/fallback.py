@@ -236,6 +236,8 @@ class FallbackBackend:
         fallback = {"from": self._name, "reason": told_to.reason, "since": told_to.since, "nextTry": told_to.next_try}
         status = self.stand_in().status()
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
+        if status.fallback:
+            custom["embeddingFallback"] = status.fallback
         own = self._primary.status().custom.get(self._name)
         return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
 

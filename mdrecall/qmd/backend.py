@@ -11,6 +11,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.budget import fit_results
 from mdrecall.core.ranking.diversity import interleave_sources
 from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.stages import NO_MATCH, NO_SEARCHABLE_WORDS, answer_below_min_score
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady, BackendUnavailable, QueryError, ReadError, message_with_hint
 from mdrecall.interfaces import Backend
@@ -126,8 +127,7 @@ class QmdBackend:
         if not query.strip():
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
         if not parse_query(query):
-            action = "Use at least one letter or digit: names, words and identifiers are looked up, signs are not."
-            return self._told(SearchAnswer((), reason="no_searchable_words", action=action), "search")
+            return self._told(NO_SEARCHABLE_WORDS, "search")
         limits = self._settings.memory.qmd.limits
         until = time.monotonic() + limits.timeout_ms / 1000
         running = self._started()
@@ -180,7 +180,7 @@ class QmdBackend:
             results = self._results.from_models(found.hits, issues)
         kept = [result for result in results if min_score is None or result.score >= min_score]
         if not kept:
-            return _nothing(results, min_score).replace(issues=tuple(issues))
+            return _explain_empty(results, min_score).replace(issues=tuple(issues))
         thinned = _thinned(kept, self._settings.mdrecall.max_per_file)
         return SearchAnswer(
             tuple(fit_results(interleave_sources(thinned, most), limits.max_injected_chars)), issues=tuple(issues)
@@ -218,7 +218,7 @@ class QmdBackend:
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file of a collection, straight from the disk, or of any that the builtin backend reads."""
-        from mdrecall.sources.reader import MAX_READ_UNITS, window
+        from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
         from mdrecall.sources.transcripts.readers import open_transcripts
 
         asked = path.strip()
@@ -227,7 +227,7 @@ class QmdBackend:
         place = self._places.of_path(asked) if asked and "\0" not in asked else None
         if place is not None and place.inside.endswith(".md"):
             try:
-                return window(place.shown, self._places.text(place), from_line, lines, MAX_READ_UNITS)
+                return select_lines(place.shown, self._places.text(place), from_line, lines, MAX_READ_UNITS)
             except ReadError:
                 if asked.startswith("qmd/"):
                     raise
@@ -352,16 +352,10 @@ class QmdBackend:
         running.updater.close()
 
 
-def _nothing(results: list[SearchResult], min_score: float | None) -> SearchAnswer:
+def _explain_empty(results: list[SearchResult], min_score: float | None) -> SearchAnswer:
     if not results or min_score is None:
-        action = "No note has any of these words or comes near them. Try other words, or a part of a name."
-        return SearchAnswer((), reason="no_match", action=action)
-    best = results[0]
-    action = (
-        f"The closest is {best.citation} with a score of {best.score:.2f}, below the least score of {min_score:g}."
-        " Lower --min-score."
-    )
-    return SearchAnswer((), reason="below_min_score", action=action)
+        return NO_MATCH
+    return answer_below_min_score(results[0].citation, results[0].score, min_score)
 
 
 def _thinned(results: list[SearchResult], most: int | None) -> list[SearchResult]:

@@ -9,7 +9,7 @@ from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.hits import RawHit
-from mdrecall.sources.files import matches
+from mdrecall.sources.files import matches_glob
 from mdrecall.sources.opening import decode, read_below
 
 #: The beginning of the path of a file outside the workspace; the name of its collection follows.
@@ -111,7 +111,7 @@ def covers(collection: Collection, inside: str) -> bool:
     """True if a path below the root of a collection matches its pattern."""
     if inside.startswith("../") or inside in ("..", ".") or os.path.isabs(inside):
         return False
-    return any(matches(inside, pattern) for pattern in _expand_pattern(collection.pattern))
+    return any(matches_glob(inside, pattern) for pattern in _expand_pattern(collection.pattern))
 
 
 def explain_read_error(error: ReadError) -> str:

@@ -20,7 +20,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
 )
 from mdrecall.types import SearchAnswer, SearchRequest
-from tests.backends.double import Double
+from tests.backends.double import Double, status_of
 from tests.processes import until
 
 BROKEN = ProgramFailed("qmd ended with code 1.")
@@ -164,6 +164,20 @@ def test_status_tells_since_when_and_until_when(desk: Desk) -> None:
     assert status.fallback["since"] < status.fallback["nextTry"]
     assert status.custom["fallback"]["disabled"]
     assert status.custom["qmd"] == {"collections": 3}
+
+
+def test_status_keeps_the_fallback_of_the_embedder_beside_that_of_the_backend(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = {"from": "openai", "reason": "The key was not accepted."}
+    monkeypatch.setattr(desk.builtin, "status", lambda: status_of("builtin")._replace(fallback=embedder))
+    desk.qmd.error = BROKEN
+    backend = desk.backend()
+    backend.search(SearchRequest("x"))
+    status = backend.status()
+    assert status.fallback
+    assert status.fallback["from"] == "qmd"
+    assert status.custom["embeddingFallback"] == embedder
 
 
 def test_qmd_is_used_again_when_it_answers_again_and_nobody_waits_for_the_trial(desk: Desk) -> None:
