@@ -178,9 +178,9 @@ class QmdBackend:
         limits = self._settings.memory.qmd.limits
         issues: list[Issue] = []
         if found.mode == "search":
-            results = self._results.by_words(found.hits, query, total, issues)
+            results = self._results.from_keywords(found.hits, query, total, issues)
         else:
-            results = self._results.by_meaning(found.hits, issues)
+            results = self._results.from_models(found.hits, issues)
         kept = [result for result in results if min_score is None or result.score >= min_score]
         if not kept:
             return _explain_empty(results, min_score).replace(issues=tuple(issues))
