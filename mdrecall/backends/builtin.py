@@ -103,12 +103,12 @@ class BuiltinBackend:
 
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in a transcript, straight from the disk."""
-        from mdrecall.core.redact import redactor
+        from mdrecall.core.redact import make_redactor
         from mdrecall.sources.transcripts.readers import open_transcripts
         from mdrecall.sources.transcripts.reading import read_transcript
 
         source = open_transcripts(self._settings)
-        redact = redactor(self._settings.logging.redact_patterns).redact
+        redact = make_redactor(self._settings.logging.redact_patterns).redact
         return read_transcript(source, session, redact, from_line=from_line, lines=lines)
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
