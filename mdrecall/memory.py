@@ -84,7 +84,7 @@ class Memory:
         With ``shared``, all memories of the same agent and settings stand on one backend, which ends with the last.
         """
         if not loaded.settings.memory_search.enabled:
-            origin = loaded.found["memorySearch.enabled"].origin
+            origin = loaded.values["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
         if shared is not None:

@@ -8,12 +8,13 @@ from mdrecall.backends.embedders import Chosen, choose_embedders
 from mdrecall.backends.embedding_status import Meaning
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
+from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
@@ -99,7 +100,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     if meaning is None:
         searcher = Searcher(store, analyser, options)
     else:
-        searcher = Searcher(store, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
+        searcher = Searcher(store, analyser, options, meaning.leg, why_no_vectors=meaning.chosen.unusable_reason)
     watcher = _watcher(settings, store, freshness)
     return BuiltinBackend(settings, files, store, freshness, watcher, searcher, meaning)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
-    from mdrecall.config.programs import ProgramFolders
+    from mdrecall.config.environment import ProgramFolders
 
 CLIENTS = ("claude-code", "claude-desktop", "codex", "cursor", "vscode")
 SCOPES = ("user", "project")

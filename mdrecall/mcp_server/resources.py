@@ -1,4 +1,4 @@
-"""The memory files as resources: ``mdrecall://<agent>/<path>``, listed in pages and read under the same rules as by ``memory_get``."""
+"""The memory files as resources, ``mdrecall://<agent>/<path>``: listed in pages, read as ``memory_get`` reads them."""
 
 import logging
 import time
@@ -41,7 +41,7 @@ class Address(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The address as clients write it; a path outside the workspace goes into the query, where no dots are folded."""
+        """The address as clients write it; a path with ``..`` goes into the query, where clients do not resolve it."""
         if any(part in (".", "..", "") for part in self.path.split("/")):
             return f"{SCHEME}://{self.agent}/?path={quote(self.path, safe='')}"
         return f"{SCHEME}://{self.agent}/{quote(self.path, safe='/')}"

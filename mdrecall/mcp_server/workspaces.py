@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.config.load import HERE, Loaded, agent_ids, load
+from mdrecall.config.load import CURRENT_FOLDER, Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Slots
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
 from mdrecall.types.agents import normal_agent_id
@@ -46,7 +46,7 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
         hint = "Name one agent, whose settings apply to every workspace, or no workspace."
         raise RecallError("Several agents and workspaces cannot be matched to each other.", hint=hint)
     if selection.all_agents:
-        ids = tuple(agent_ids(env=env, config=selection.config))
+        ids = tuple(list_agent_ids(env=env, config=selection.config))
         return _select_agents(ids, selection.config, env, skip_disabled=True)
     if len(selection.workspaces) > 1 or (selection.workspaces and _split_name(selection.workspaces[0])[0]):
         return _select_workspaces(selection, env)
@@ -55,7 +55,7 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
     folder = selection.workspaces[0] if selection.workspaces else None
     agent = selection.agents[0] if selection.agents else None
     loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
-    is_fixed = folder is not None or loaded.found["workspace"].origin == HERE
+    is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
     workspace = loaded.settings.workspace if is_fixed else None
     return (_served(loaded, loaded.settings.agent_id, workspace, selection.config),)
 
@@ -97,7 +97,7 @@ def _split_name(text: str) -> tuple[str, str]:
 
 def _require_enabled(loaded: Loaded) -> Loaded:
     if not loaded.settings.memory_search.enabled:
-        origin = loaded.found["memorySearch.enabled"].origin
+        origin = loaded.values["memorySearch.enabled"].origin
         message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
         raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
     return loaded

@@ -15,7 +15,7 @@ from mdrecall.qmd.hits import RawHit, parse_answer, parse_output
 from mdrecall.qmd.keyword_lists import build_word_lists, extract_keywords
 from mdrecall.qmd.parallel import all_of
 from mdrecall.qmd.process import CommandRunner
-from mdrecall.qmd.tool_client import Mode, Request, ToolClient, build_requests
+from mdrecall.qmd.tool_client import Mode, ToolCall, ToolClient, build_calls
 from mdrecall.types import Issue
 
 #: So many files are asked for by words: which of them are the best is seen when they are read.
@@ -117,7 +117,7 @@ class QmdSearch:
         until = time.monotonic() + asked.left_s(share)
         tools = server.tools(max(0.0, until - time.monotonic()))
         first = asked.lists[0] if asked.mode == "search" else asked.text
-        requests = build_requests(asked.mode, first, tools, limit=asked.limit, collections=asked.names)
+        requests = build_calls(asked.mode, first, tools, limit=asked.limit, collections=asked.names)
         if not requests:
             return None
         hits: list[RawHit] = []
@@ -196,11 +196,11 @@ class QmdSearch:
         return tuple(hit if hit.collection or len(names) > 1 else hit._replace(collection=names[0]) for hit in hits)
 
 
-def _with_lists(requests: Iterable[Request], asked: _Question) -> list[Request]:
+def _with_lists(requests: Iterable[ToolCall], asked: _Question) -> list[ToolCall]:
     """The requests for a search by words, with all its lists in them, as many at once as qmd takes."""
     if asked.mode != "search":
         return list(requests)
-    all_requests: list[Request] = []
+    all_requests: list[ToolCall] = []
     for tool, arguments in requests:
         if "searches" not in arguments:
             all_requests.append((tool, arguments))
