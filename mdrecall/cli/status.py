@@ -78,6 +78,8 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Search", _searched(status)
     if status.fallback:
         yield "Fallback", _fallback(status)
+    if embedder := status.custom.get("embeddingFallback"):
+        yield "Embedder", f"{status.provider} instead of {embedder['from']}: {embedder['reason']}"
     if note := status.custom.get("providerNote"):
         yield "Note", note
     if batch := _batch(status.batch):
