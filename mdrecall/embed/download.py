@@ -1,7 +1,6 @@
 """Download one file; a broken download resumes where it stopped, and only a complete file gets its final name."""
 
 import errno
-import fcntl
 import http.client
 import os
 import re
@@ -15,6 +14,7 @@ from shutil import disk_usage
 from typing import IO, NamedTuple
 
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.locks import try_flock
 from mdrecall.types import Progress, ProgressCallback
 
 #: A connection that breaks more often without progress will not finish; with progress each attempt resumes.
@@ -86,14 +86,11 @@ def folder_lock(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
 
 def _take(lock: IO[str], folder: str, wait_s: float) -> None:
     deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
-                raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.") from None
-            time.sleep(_POLL_S)
+    while not try_flock(lock.fileno()):
+        if time.monotonic() >= deadline:
+            message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
+            raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.")
+        time.sleep(_POLL_S)
 
 
 def fetch(

@@ -63,13 +63,13 @@ def _export(loaded: Loaded, state_dir: str) -> "SessionExport | None":
     settings = loaded.settings
     if not settings.memory.qmd.sessions.enabled:
         return None
-    from mdrecall.core.redact import redactor
+    from mdrecall.core.redact import make_redactor
     from mdrecall.qmd.export import SessionExport
     from mdrecall.sources.transcripts.readers import open_transcripts
 
     return SessionExport(
         open_transcripts(settings),
-        redactor(settings.logging.redact_patterns),
+        make_redactor(settings.logging.redact_patterns),
         folder=export_dir(settings, loaded.home),
         state_dir=state_dir,
         retention_days=settings.memory.qmd.sessions.retention_days,

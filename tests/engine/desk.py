@@ -159,5 +159,5 @@ def named(texts: list[str]) -> list[str]:
 def batch_api_for(memory: Memory) -> Jobs:
     """The jobs inside a memory."""
     backend: Any = memory._backend
-    found: Jobs = backend._meaning.jobs
+    found: Jobs = backend._embedding.jobs
     return found
