@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendUnavailable, ProgramMissing, ProgramStopped, StoreBusy, message_with_hint
-from mdrecall.locks import FileLock, named
+from mdrecall.locks import FileLock, describe_holder
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.updater import Updater, UpdateReport
 from mdrecall.types import Issue, ProgressCallback, SyncReport, WatchEvent
@@ -71,7 +71,7 @@ class Updates:
         lock = FileLock(self._watch_path())
         os.makedirs(os.path.dirname(lock.path), exist_ok=True)
         if not lock.acquire(0, "watching"):
-            raise StoreBusy(f"The notes are followed already by {named(lock.holder())}.",
+            raise StoreBusy(f"The notes are followed already by {describe_holder(lock.holder())}.",
                             hint="One is enough for all that share the index.")  # fmt: skip
         try:
             self._follower = self._make_follower(lock, tell)
@@ -155,7 +155,7 @@ class Updates:
         timing = Timing(self._settings.memory_search.sync.watch_debounce_ms / 1000, float(own.watch.scan_seconds))
 
         def beat(health: "Health") -> None:
-            lock.tell({**health._asdict(), "error": health.error[:1000], "beat": time.time()})
+            lock.record({**health._asdict(), "error": health.error[:1000], "beat": time.time()})
 
         return WatchLoop(watch, self._sync, timing, beat=beat, notify=tell)
 
