@@ -78,12 +78,12 @@ def _with_short_waits(loaded: Loaded) -> Loaded:
 
 def _scope_denial(settings: Settings, key: str) -> SearchAnswer | None:
     """Return the answer to a session that may not search; None if it may."""
-    from mdrecall.core.conversation.scope import denial, judge
+    from mdrecall.core.conversation.scope import explain_denial, judge
 
     verdict = judge(settings.memory.qmd.scope, key)
     if verdict.allowed:
         return None
-    return SearchAnswer((), reason="scope_denied", action=denial(verdict, key), backend="qmd")
+    return SearchAnswer((), reason="scope_denied", action=explain_denial(verdict, key), backend="qmd")
 
 
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
