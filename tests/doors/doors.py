@@ -13,6 +13,8 @@ What legitimately differs between them is undone here, and nowhere else:
 * A file that is not there is an error in Python and on the command line, but an empty text that is ``missing`` to a
   model, which then goes on. A blank path is a missing argument to a tool, and so is a note that may not be written or a
   blank text, which Python and the command line call by their own names.
+* The command line and the tools each add to ``action`` and ``hint`` a remedy in their own words: an option or a
+  command, an argument or a tool.
 * The command line has exit codes: 1 where nothing is found or read, 2 where something is wrong.
 """
 
@@ -233,6 +235,16 @@ def _as_python(body: dict[str, Any]) -> Told:
         assert source == result["citation"]
         result["snippet"] = snippet
     return Told("found" if body["results"] else "nothing", body)
+
+
+def own_words_aside(told: Told, wanted: Told) -> Told:
+    """An answer without the remedy in the words of its door, which follows the sentence that all doors share."""
+    shared = {
+        name: sentence
+        for name, sentence in wanted.body.items()
+        if name in ("action", "hint") and str(told.body.get(name, "")).startswith(sentence)
+    }
+    return told._replace(body=told.body | shared)
 
 
 def level(call: Call, told: Told) -> Told:
