@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import mdrecall
 from mdrecall.config.load import load
 from mdrecall.memory import Memory
-from mdrecall.qmd.keyword_lists import keywords, word_lists
-from mdrecall.qmd.process import index_path, prepare
+from mdrecall.qmd.command import index_path, prepare
+from mdrecall.qmd.keyword_lists import build_word_lists, extract_keywords
 
 QUESTIONS = (
     "what did Ana say about the billing migration?",
@@ -117,7 +117,7 @@ def compare(desk: Desk, rounds: int) -> dict[str, Any]:
         names = [word for name in plain.status().custom["qmd"]["collectionFiles"] for word in ("-c", name)]
 
         def bare(question: str) -> None:
-            words = word_lists(keywords(question))[0]
+            words = build_word_lists(extract_keywords(question))[0]
             command = [desk.qmd, "search", "--json", "-n", "6", *names, "--", words]
             subprocess.run(command, env=bare_env, cwd="/", capture_output=True, check=True)
 

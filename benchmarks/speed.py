@@ -167,7 +167,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     put_chunks(store, words, count)
     ChunkEmbedder(store, embedder, Caching(False, None)).fill()
     options = RankingOptions(6, 0.35, mode="hybrid", vector_weight=0.35)
-    searcher = Searcher(store, Analyser(), options, VectorSearcher(store, [embedder], older={}, seconds=1))
+    searcher = Searcher(store, Analyser(), options, VectorSearcher(store, [embedder], older={}, timeout_s=1))
     searcher.search(SearchRequest(queries[0]))
     both: dict[str, tuple[float, float]] = {
         "keyword leg": spread(lambda query: searcher.search(SearchRequest(query, mode="keyword")), queries),

@@ -127,7 +127,7 @@ def _check_qmd(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Fin
     """Check that qmd is installed, recent enough, and answers. If not, the builtin backend answers instead."""
     if loaded.settings.memory.backend != "qmd":
         return
-    from mdrecall.qmd.check import LEAST_VERSION, check_qmd
+    from mdrecall.qmd.capabilities import LEAST_VERSION, check_qmd
 
     qmd = check_qmd(loaded.settings, loaded.environment, loaded.home)
     if qmd.error is not None:

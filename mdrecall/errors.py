@@ -53,6 +53,8 @@ RecallError
 The message says what is wrong and names the thing; ``hint`` says the way out.
 """
 
+from collections.abc import Iterable
+
 
 class RecallError(Exception):
     """Anything that mdrecall could not do, with the way out in ``hint``."""
@@ -65,6 +67,17 @@ class RecallError(Exception):
 def message_with_hint(error: RecallError) -> str:
     """What is wrong and the way out, as one text."""
     return f"{error} {error.hint}".strip()
+
+
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest known one if any is near, and all of them."""
+    import difflib
+
+    names = list(known)
+    by_folded = {other.lower(): other for other in names}
+    listed = ", ".join(names)
+    close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[close[0]]}? Known here: {listed}" if close else f"; known here: {listed}"
 
 
 class ConfigError(RecallError):

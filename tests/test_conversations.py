@@ -353,13 +353,13 @@ def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
 def test_a_long_conversation_that_grew_a_little_is_indexed_before_the_answer(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mdrecall.engine.single_flight import Syncer
+    from mdrecall.engine.single_flight import SingleFlight
 
     home.say("talk", *(f"number {number} " + "word " * 200 for number in range(600)))
     with home.open() as memory:
         memory.sync()
         home.say("talk", "now the walrus")
         started: list[object] = []
-        monkeypatch.setattr(Syncer, "start", lambda *request, **more: started.append(request))
+        monkeypatch.setattr(SingleFlight, "start", lambda *request, **more: started.append(request))
         answer = memory.search("walrus", mode="keyword")
         assert (len(answer), answer.stale, started) == (1, "", [])

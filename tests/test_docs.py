@@ -13,8 +13,8 @@ import pytest
 import mdrecall
 from mdrecall import errors
 from mdrecall.cli.main import COMMANDS, build_parser
-from mdrecall.config import keys
-from mdrecall.config.read import leaf_keys
+from mdrecall.config.declare import each_setting
+from mdrecall.config.settings import SECTIONS
 
 PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
@@ -27,12 +27,12 @@ USED_NOW = re.compile(
 def settings_table() -> str:
     """The table of every setting as docs/config.md must have it."""
     lines = ["| setting | accepts | default | |", "| --- | --- | --- | --- |"]
-    for prefix, section in keys.SECTIONS.items():
-        for name, key in leaf_keys(section):
+    for prefix, section in SECTIONS.items():
+        for name, setting in each_setting(section):
             full = f"{prefix}.{name}"
             used = " •" if USED_NOW.fullmatch(full) else ""
-            default = "–" if key.default is None else f"`{json.dumps(key.default, ensure_ascii=False)}`"
-            lines.append(f"| `{full}`{used} | {key.rule.accepts} | {default} | {key.about} |")
+            default = "–" if setting.default is None else f"`{json.dumps(setting.default, ensure_ascii=False)}`"
+            lines.append(f"| `{full}`{used} | {setting.rule.accepts} | {default} | {setting.about} |")
     return "\n".join(lines)
 
 

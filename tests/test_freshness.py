@@ -615,10 +615,10 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
     answers: list[SearchAnswer] = []
     late = threading.Thread(target=lambda: answers.append(memory.search("penguin", mode="keyword")), name="late")
     late.start()
-    syncer = memory._backend._freshness._syncer  # type: ignore[attr-defined]
-    assert until(lambda: syncer._next is not None and len(syncer._next.requests) == 1)
+    flight = memory._backend._freshness._flight  # type: ignore[attr-defined]
+    assert until(lambda: flight._next is not None and len(flight._next.requests) == 1)
     may_go_on.set()
-    assert until(lambda: len(syncer._next.requests) == 2)
+    assert until(lambda: len(flight._next.requests) == 2)
     held.let_go()
     early.join()
     late.join()

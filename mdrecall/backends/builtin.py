@@ -8,6 +8,7 @@ from mdrecall.backends.embedding_status import Meaning
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
+from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex
 from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
@@ -40,6 +41,7 @@ class BuiltinBackend:
         files: MemoryFiles,
         store: Store,
         freshness: IndexRefresh,
+        watcher: IndexWatcher,
         searcher: Searcher,
         meaning: Meaning | None,
     ) -> None:
@@ -47,6 +49,7 @@ class BuiltinBackend:
         self._files = files
         self._store = store
         self._freshness = freshness
+        self._watcher = watcher
         self._searcher = searcher
         self._meaning = meaning
 
@@ -79,40 +82,41 @@ class BuiltinBackend:
 
     def sessions(self) -> list[Conversation]:
         """The transcripts of this agent, the last changed first."""
-        from mdrecall.sources.conversation import conversations
-        from mdrecall.sources.sessions import Sessions
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import list_conversations
 
-        return conversations(Sessions(self._settings.sessions_dir))
+        return list_conversations(open_transcripts(self._settings))
 
     def compacted(self, session: str) -> SyncReport:
         """Index a transcript whose conversation was just compacted, as the settings have it."""
-        from mdrecall.sources.sessions import Sessions, transcript_of
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import find_conversation
 
         settings = self._settings
         how = settings.compaction.post_index_sync
         search = settings.memory_search
         if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
             return SyncReport()
-        path = transcript_of(session, Sessions(settings.sessions_dir).scan())
+        path = find_conversation(open_transcripts(settings), session).path
         within_s = 0.0 if how == "async" else None
         return self._repairing(lambda: self._freshness.sync_file(path, within_s=within_s))
 
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in a transcript, straight from the disk."""
         from mdrecall.core.redact import redactor
-        from mdrecall.sources.conversation import read_transcript
-        from mdrecall.sources.sessions import Sessions
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import read_transcript
 
-        source = Sessions(self._settings.sessions_dir)
+        source = open_transcripts(self._settings)
         redact = redactor(self._settings.logging.redact_patterns).redact
         return read_transcript(source, session, redact, from_line=from_line, lines=lines)
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, or of a transcript if those are searched, straight from the disk."""
         if "sessions" in self._settings.memory_search.sources:
-            from mdrecall.sources.sessions import is_transcript
+            from mdrecall.sources.transcripts.readers import open_transcripts
 
-            if is_transcript(path):
+            if open_transcripts(self._settings).owns(path):
                 return self.read_session(path, from_line=from_line, lines=lines)
         return read_memory_file(
             self._files,
@@ -145,15 +149,15 @@ class BuiltinBackend:
 
     def watch(self) -> None:
         """Follow the files in the background, as the settings have it, until the memory is closed."""
-        self._freshness.follow_in_background()
+        self._watcher.start()
 
     def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """Follow the files in this thread until ``stop_following``."""
-        self._freshness.follow(tell)
+        self._watcher.run(tell)
 
     def stop_following(self) -> None:
         """End ``follow``, from another thread or a signal."""
-        self._freshness.stop_following()
+        self._watcher.stop()
 
     def status(self) -> Status:
         """The whole record, from the index and the settings; nothing is indexed by asking."""
@@ -166,8 +170,8 @@ class BuiltinBackend:
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
-            "watcher": self._freshness.watcher(),
-            "folders": self._freshness.folder_count(),
+            "watcher": self._watcher.status(),
+            "folders": self._freshness.count_folders(),
             "filesChanged": files_changed,
         }
         if meaning and used is None:
@@ -257,6 +261,7 @@ class BuiltinBackend:
     def cancel_pending(self) -> None:
         """Let everything that is under way end where it can be taken up again, without waiting for it."""
         self._freshness.cancel_pending()
+        self._watcher.stop()
         if self._meaning is not None:
             self._meaning.interrupt()
 
@@ -264,6 +269,7 @@ class BuiltinBackend:
         """Let go of the index; may be called twice."""
         self.cancel_pending()
         self._freshness.close()
+        self._watcher.close()
         if self._meaning is not None:
             self._meaning.close()
         self._store.close()

@@ -25,9 +25,9 @@ class Meaning(NamedTuple):
 
     def used(self) -> Embedder | None:
         """The embedder whose vectors are searched, as far as can be told without asking it."""
-        serving = self.leg.serving() if self.leg else None
-        if serving:
-            return serving[1]
+        current_space = self.leg.current_space() if self.leg else None
+        if current_space:
+            return current_space[1]
         return self.chosen.embedders[0] if self.chosen.embedders else None
 
     def fallback(self) -> dict[str, str] | None:
@@ -41,7 +41,7 @@ class Meaning(NamedTuple):
         if used.provider == first.provider:
             return None
         reason = self.filler.last_error if self.filler else ""
-        return {"from": first.provider, "reason": reason or f"The vectors of {first.provider} are not there yet."}
+        return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
     def lacks_vectors(self, store: Store) -> bool:
         """Whether some chunk waits for its vector."""
@@ -57,9 +57,9 @@ class Meaning(NamedTuple):
             found["dims"] = used.dimensions
         if library:
             found["extensionPath"] = library
-        serving = self.leg.serving() if self.leg else None
-        if serving:
-            space, _ = serving
+        current_space = self.leg.current_space() if self.leg else None
+        if current_space:
+            space, _ = current_space
             found["dims"] = space.space.dimensions
             try:
                 found["engine"] = store.vector_engine(space)

@@ -14,8 +14,9 @@ from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.searcher import RankingOptions, Searcher
-from mdrecall.engine.sync_run import Indexes, Sync
+from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.interfaces import Backend, Embedder, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
@@ -93,13 +94,36 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     indexers = _indexers(settings, files, store, analyser)
     meaning = _meaning(loaded, store) if settings.memory_search.store.vector.enabled else None
     filler = meaning.filler if meaning else None
-    freshness = IndexRefresh(settings, files, store, Sync(store, indexers, filler), filler, one_shot=one_shot)
+    freshness = IndexRefresh(settings, files, store, SyncRun(store, indexers, filler), filler, one_shot=one_shot)
     options = _ranking_options(settings)
     if meaning is None:
         searcher = Searcher(store, analyser, options)
     else:
         searcher = Searcher(store, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
-    return BuiltinBackend(settings, files, store, freshness, searcher, meaning)
+    watcher = _watcher(settings, store, freshness)
+    return BuiltinBackend(settings, files, store, freshness, watcher, searcher, meaning)
+
+
+def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:
+    """Return what keeps the index up to date while its files change."""
+    sync, own = settings.memory_search.sync, settings.mdrecall
+
+    def plan(in_background: bool) -> WatchPlan | None:
+        watches = sync.watch or not in_background
+        every_s = [own.watch.scan_seconds] * watches + [sync.interval_minutes * 60] * bool(sync.interval_minutes)
+        if not every_s:
+            return None
+        return WatchPlan(
+            folders=lambda: refresh.folders if watches else (),
+            is_ignored=lambda name: name.lower() in own.ignore,
+            timing=Timing(sync.watch_debounce_ms / 1000, float(min(every_s))),
+        )
+
+    def prepare() -> None:
+        store.open()
+        store.require_writable()
+
+    return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
 
 def _ranking_options(settings: Settings) -> RankingOptions:
@@ -126,8 +150,8 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(store, files, size, analyser)]
     from mdrecall.core.redact import redactor
-    from mdrecall.engine.transcripts import Patience, TranscriptIndexer
-    from mdrecall.sources.sessions import Sessions
+    from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+    from mdrecall.sources.transcripts.readers import open_transcripts
 
     masks = redactor(settings.logging.redact_patterns)
     with_notes = "memory" in settings.memory_search.sources
@@ -136,11 +160,11 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
         store,
-        Sessions(settings.sessions_dir),
+        open_transcripts(settings),
         size,
         analyser,
         redact=masks.redact,
-        patience=Patience(delta.delta_bytes, delta.delta_messages),
+        thresholds=GrowthThresholds(delta.delta_bytes, delta.delta_messages),
         index_format=index_format,
         issues=tuple(
             Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
@@ -162,8 +186,8 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
         store,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
-        seconds=settings.mdrecall.query_timeout_ms / 1000,
-        instead=chosen.unusable_reason,
+        timeout_s=settings.mdrecall.query_timeout_ms / 1000,
+        fallback_reason=chosen.unusable_reason,
         why_empty=lambda: filler.last_error,
     )
     filler = _filler(settings, store, chosen, jobs, leg)

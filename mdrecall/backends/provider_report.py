@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from mdrecall.backends.embedders import Chooser, choose_embedders
 from mdrecall.backends.embedding_status import probe_of
-from mdrecall.config.keys import PROVIDERS
 from mdrecall.config.load import Loaded
 from mdrecall.config.references import masked
+from mdrecall.config.settings import PROVIDERS
 from mdrecall.embed.remote.providers import PROVIDERS as REMOTE
 from mdrecall.errors import ConfigError, EmbedderError, message_with_hint
 from mdrecall.types import Probe

@@ -11,9 +11,8 @@ from typing import Any
 from mdrecall.cli.eval_report import Below, Report, Run, print_report, report_to_json
 from mdrecall.cli.options import add_common, parse_fraction, parse_positive
 from mdrecall.cli.output import print_json, progress_line
-from mdrecall.config.rules import nearest
 from mdrecall.core.eval_metrics import figure_names
-from mdrecall.errors import ConfigError, QuestionsError
+from mdrecall.errors import ConfigError, QuestionsError, suggest_name
 from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Question, evaluate, memory_with, parse_questions, read_questions
 from mdrecall.types import MODES, ProgressCallback
 
@@ -71,9 +70,7 @@ def _make_run(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if "mode" in settings:
         mode = str(settings["mode"])
         if mode not in MODES:
-            raise ConfigError(
-                f"mode={mode} is not known{nearest(mode, dict.fromkeys(MODES))}.", hint="Choose one of them."
-            )
+            raise ConfigError(f"mode={mode} is not known{suggest_name(mode, MODES)}.", hint="Choose one of them.")
     return settings
 
 

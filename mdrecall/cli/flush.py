@@ -174,21 +174,16 @@ def _append(flush: "Flush", options: argparse.Namespace) -> int:
 
 
 def _checkpoint(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.core.conversation.checkpoint import Message
-    from mdrecall.core.conversation.transcript import spoken
-
     if options.transcript is None:
         raise RecallError("Which transcript?", hint="Name it with --transcript.")
     if not flush.settings.mdrecall.flush.checkpoint:
         raise RecallError("Checkpoints are switched off.", hint="Set mdrecall.flush.checkpoint to true to allow them.")
     try:
-        with open(options.transcript, "rb") as file:
-            lines = list(spoken(file, str))
+        messages = flush.read_messages(options.transcript)
     except OSError as error:
         message = f"Cannot read the transcript {options.transcript}: {error.strerror}."
         raise RecallError(message, hint="Check the path.") from error
-    pairs = [line.text.partition(": ") for line in lines]
-    appended = flush.checkpoint([Message(who.lower(), text) for who, _, text in pairs], zone=options.zone)
+    appended = flush.checkpoint(messages, zone=options.zone)
     if appended is None:
         raise RecallError(f"There are no messages in {options.transcript}.", hint="There is nothing to save.")
     return _print_appended(appended, options)
@@ -218,7 +213,6 @@ def _record_end(flush: "Flush", options: argparse.Namespace) -> int:
     if options.json:
         print_json({"sessionKey": flush.session_key, "action": options.action})
     else:
-        print(
-            f"Recorded: the flush of {printable(flush.session_key)} {'is done' if options.action == 'done' else 'failed'}."
-        )
+        outcome = "is done" if options.action == "done" else "failed"
+        print(f"Recorded: the flush of {printable(flush.session_key)} {outcome}.")
     return 0

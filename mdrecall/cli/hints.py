@@ -19,10 +19,12 @@ from mdrecall.errors import (
 )
 from mdrecall.types import Reason, SearchAnswer
 
-_BY_REASON: dict[Reason, str] = {
+REMEDY_BY_REASON: dict[Reason, str] = {
+    "": "",
     "no_match": "Run `mdrecall status` to see what is indexed.",
     "below_min_score": "To see every match, add --min-score 0.",
     "index_empty": "Run `mdrecall index` to index now, or choose another folder with --workspace.",
+    "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }
 
@@ -54,8 +56,8 @@ _BY_ERROR = (
 
 def add_remedy(answer: SearchAnswer) -> SearchAnswer:
     """Return the answer with the command-line remedy at the end of its ``action``."""
-    remedy = _BY_REASON.get(answer.reason, "")
-    return answer.replace(action=f"{answer.action} {remedy}".strip()) if remedy else answer
+    remedy = REMEDY_BY_REASON[answer.reason]
+    return answer.replace(action=f"{answer.action} {remedy}".strip())
 
 
 def hint_for(error: RecallError, options: argparse.Namespace) -> str:

@@ -50,7 +50,7 @@ def _list(options: argparse.Namespace) -> int:
     for entry in sessions if not options.json else ():
         changed_at = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed_s))
         ended = "  ended by a reset" if entry.archived else ""
-        name = entry.path.removeprefix("sessions/").removesuffix(".jsonl")
+        name = entry.path.rpartition("/")[2] if entry.archived else entry.session
         print(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}")
     if not sessions:
         print(f"There are no sessions in {shorten_home(folder)}.", file=sys.stderr)

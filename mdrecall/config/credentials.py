@@ -146,7 +146,7 @@ class Credentials:
         return None
 
     def _remote_key(self, kind: _Kind) -> Found:
-        value = self._remote.api_key
+        value = _plain(self._remote.api_key)
         if kind.rotates and isinstance(value, str) and value.strip() in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
             value = _variable(value.strip())
         return Found(value, f"{self._remote_at}.apiKey")
@@ -218,7 +218,7 @@ class Credentials:
     def _header(self, name: str, value: Any, place: str) -> Secret:
         if not _HEADER_NAME.fullmatch(name):
             raise NoValue(f"{place} has a name that cannot be one of a header.")
-        return Secret(self._references.secret(value, f"{place}.{name}"))
+        return Secret(self._references.secret(_plain(value), f"{place}.{name}"))
 
     def _nothing(self, kind: _Kind, uses_remote: bool) -> str:
         """That no source has a key, with all that were looked at."""
@@ -233,6 +233,12 @@ def _variable(name: str) -> dict[str, str]:
     return {"source": "env", "id": name}
 
 
+def _plain(value: Any) -> Any:
+    """A value with a secret unwrapped."""
+    return value.reveal() if isinstance(value, Secret) else value
+
+
 def _given(value: Any) -> bool:
     """Whether a setting says anything; a blank text does not."""
+    value = _plain(value)
     return bool(value.strip() if isinstance(value, str) else value)

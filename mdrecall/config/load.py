@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mdrecall.config import keys
 from mdrecall.config.credentials import Credentials, agent_folder
+from mdrecall.config.declare import each_setting
 from mdrecall.config.locations import Places, default_workspace, expand, find_places, shorten, unread_config
 from mdrecall.config.proxies import proxy_for
-from mdrecall.config.read import Found, Layer, build, first_with, leaf_keys, read_file, resolve
-from mdrecall.config.rules import nearest
-from mdrecall.config.settings import ExtraPath, Settings
-from mdrecall.errors import ConfigError, WorkspaceError
-from mdrecall.types import Secret
+from mdrecall.config.read import Found, Layer, build, first_with, read_file, resolve
+from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
+from mdrecall.errors import ConfigError, WorkspaceError, suggest_name
 from mdrecall.types.agents import normal_agent_id
 
 #: The origin of a workspace that nobody named.
@@ -102,6 +100,7 @@ def load(
         **found,
     }
     state_dir = places.own_state_dir if standalone else places.state_dir
+    built = {path: build(section, found, path) for path, section in SECTIONS.items()}
     settings = Settings(
         agent_id=chosen,
         workspace=space.value,
@@ -111,14 +110,14 @@ def load(
         state_dir=state_dir,
         qmd_dir=_qmd_dir(state_dir, chosen, index.value, index_is_ours and own_place),
         standalone=standalone,
-        memory_search=build(keys.MEMORY_SEARCH, found, "memorySearch"),
-        memory=build(keys.MEMORY, found, "memory"),
-        compaction=build(keys.COMPACTION, found, "agents.defaults.compaction"),
-        defaults=build(keys.DEFAULTS, found, "agents.defaults"),
-        plugins=build(keys.PLUGINS, found, "plugins"),
-        lancedb=build(keys.LANCEDB, found, "plugins.entries.memory-lancedb.config"),
-        logging=build(keys.LOGGING, found, "logging"),
-        mdrecall=build(keys.OWN, found, "mdrecall"),
+        memory_search=built["memorySearch"],
+        memory=built["memory"],
+        compaction=built["agents.defaults.compaction"],
+        defaults=built["agents.defaults"],
+        plugins=built["plugins"],
+        lancedb=built["plugins.entries.memory-lancedb.config"],
+        logging=built["logging"],
+        mdrecall=built["mdrecall"],
     )
     credentials = Credentials(
         env,
@@ -129,21 +128,8 @@ def load(
     )
     hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     labels, unread = tuple(file.label for file in files), "" if config else unread_config(places, space.value)
-    return Loaded(_hidden(settings), everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env),
+    return Loaded(settings, everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env),
                   env, unread, default_agent, _plugin_configs(files))  # fmt: skip
-
-
-def _hidden(settings: Settings) -> Settings:
-    """The settings with what is secret in them wrapped, so that it is not shown by chance."""
-    search = settings.memory_search
-    key = search.remote.api_key
-    headers = {name: Secret(value) for name, value in search.remote.headers.items()}
-    remote = search.remote._replace(api_key=Secret(key) if isinstance(key, str) else key, headers=headers)
-    own = settings.lancedb.embedding
-    embedding = own._replace(api_key=Secret(own.api_key) if isinstance(own.api_key, str) else None)
-    return settings._replace(
-        memory_search=search._replace(remote=remote), lancedb=settings.lancedb._replace(embedding=embedding)
-    )
 
 
 def _plugin_configs(files: list[_File]) -> dict[str, Mapping[str, Any]]:
@@ -182,10 +168,12 @@ def _current_folder() -> str:
 
 def is_secret(name: str) -> bool:
     """Whether a setting, by its full name, must not be shown."""
-    leaves = (
-        (f"{prefix}.{leaf}", key) for prefix, section in keys.SECTIONS.items() for leaf, key in leaf_keys(section)
+    return any(
+        setting.secret
+        for prefix, section in SECTIONS.items()
+        for leaf, setting in each_setting(section, f"{prefix}.")
+        if leaf == name
     )
-    return any(key.secret for full, key in leaves if full == name)
 
 
 def _agent_dir(places: Places, agent_id: str, entries: list[_Agent]) -> str:
@@ -242,7 +230,7 @@ def _choose(agents: list[_Agent], wanted: str | None) -> str:
         return default
     known = dict.fromkeys([default, *(agent.id for agent in agents)])
     if normal_agent_id(wanted) not in known:
-        raise ConfigError(f"There is no agent {wanted!r}{nearest(wanted, known)}.", hint="Name one with --agent.")
+        raise ConfigError(f"There is no agent {wanted!r}{suggest_name(wanted, known)}.", hint="Name one with --agent.")
     return normal_agent_id(wanted)
 
 
@@ -254,7 +242,7 @@ def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
             value = {part: value}
         layers.insert(0, Layer("override", "memorySearch", value))
     problems: list[str] = []
-    resolve(keys.MEMORY_SEARCH, layers[::-1], "memorySearch", problems)
+    resolve(SECTIONS["memorySearch"], layers[::-1], "memorySearch", problems)
     if problems:
         hint = "docs/config.md and `mdrecall config schema` list every setting and what it takes."
         raise ConfigError(problems[0], hint=hint, problems=tuple(problems))
@@ -267,12 +255,12 @@ def _resolve_all(
     own = [_agent_layers(file, entries, problems) for file in files]
     shared = [_default_layers(file, problems) for file in files]
     by_file = [layer for pair in zip(own, shared, strict=True) for layers in pair for layer in layers]
-    found = resolve(keys.MEMORY_SEARCH, above + by_file, "memorySearch", problems)
-    replaced = first_with(above, keys.MEMORY_SEARCH, "extraPaths")
+    found = resolve(SECTIONS["memorySearch"], above + by_file, "memorySearch", problems)
+    replaced = first_with(above, SECTIONS["memorySearch"], "extraPaths")
     found["memorySearch.extraPaths"] = _extra_paths([above] if replaced else [*reversed(shared), *reversed(own)])
-    found |= resolve(keys.MEMORY, _memory_layers(files, problems), "memory", problems)
-    for path in list(keys.SECTIONS)[2:]:
-        found |= resolve(keys.SECTIONS[path], _layers(files, path, problems), path, problems)
+    found |= resolve(SECTIONS["memory"], _memory_layers(files, problems), "memory", problems)
+    for path in list(SECTIONS)[2:]:
+        found |= resolve(SECTIONS[path], _layers(files, path, problems), path, problems)
     return found
 
 
@@ -333,7 +321,7 @@ def _extra_paths(groups: list[list[Layer]]) -> Found:
     paths: dict[ExtraPath, None] = {}
     origins: list[str] = []
     for layers in groups:
-        layer = first_with(layers, keys.MEMORY_SEARCH, "extraPaths")
+        layer = first_with(layers, SECTIONS["memorySearch"], "extraPaths")
         for item in layer.value if layer else ():
             path = item if isinstance(item, str) else item["path"]
             entry = ExtraPath(path.strip(), None if isinstance(item, str) else item.get("pattern"))
@@ -367,7 +355,7 @@ def _normalise(found: dict[str, Found], places: Places) -> None:
     if extension := get("memorySearch.store.vector.extensionPath"):
         put("memorySearch.store.vector.extensionPath", expand(extension, places.home, places.state_dir))
     if not get("memorySearch.model").strip():
-        put("memorySearch.model", keys.DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
+        put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
 
 
 def _openclaw_is_here(places: Places, env: Mapping[str, str], own_file: bool) -> bool:

@@ -2,14 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from keyword import iskeyword
 from typing import Any, NamedTuple
 
-from mdrecall.config.keys import Key, Section
-from mdrecall.config.rules import Refused, nearest
-from mdrecall.errors import ConfigError
-
-_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
+from mdrecall.config.declare import Section, Setting, each_setting
+from mdrecall.config.rules import Refused
+from mdrecall.errors import ConfigError, suggest_name
 
 
 class Layer(NamedTuple):
@@ -72,7 +69,7 @@ def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[s
     """Each setting of a section by its full name: the first layer that has it wins, else the default."""
     read = [dict(_leaves(section, layer.values, layer, "", problems)) for layer in layers]
     found: dict[str, Found] = {}
-    for name, key in leaf_keys(section):
+    for name, key in each_setting(section):
         chosen = next((values[name] for values in read if name in values), None) or Found(key.default, "default")
         value = key.fix(chosen.value) if key.fix and chosen.value is not None else chosen.value
         found[f"{prefix}.{name}"] = Found(value, chosen.origin)
@@ -86,27 +83,15 @@ def first_with(layers: list[Layer], section: Section, name: str) -> Found | None
 
 
 def build(section: Section, found: Mapping[str, Found], prefix: str) -> Any:
-    """The typed shape of a section from its resolved settings."""
-    fields = {}
-    for name, entry in section.keys.items():
-        full = f"{prefix}.{name}"
-        fields[snake(name)] = found[full].value if isinstance(entry, Key) else build(entry, found, full)
-    return section.shape(**fields)
+    """The typed value of a section from its resolved settings, with secrets wrapped."""
+    return section.shape(*(_build_entry(entry, found, f"{prefix}.{name}") for name, entry in section.entries.items()))
 
 
-def leaf_keys(section: Section, prefix: str = "") -> Iterator[tuple[str, Key]]:
-    """Every setting of a section with its dotted name."""
-    for name, entry in section.keys.items():
-        if isinstance(entry, Key):
-            yield prefix + name, entry
-        else:
-            yield from leaf_keys(entry, f"{prefix}{name}.")
-
-
-def snake(name: str) -> str:
-    """``maxResults`` as a Python name: ``max_results``."""
-    bare = _CAPITAL.sub(lambda capital: "_" + capital[0].lower(), name)
-    return bare + "_" if iskeyword(bare) else bare
+def _build_entry(entry: Setting | Section, found: Mapping[str, Found], name: str) -> Any:
+    if isinstance(entry, Section):
+        return build(entry, found, name)
+    value = found[name].value
+    return entry.hide(value) if entry.hide and value is not None else value
 
 
 def _leaves(
@@ -114,14 +99,14 @@ def _leaves(
 ) -> Iterator[tuple[str, Found]]:
     place = f"{layer.at}.{prefix}".rstrip(".")
     if not isinstance(values, dict):
-        problems.append(f"{layer.file}: {place} must be an object with {', '.join(section.keys)}.")
+        problems.append(f"{layer.file}: {place} must be an object with {', '.join(section.entries)}.")
         return
     for name, value in values.items():
-        entry = section.keys.get(name)
+        entry = section.entries.get(name)
         where = f"{place}.{name}"
         if entry is None:
             if section.strict:
-                problems.append(f"{layer.file}: {where} is not a known setting{nearest(name, section.keys)}.")
+                problems.append(f"{layer.file}: {where} is not a known setting{suggest_name(name, section.entries)}.")
         elif isinstance(entry, Section):
             yield from _leaves(entry, value, layer, f"{prefix}{name}.", problems)
         else:

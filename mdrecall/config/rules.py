@@ -3,7 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from mdrecall.errors import suggest_name
+
+T = TypeVar("T")
+S = TypeVar("S", bound=str)
 
 #: The largest whole number that JSON readers agree on.
 _MOST = 2**53
@@ -17,15 +22,15 @@ class Refused(ValueError):
         self.at = at
 
 
-class Rule(NamedTuple):
+class Rule(NamedTuple, Generic[T]):
     """How one kind of value is read."""
 
     accepts: str
-    read: Callable[[Any], Any]
+    read: Callable[[Any], T]
     schema: Mapping[str, Any]
 
 
-def flag() -> Rule:
+def flag() -> Rule[bool]:
     def read(value: Any) -> bool:
         if not isinstance(value, bool):
             raise _not(value, "true or false")
@@ -34,7 +39,7 @@ def flag() -> Rule:
     return Rule("true or false", read, {"type": "boolean"})
 
 
-def whole(least: int = 0, most: int | None = None) -> Rule:
+def whole(least: int = 0, most: int | None = None) -> Rule[int]:
     accepts = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
 
     def read(value: Any) -> int:
@@ -46,7 +51,7 @@ def whole(least: int = 0, most: int | None = None) -> Rule:
     return Rule(accepts, read, schema)
 
 
-def number(least: float, most: float) -> Rule:
+def number(least: float, most: float) -> Rule[float]:
     accepts = f"a number from {least:g} to {most:g}"
 
     def read(value: Any) -> float:
@@ -57,7 +62,7 @@ def number(least: float, most: float) -> Rule:
     return Rule(accepts, read, {"type": "number", "minimum": least, "maximum": most})
 
 
-def text() -> Rule:
+def text() -> Rule[str]:
     def read(value: Any) -> str:
         if not isinstance(value, str):
             raise _not(value, "a text")
@@ -66,21 +71,21 @@ def text() -> Rule:
     return Rule("a text", read, {"type": "string"})
 
 
-def choice(*options: str) -> Rule:
+def choice(*options: S) -> Rule[S]:
     accepts = "one of " + ", ".join(options)
 
-    def read(value: Any) -> str:
+    def read(value: Any) -> S:
         if value not in options:
             raise _not(value, accepts)
-        return str(value)
+        return options[options.index(value)]
 
     return Rule(accepts, read, {"enum": list(options)})
 
 
-def list_of(item: Rule) -> Rule:
+def list_of(item: Rule[T]) -> Rule[tuple[T, ...]]:
     accepts = f"a list, each {item.accepts}"
 
-    def read(value: Any) -> tuple[Any, ...]:
+    def read(value: Any) -> tuple[T, ...]:
         if not isinstance(value, list):
             raise _not(value, accepts)
         return tuple(_inside(item, entry, f"[{index}]") for index, entry in enumerate(value))
@@ -88,7 +93,7 @@ def list_of(item: Rule) -> Rule:
     return Rule(accepts, read, {"type": "array", "items": item.schema})
 
 
-def map_of(item: Rule) -> Rule:
+def map_of(item: Rule[T]) -> Rule[dict[str, T]]:
     accepts = f"an object whose values are {item.accepts}"
 
     def read(value: Any) -> dict[str, Any]:
@@ -99,7 +104,7 @@ def map_of(item: Rule) -> Rule:
     return Rule(accepts, read, {"type": "object", "additionalProperties": item.schema})
 
 
-def record(fields: Mapping[str, Rule], required: tuple[str, ...] = ()) -> Rule:
+def record(fields: Mapping[str, Rule[Any]], required: tuple[str, ...] = ()) -> Rule[dict[str, Any]]:
     """A small object inside a list or a value, with no defaults of its own."""
     accepts = "an object with " + ", ".join(fields)
 
@@ -108,7 +113,7 @@ def record(fields: Mapping[str, Rule], required: tuple[str, ...] = ()) -> Rule:
             raise _not(value, accepts)
         for key in value:
             if key not in fields:
-                raise Refused(f"is not a known setting{nearest(key, fields)}", f".{key}")
+                raise Refused(f"is not a known setting{suggest_name(key, fields)}", f".{key}")
         for key in required:
             if key not in value:
                 raise Refused(f"is missing; it takes {fields[key].accepts}", f".{key}")
@@ -123,7 +128,7 @@ def record(fields: Mapping[str, Rule], required: tuple[str, ...] = ()) -> Rule:
     return Rule(accepts, read, schema)
 
 
-def either(*rules: Rule) -> Rule:
+def either(*rules: Rule[Any]) -> Rule[Any]:
     accepts = ", or ".join(rule.accepts for rule in rules)
 
     def read(value: Any) -> Any:
@@ -143,7 +148,7 @@ _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = r"(\d+(?:\.\d+)?)(ms|[smhd])?"
 
 
-def duration_ms() -> Rule:
+def duration_ms() -> Rule[int]:
     """``90s``, ``5m``, ``1h30m``; a bare number is minutes. Read as milliseconds."""
     accepts = "a duration such as 90s, 5m or 1h30m (a bare number is minutes)"
 
@@ -168,7 +173,7 @@ def duration_ms() -> Rule:
 _SIZE = r"(\d+(?:\.\d+)?)\s*(?:(b)|([kmgt])b?)?"
 
 
-def size_bytes() -> Rule:
+def size_bytes() -> Rule[int]:
     """``2097152``, ``2mb``, ``512k``; units are powers of 1024. Read as bytes."""
     accepts = "a number of bytes, or a size such as 512k or 2mb"
 
@@ -184,21 +189,11 @@ def size_bytes() -> Rule:
     return Rule(accepts, read, {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})
 
 
-def nearest(word: str, known: Mapping[str, Any]) -> str:
-    """``; did you mean …? Known here: …`` for a word that is not among ``known``."""
-    import difflib
-
-    folded = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
-    guess = f"; did you mean {folded[close[0]]}?" if close else ";"
-    return f"{guess} Known here: {', '.join(known)}" if close else f"; known here: {', '.join(known)}"
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
 
 
-def _inside(rule: Rule, value: Any, at: str) -> Any:
+def _inside(rule: Rule[T], value: Any, at: str) -> T:
     try:
         return rule.read(value)
     except Refused as refused:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from mdrecall.config import keys
-from mdrecall.config.keys import Key, Section
+from mdrecall.config.declare import Section, Setting
+from mdrecall.config.settings import SECTIONS
 
 
 def json_schema() -> dict[str, Any]:
     """The schema of ``openclaw.json`` and ``mdrecall.json`` as far as mdrecall reads them."""
-    search = _section(keys.MEMORY_SEARCH)
-    memory = _section(keys.MEMORY)
+    sections = {path: _section(section) for path, section in SECTIONS.items()}
+    search, memory, plugins = sections["memorySearch"], sections["memory"], sections["plugins"]
     memory["properties"]["search"] = search
     workspace = {"type": "string", "description": "The folder with MEMORY.md and memory/."}
     agent = _open(
@@ -22,8 +22,8 @@ def json_schema() -> dict[str, Any]:
             "memory": _open({"search": search}),
         }
     )
-    defaults = _section(keys.DEFAULTS)
-    defaults["properties"] |= {"workspace": workspace, "memorySearch": search, "compaction": _section(keys.COMPACTION)}
+    defaults, compaction = sections["agents.defaults"], sections["agents.defaults.compaction"]
+    defaults["properties"] |= {"workspace": workspace, "memorySearch": search, "compaction": compaction}
     agents = _open(
         {
             "defaults": defaults,
@@ -31,13 +31,13 @@ def json_schema() -> dict[str, Any]:
             "entries": {"type": "object", "additionalProperties": agent},
         }
     )
-    plugins = _section(keys.PLUGINS)
-    plugins["properties"]["entries"] = _open({"memory-lancedb": _open({"config": _section(keys.LANCEDB)})})
+    lancedb = _open({"config": sections["plugins.entries.memory-lancedb.config"]})
+    plugins["properties"]["entries"] = _open({"memory-lancedb": lancedb})
     properties = {"agents": agents, "memory": memory, "memorySearch": search, "plugins": plugins}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "OpenClaw configuration, as far as mdrecall reads it",
-        **_open(properties | {"logging": _section(keys.LOGGING), "mdrecall": _section(keys.OWN)}),
+        **_open(properties | {name: sections[name] for name in ("logging", "mdrecall")}),
     }
 
 
@@ -46,15 +46,17 @@ def _open(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _section(section: Section) -> dict[str, Any]:
-    properties = {
-        name: _key(entry) if isinstance(entry, Key) else _section(entry) for name, entry in section.keys.items()
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _entry(entry) for name, entry in section.entries.items()},
     }
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
     return schema | {"additionalProperties": False} if section.strict else schema
 
 
-def _key(key: Key) -> dict[str, Any]:
-    described = {**key.rule.schema, "description": key.about}
-    if key.default is None:
+def _entry(entry: Setting | Section) -> dict[str, Any]:
+    if isinstance(entry, Section):
+        return _section(entry)
+    described = {**entry.rule.schema, "description": entry.about}
+    if entry.default is None:
         return described
-    return described | {"default": list(key.default) if isinstance(key.default, tuple) else key.default}
+    return described | {"default": list(entry.default) if isinstance(entry.default, tuple) else entry.default}

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import titles
-from mdrecall.core.text.title import title_text
 from mdrecall.engine.requests import embedded, packed
 from mdrecall.errors import EmbedderError, message_with_hint
 from mdrecall.interfaces import Embedder, Store

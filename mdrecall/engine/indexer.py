@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mdrecall.core.text.chunk import CHUNKER_VERSION, chunk_markdown
+from mdrecall.core.text.chunk import CHUNKER_VERSION, chunk_markdown, title_text
 from mdrecall.core.text.headings import titles
-from mdrecall.core.text.title import title_text
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import FileMissing, FileUnreadable, ReadError
 from mdrecall.interfaces import Source, Store

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdrecall.config.rules import nearest
 from mdrecall.core.eval_metrics import Expectation
-from mdrecall.errors import QuestionsError
+from mdrecall.errors import QuestionsError, suggest_name
 
 _KEYS = {"query": "", "expect": "", "id": "", "category": ""}
 _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
@@ -80,7 +79,7 @@ def _question(line: str, number: int) -> Question:
     values = _object(line)
     for key in values:
         if key not in _KEYS:
-            raise _Wrong(f"{key!r} is not a known key{nearest(key, _KEYS)}")
+            raise _Wrong(f"{key!r} is not a known key{suggest_name(key, _KEYS)}")
     query = values.get("query")
     if not isinstance(query, str) or not query.strip():
         raise _Wrong("query must say what to look for" if "query" in values else "query is missing")

@@ -1,24 +1,20 @@
-"""Keeps the index of one workspace in line with its files: before searches, on request, and while it follows them."""
+"""Brings the index of one workspace up to date: before a search within a time limit, on request, and after changes."""
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
-from mdrecall.engine.single_flight import Request, Syncer
-from mdrecall.engine.sync_run import Sync
-from mdrecall.errors import CorruptIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
+from mdrecall.engine.single_flight import Shared, SingleFlight
+from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Store
-from mdrecall.locks import named
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, WatchEvent
-
-if TYPE_CHECKING:
-    from mdrecall.engine.watch_loop import Follower, Health
+from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport
 
 # How long a closing memory waits for work that is under way.
 _CLOSING_S = 5.0
@@ -26,8 +22,6 @@ _CLOSING_S = 5.0
 _SMALL_BYTES = 300_000
 # So few files are indexed before an answer even where the machine stalls: they are what was just written.
 _FEW_FILES = 8
-_BEATS_MISSED_S = 30.0
-_MOST_SAID = 1000
 
 
 class RefreshResult(NamedTuple):
@@ -48,7 +42,7 @@ class IndexRefresh:
         settings: Settings,
         files: MemoryFiles,
         store: Store,
-        sync: Sync,
+        sync: SyncRun,
         filler: EmbedsChunks | None,
         *,
         one_shot: bool,
@@ -60,17 +54,13 @@ class IndexRefresh:
         self._sync = sync
         self._filler = filler
         self._one_shot = one_shot
-        self._syncer = Syncer(self._act)
+        self._flight = SingleFlight(self._run, detach=SyncRequest.detach)
         self._closing = threading.Event()
-        self._unfollowed = threading.Event()
         self._filling: threading.Thread | None = None
         self._fill_lock = threading.Lock()
         self._met: tuple[Issue, ...] = ()
         self._folders: tuple[str, ...] = ()
         self._sessions: set[str] = set()
-        self._follower: Follower | None = None
-        self._following: threading.Thread | None = None
-        self._beat_at = 0.0
 
     def catch_up(self, progress: ProgressCallback | None, session_key: str) -> RefreshResult:
         """Index what changed, for at most as long as a search may wait; what is left is told, and done afterwards."""
@@ -120,8 +110,13 @@ class IndexRefresh:
         self._folders = tuple(folder for look in looks for folder in look.listing.folders)
         return looks
 
-    def folder_count(self) -> int:
-        """How many folders the files are in, and so how many are watched."""
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that the files were in at the last comparison."""
+        return self._folders
+
+    def count_folders(self) -> int:
+        """Return how many folders the files are in, and so how many are watched."""
         if not self._folders:
             self.look()
         return len(self._folders)
@@ -132,7 +127,7 @@ class IndexRefresh:
 
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index in line with the files, and give every chunk its vector."""
-        report = self._syncer.run(Request(force=force, progress=progress, stop=stop)) or SyncReport()
+        report = self._flight.run(SyncRequest(force=force, progress=progress, stop=stop)) or SyncReport()
         self._store.require_writable()
         if stop() or self._closing.is_set():
             return report
@@ -142,17 +137,17 @@ class IndexRefresh:
 
     def warm(self) -> None:
         """Index what has changed; vectors only where they cost neither time nor money."""
-        self._syncer.run(Request(stop=self._closing.is_set))
+        self._flight.run(SyncRequest(stop=self._closing.is_set))
         if self._filler and self._filler.is_instant:
             with self._fill_lock:
                 self._met = self._sync.fill(stop=self._closing.is_set)
 
     def sync_file(self, path: str, *, within_s: float | None) -> SyncReport:
         """Index one file whatever the thresholds say; with ``within_s``, in the background after so long."""
-        request = Request(looks=self._sync.look_at(path))
+        request = SyncRequest(looks=self._sync.look_at(path))
         if within_s is not None:
-            return self._syncer.start(request, within_s=within_s) or SyncReport(left=1)
-        return self._syncer.run(request) or SyncReport()
+            return self._flight.start(request, within_s=within_s) or SyncReport(left=1)
+        return self._flight.run(request) or SyncReport()
 
     def _is_wanted(self, session_key: str) -> bool:
         """Whether a search is to look for changes: always, or when a conversation begins."""
@@ -175,12 +170,12 @@ class IndexRefresh:
         until = time.monotonic() + seconds
         size = sum(look.new_bytes for look in looks)
         if not self._one_shot and (size > _SMALL_BYTES or self._sync.is_outdated()):
-            return self._syncer.start(Request(looks=looks, progress=progress), within_s=seconds)
+            return self._flight.start(SyncRequest(looks=looks, progress=progress), within_s=seconds)
         stop = _after(_FEW_FILES if seconds else 0, lambda: time.monotonic() >= until)
-        request = Request(looks=looks, progress=progress, stop=stop, wait_s=max(0.0, seconds))
-        report = self._syncer.run(request, within_s=seconds)
+        request = SyncRequest(looks=looks, progress=progress, stop=stop, wait_s=max(0.0, seconds))
+        report = self._flight.run(request, within_s=seconds)
         if report and report.left and not self._one_shot:
-            self._syncer.start(Request())
+            self._flight.start(SyncRequest())
         return report
 
     def _hindered(
@@ -200,8 +195,9 @@ class IndexRefresh:
     def _about_rebuild(self, report: SyncReport) -> tuple[Issue, ...]:
         return tuple(issue for issue in report.issues if issue.path == self._store.place)
 
-    def _act(self, request: Request) -> SyncReport:
-        """One run; an index that proves damaged is set aside, and everything is indexed anew."""
+    def _run(self, shared: Shared[SyncRequest]) -> SyncReport:
+        """Make one run; an index that proves damaged is quarantined, and everything is indexed again."""
+        request = merge_requests(shared.requests, lambda: self._flight.is_closing)
         force, looks, progress, stop, wait_s = request
         try:
             return self._sync.run(force=force, looks=looks, progress=progress, stop=stop, wait_s=wait_s)
@@ -242,104 +238,26 @@ class IndexRefresh:
             self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
             self._filling.start()
 
-    def follow(self, tell: Callable[[WatchEvent], None], *, always: bool = True) -> None:
-        """Follow the files in this thread until ``stop_following``; ``always``, even if ``sync.watch`` is off.
-
-        One process does it for all that share the index; ``StoreBusy`` names the one that does so already.
-        """
-        self._store.open()
-        self._store.require_writable()
-        if not self._store.watching.acquire(0, "watching"):
-            raise StoreBusy(f"The notes are followed already by {named(self._store.watching.holder())}.",
-                            hint="One is enough for all that share the index.")  # fmt: skip
-        try:
-            self._follower = self._make_follower(tell, always=always)
-            if not self._unfollowed.is_set():
-                self._follower.run()
-        finally:
-            self._store.watching.release()
-
-    def stop_following(self) -> None:
-        """End ``follow``, and nothing else; may be called twice, and from a signal."""
-        self._unfollowed.set()
-        if self._follower:
-            self._follower.stop()
-
     def cancel_pending(self) -> None:
         """Let everything that is under way end where it can be taken up again, without waiting for it."""
         self._closing.set()
-        self.stop_following()
 
-    def follow_in_background(self) -> None:
-        """Follow the files in a thread, as the settings have it; if another process does so, be ready to take over."""
-        sync = self._settings.memory_search.sync
-        if self._following is None and (sync.watch or sync.interval_minutes):
-            self._following = threading.Thread(target=self._follow_or_wait, name="mdrecall-follow", daemon=True)
-            self._following.start()
-
-    def _follow_or_wait(self) -> None:
-        while not self._unfollowed.is_set():
-            try:
-                self.follow(lambda happened: None, always=False)
-            except (StoreError, OSError):
-                self._unfollowed.wait(_CLOSING_S)
-
-    def _make_follower(self, tell: Callable[[WatchEvent], None], *, always: bool) -> "Follower":
-        from mdrecall.engine.watch_loop import Follower, Timing
-        from mdrecall.sources.watch import FolderWatch
-
-        sync, own = self._settings.memory_search.sync, self._settings.mdrecall
-        watches = sync.watch or always
-        every_s = [own.watch.scan_seconds] * watches + [sync.interval_minutes * 60] * bool(sync.interval_minutes)
-        watch = FolderWatch(lambda: self._folders if watches else (), lambda name: name.lower() in own.ignore)
-        timing = Timing(sync.watch_debounce_ms / 1000, float(min(every_s)))
-        return Follower(watch, self._followed, timing, beat=self._beat, tell=tell)
-
-    def _followed(self) -> SyncReport:
-        """One sync of what changed; vectors that are still missing are asked for in any case."""
+    def sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
+        """Index what changed, and have missing vectors made in the background if that takes time."""
         looks = self.look()
         report = SyncReport()
         if not self._sync.is_up_to_date(looks):
-            request = Request(looks=looks, progress=self._beat_now_and_then, stop=self._unfollowed.is_set)
-            report = self._syncer.run(request) or report
+            report = self._flight.run(SyncRequest(looks=looks, progress=progress, stop=stop)) or report
         if self._filler and not self._filler.is_instant and not self._filler.is_complete():
             self._fill_in_background()
         return report
 
-    def _beat(self, health: "Health") -> None:
-        self._beat_at = time.monotonic()
-        self._store.watching.tell({**health._asdict(), "error": health.error[:_MOST_SAID], "beat": time.time()})
-
-    def _beat_now_and_then(self, progress: Progress) -> None:
-        """A long sync is a sign of life too."""
-        if self._follower and time.monotonic() - self._beat_at > _CLOSING_S:
-            self._beat(self._follower.health)
-
-    def watcher(self) -> dict[str, object]:
-        """Who follows the files, and how that goes."""
-        holder = self._store.watching.holder()
-        if holder is None:
-            return {"running": False}
-        more = holder.more
-        beat = more.get("beat")
-        age = None if beat is None else max(0.0, time.time() - beat)
-        found: dict[str, object] = {
-            "running": True,
-            "pid": holder.pid,
-            "since": holder.since_s,
-            "healthy": age is not None and age < _BEATS_MISSED_S and not more.get("error"),
-            "folders": more.get("folders", 0),
-        }
-        named = {"synced_at": "syncedAt", "problem": "problem", "error": "error", "beat": "beat"}
-        return found | {name: more[key] for key, name in named.items() if more.get(key)}
-
     def close(self) -> None:
         """End everything that is under way where it can be taken up again; may be called twice."""
         self.cancel_pending()
-        self._syncer.close(_CLOSING_S)
-        for thread in (self._filling, self._following):
-            if thread is not None and thread.is_alive() and thread is not threading.current_thread():
-                thread.join(_CLOSING_S)
+        self._flight.close(_CLOSING_S)
+        if self._filling is not None and self._filling is not threading.current_thread():
+            self._filling.join(_CLOSING_S)
 
 
 def _after(calls: int, stop: Stop) -> Stop:

@@ -2,24 +2,59 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
-from mdrecall.interfaces import Source, Store, TranscriptSource
-from mdrecall.types import FileChange, Issue, ProgressCallback, SourceName, Stop, SyncReport, never
+from mdrecall.interfaces import Source, Store, TranscriptReader
+from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 _WAIT_S = 5.0
 # Two processes with different settings would otherwise rebuild the same index in turn, for ever.
 _REBUILD_AGAIN_S = 600.0
 
 
+class SyncRequest(NamedTuple):
+    """What a caller wants of a run."""
+
+    force: bool = False
+    looks: Sequence[FileChanges] | None = None
+    """A comparison of the files with the index that was just made; without it, the run makes one."""
+    progress: ProgressCallback | None = None
+    stop: Stop = never
+    wait_s: float | None = None
+    """How long to wait for another process that is writing; None for the default."""
+
+    def detach(self) -> "SyncRequest":
+        """Return what remains of the request when its caller no longer waits: nothing may stop the run early."""
+        return SyncRequest(force=self.force)
+
+
+def merge_requests(requests: Sequence[SyncRequest], closing: Stop = never) -> SyncRequest:
+    """Return one request that includes everything that each caller wants, and stops when all of them want to stop."""
+    waits = [request.wait_s for request in requests]
+
+    def progress(done: Progress) -> None:
+        for request in requests:
+            if request.progress:
+                request.progress(done)
+
+    return SyncRequest(
+        force=any(request.force for request in requests),
+        # Of several comparisons none is known to be the newest.
+        looks=requests[0].looks if len(requests) == 1 else None,
+        progress=progress if any(request.progress for request in requests) else None,
+        stop=lambda: closing() or all(request.stop() for request in requests),
+        wait_s=None if None in waits else max(wait for wait in waits if wait is not None),
+    )
+
+
 class Indexes(Protocol):
     """Brings the index in line with one source."""
 
     @property
-    def source(self) -> Source | TranscriptSource: ...
+    def source(self) -> Source | TranscriptReader: ...
 
     @property
     def index_format(self) -> str: ...
@@ -44,7 +79,7 @@ class Indexes(Protocol):
     ) -> SyncReport: ...
 
 
-class Sync:
+class SyncRun:
     """Runs over every source of one index."""
 
     def __init__(self, store: Store, indexers: Sequence[Indexes], filler: EmbedsChunks | None) -> None:

@@ -1,28 +1,51 @@
-"""Follows the files: a sync soon after they change, and one now and then in case a change went unnoticed."""
+"""Watches the files of one index: a sync soon after they change, and a regular one in case a change went unnoticed."""
 
 import threading
 import time
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.types import Issue, SyncReport, WatchEvent
+from mdrecall.errors import RecallError, StoreBusy, StoreError, message_with_hint
+from mdrecall.interfaces import Lock
+from mdrecall.locks import named
+from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, WatchEvent
 
-_BEAT_S = 5.0
+# How often a watcher writes down that it is alive.
+_HEARTBEAT_S = 5.0
+# A watcher is reported as unhealthy after six missed heartbeats: a busy machine delays a few.
+_HEARTBEATS_MISSED_S = 30.0
+# How soon a failed sync is repeated, in addition to the debounce time.
 _AFTER_FAILURE_S = 1.0
+# How often a process in the background tries to take over from the one that watches.
+_TAKEOVER_S = 5.0
+# How long closing waits for the background thread.
+_CLOSING_S = 5.0
+# The record of a lock is limited to 4096 bytes, so an error in it must be short.
+_MAX_ERROR_CHARS = 1000
+
+Notify: TypeAlias = Callable[[WatchEvent], None]
 
 
 class Timing(NamedTuple):
-    """How soon and how often."""
+    """How soon and how often to sync."""
 
     debounce_s: float
-    """How long after a change the files are looked at; what follows in this time is looked at together."""
+    """How long after a change to sync; changes that follow in this time are synced together."""
     scan_s: float
-    """How often they are looked at anyway."""
+    """How often to sync although no change was noticed."""
 
 
-class Watch(Protocol):
-    """Notices changes."""
+class WatchPlan(NamedTuple):
+    """What to watch."""
+
+    folders: Callable[[], Collection[str]]
+    is_ignored: Callable[[str], bool]
+    """True if a folder of this name is not watched."""
+    timing: Timing
+
+
+class FolderEvents(Protocol):
+    """Notices changes in folders."""
 
     @property
     def folders(self) -> int: ...
@@ -40,101 +63,207 @@ class Watch(Protocol):
 
 
 class Health(NamedTuple):
-    """How the following goes."""
+    """The state of a watch loop."""
 
     folders: int = 0
     syncs: int = 0
     synced_at: float | None = None
-    """When files were last looked at, in seconds since 1970."""
+    """The time of the last sync, in seconds since 1970."""
     problem: str = ""
-    """Why changes are noticed only now and then; empty if they are noticed at once."""
+    """Why changes are noticed only by the regular syncs; empty if they are noticed at once."""
     error: str = ""
-    """What went wrong at the last sync."""
+    """What went wrong in the last sync."""
 
 
-class Follower:
-    """Syncs until it is told to stop. Nothing that goes wrong in between ends it."""
+class WatchLoop:
+    """Syncs after changes until it is stopped. No error of a sync ends it."""
 
     def __init__(
         self,
-        watch: Watch,
+        events: FolderEvents,
         sync: Callable[[], SyncReport],
         timing: Timing,
         *,
         beat: Callable[[Health], None],
-        tell: Callable[[WatchEvent], None],
+        notify: Notify,
     ) -> None:
-        self._watch = watch
+        self._events = events
         self._sync = sync
         self._timing = timing
         self._beat = beat
-        self._tell = tell
+        self._notify = notify
         self._stopped = threading.Event()
         self.health = Health()
         self._failing: tuple[Issue, ...] = ()
 
     def run(self) -> None:
-        """Follow until ``stop`` is called, by another thread or a signal."""
+        """Watch until ``stop`` is called by another thread or a signal handler."""
         self._beat(self.health)
         try:
-            self._follow()
+            self._loop()
         finally:
-            self._watch.close()
+            self._events.close()
 
-    def _follow(self) -> None:
-        changed_at = None if self._look(first=True) else time.monotonic()
+    def stop(self) -> None:
+        """End ``run`` soon; may be called twice."""
+        self._stopped.set()
+        self._events.interrupt()
+
+    def _loop(self) -> None:
+        changed_at = None if self._sync_and_rewatch(first=True) else time.monotonic()
         scan_at = time.monotonic() + self._timing.scan_s
-        beat_at = time.monotonic() + _BEAT_S
+        beat_at = time.monotonic() + _HEARTBEAT_S
         while not self._stopped.is_set():
             sync_at = scan_at if changed_at is None else min(scan_at, changed_at + self._timing.debounce_s)
-            touched = self._watch.wait(max(0.0, min(sync_at, beat_at) - time.monotonic()))
+            touched = self._events.wait(max(0.0, min(sync_at, beat_at) - time.monotonic()))
             now = time.monotonic()
             if touched and changed_at is None:
                 changed_at = now
                 sync_at = min(scan_at, changed_at + self._timing.debounce_s)
             if now >= sync_at and not self._stopped.is_set():
-                changed_at = None if self._look() else time.monotonic() + _AFTER_FAILURE_S
+                changed_at = None if self._sync_and_rewatch() else time.monotonic() + _AFTER_FAILURE_S
                 scan_at = time.monotonic() + self._timing.scan_s
             if now >= beat_at:
                 self._beat(self.health)
-                beat_at = now + _BEAT_S
+                beat_at = now + _HEARTBEAT_S
 
-    def stop(self) -> None:
-        """End ``run`` soon; may be called twice."""
-        self._stopped.set()
-        self._watch.interrupt()
-
-    def _look(self, *, first: bool = False) -> bool:
-        """One sync, and then a watch for every folder that it has met; whether it went well."""
-        done = self._synced()
-        if self._watch.refresh() and not first:
-            # What came into a new folder before it was watched has been announced by nobody.
-            done = self._synced() and done
-        if first or self._watch.folders != self.health.folders:
-            self._tell(WatchEvent("watching", folders=self._watch.folders))
-        if self._watch.problem and self._watch.problem != self.health.problem:
-            self._tell(WatchEvent("problem", error=self._watch.problem))
-        self.health = self.health._replace(folders=self._watch.folders, problem=self._watch.problem)
-        if first and not self._watch.problem:
-            done = self._synced() and done
+    def _sync_and_rewatch(self, *, first: bool = False) -> bool:
+        """Sync, then watch every folder that the sync met; True if nothing failed."""
+        is_done = self._sync_once()
+        if self._events.refresh() and not first:
+            # Files that came into a new folder before it was watched caused no event.
+            is_done = self._sync_once() and is_done
+        if first or self._events.folders != self.health.folders:
+            self._notify(WatchEvent("watching", folders=self._events.folders))
+        if self._events.problem and self._events.problem != self.health.problem:
+            self._notify(WatchEvent("problem", error=self._events.problem))
+        self.health = self.health._replace(folders=self._events.folders, problem=self._events.problem)
+        if first and not self._events.problem:
+            is_done = self._sync_once() and is_done
         self._beat(self.health)
-        return done
+        return is_done
 
-    def _synced(self) -> bool:
+    def _sync_once(self) -> bool:
         try:
             report = self._sync()
         except RecallError as error:
-            return self._failed(message_with_hint(error))
+            return self._note_failure(message_with_hint(error))
         except Exception as error:
-            return self._failed(f"{type(error).__name__}: {error}")
+            return self._note_failure(f"{type(error).__name__}: {error}")
         self.health = self.health._replace(syncs=self.health.syncs + 1, synced_at=time.time(), error="")
         is_new, self._failing = report.failed != self._failing, report.failed
         if report.changes or (report.failed and is_new) or report.rebuilt:
-            self._tell(WatchEvent("synced", report))
+            self._notify(WatchEvent("synced", report))
         return True
 
-    def _failed(self, error: str) -> bool:
+    def _note_failure(self, error: str) -> bool:
         if error != self.health.error:
-            self._tell(WatchEvent("failed", error=error))
+            self._notify(WatchEvent("failed", error=error))
         self.health = self.health._replace(error=error)
         return False
+
+
+class IndexWatcher:
+    """Keeps one index up to date while its files change. One process does it for all that share the index."""
+
+    def __init__(
+        self,
+        lock: Lock,
+        plan: Callable[[bool], WatchPlan | None],
+        sync: Callable[[ProgressCallback, Stop], SyncReport],
+        *,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``lock`` is held while watching, and its record tells other processes about it.
+
+        ``plan`` is called with True for a watcher in the background, and returns None if the settings want none there.
+        ``sync`` reports its progress, which counts as a heartbeat. ``prepare`` makes the lock's folder usable.
+        """
+        self._lock = lock
+        self._plan = plan
+        self._sync = sync
+        self._prepare = prepare
+        self._stopped = threading.Event()
+        self._loop: WatchLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._beat_at = 0.0
+
+    def run(self, notify: Notify) -> None:
+        """Watch in this thread until ``stop``; ``StoreBusy`` names the process that watches already."""
+        plan = self._plan(False)
+        assert plan is not None, "a caller that asks for it gets it, whatever the settings say"
+        self._run(plan, notify)
+
+    def start(self) -> None:
+        """Watch in the background if the settings want it; take over when a process that watches already ends."""
+        plan = self._plan(True)
+        if self._thread is None and plan is not None:
+            self._thread = threading.Thread(target=self._run_or_wait, args=(plan,), name="mdrecall-watch", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End ``run`` and the background thread soon; may be called twice, and from a signal handler."""
+        self._stopped.set()
+        if self._loop:
+            self._loop.stop()
+
+    def close(self) -> None:
+        """Stop, and wait for the background thread; may be called twice."""
+        self.stop()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_CLOSING_S)
+
+    def status(self) -> dict[str, Any]:
+        """Return which process watches, and whether it works."""
+        holder = self._lock.holder()
+        if holder is None:
+            return {"running": False}
+        more = holder.more
+        is_alive = time.time() - more.get("beat", 0.0) < _HEARTBEATS_MISSED_S
+        found: dict[str, Any] = {
+            "running": True,
+            "pid": holder.pid,
+            "since": holder.since_s,
+            "healthy": is_alive and not more.get("error"),
+            "folders": more.get("folders", 0),
+        }
+        names = {"synced_at": "syncedAt", "problem": "problem", "error": "error", "beat": "beat"}
+        return found | {name: more[key] for key, name in names.items() if more.get(key)}
+
+    def _run(self, plan: WatchPlan, notify: Notify) -> None:
+        from mdrecall.sources.watch import FolderWatch
+
+        self._prepare()
+        if not self._lock.acquire(0, "watching"):
+            raise StoreBusy(
+                f"The notes are followed already by {named(self._lock.holder())}.",
+                hint="One is enough for all that share the index.",
+            )
+        try:
+            self._loop = WatchLoop(
+                FolderWatch(plan.folders, plan.is_ignored),
+                lambda: self._sync(self._beat_during_sync, self._stopped.is_set),
+                plan.timing,
+                beat=self._beat,
+                notify=notify,
+            )
+            if not self._stopped.is_set():
+                self._loop.run()
+        finally:
+            self._lock.release()
+
+    def _run_or_wait(self, plan: WatchPlan) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._run(plan, lambda event: None)
+            except (StoreError, OSError):
+                self._stopped.wait(_TAKEOVER_S)
+
+    def _beat(self, health: Health) -> None:
+        self._beat_at = time.monotonic()
+        self._lock.tell({**health._asdict(), "error": health.error[:_MAX_ERROR_CHARS], "beat": time.time()})
+
+    def _beat_during_sync(self, progress: Progress) -> None:
+        if self._loop and time.monotonic() - self._beat_at > _HEARTBEAT_S:
+            self._beat(self._loop.health)

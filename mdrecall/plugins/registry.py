@@ -125,10 +125,10 @@ def _foreign(wanted: str) -> MemoryPlugin:
 
     points = [point for point in entry_points(group=GROUP) if point.name == wanted]
     if not points:
-        from mdrecall.config.rules import nearest
+        from mdrecall.errors import suggest_name
 
         known = dict.fromkeys(("memory-core", "memory-lancedb", *entry_points(group=GROUP).names, "none"))
-        message = f"plugins.slots.memory names {wanted}, which is not there{nearest(wanted, known)}."
+        message = f"plugins.slots.memory names {wanted}, which is not there{suggest_name(wanted, known)}."
         raise _Absent(message, plugin=wanted, hint="Mend the name, or install the package that has it.")
     try:
         loaded: Any = points[0].load()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.budget import fitting
-from mdrecall.core.ranking.diversity import in_turns
+from mdrecall.core.ranking.budget import fit_results
+from mdrecall.core.ranking.diversity import interleave_sources
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady, BackendUnavailable, QueryError, ReadError, message_with_hint
@@ -17,13 +17,13 @@ from mdrecall.interfaces import Backend
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.mcp_requests import Mode as QmdMode
-from mdrecall.qmd.paths import Places
+from mdrecall.qmd.paths import CollectionPaths
 from mdrecall.qmd.process import Program
 from mdrecall.qmd.results import Results
-from mdrecall.qmd.search import Found, QmdSearch
-from mdrecall.qmd.status import QmdState
-from mdrecall.qmd.tool_client import Calls
+from mdrecall.qmd.search import QmdSearch, SearchHits
+from mdrecall.qmd.status import QmdStatus
+from mdrecall.qmd.tool_client import Mode as QmdMode
+from mdrecall.qmd.tool_client import ToolClient
 from mdrecall.qmd.updater import Updater
 from mdrecall.qmd.updates import Updates
 from mdrecall.sources.files import MemoryFiles
@@ -53,14 +53,14 @@ _TRIED_WITH = "mdrecall"
 _MOST_CHANGES = 100
 
 
-class Running(NamedTuple):
+class RunningQmd(NamedTuple):
     """What is started for one agent's qmd."""
 
     program: Program
     collections: Collections
     updater: Updater
     search: QmdSearch
-    server: Calls | None
+    server: ToolClient | None
     warm: Callable[[], None]
     """Starts the server, so that the first question need not wait for it."""
 
@@ -74,9 +74,9 @@ class QmdBackend:
         files: MemoryFiles,
         collections: tuple[Collection, ...],
         database: QmdDatabase,
-        places: Places,
+        places: CollectionPaths,
         results: Results,
-        start: Callable[[], Running],
+        start: Callable[[], RunningQmd],
         notes: Callable[[], Backend],
         *,
         one_shot: bool,
@@ -92,12 +92,12 @@ class QmdBackend:
         self._notes = notes
         self._one_shot = one_shot
         self._lock = threading.Lock()
-        self._running: Running | None = None
+        self._running: RunningQmd | None = None
         self._closed = False
         self._starting: threading.Thread | None = None
         is_quick = settings.memory.qmd.search_mode == "search"
         self._updates = Updates(settings, collections, self._followed, is_quick=is_quick)
-        self._state = QmdState(settings, files, collections, database, self._updates)
+        self._state = QmdStatus(settings, files, collections, database, self._updates)
 
     def start_in_background(self) -> None:
         """Begin with what takes long, so that the first search need not wait; what goes wrong is told to that."""
@@ -112,7 +112,7 @@ class QmdBackend:
         except BackendUnavailable:
             return
 
-    def _started(self) -> Running:
+    def _started(self) -> RunningQmd:
         with self._lock:
             if self._closed:
                 raise BackendUnavailable("The memory is closed.")
@@ -148,7 +148,7 @@ class QmdBackend:
         issues = (*caught.issues, *found.issues, *answer.issues)
         return self._told(answer.replace(stale=caught.stale, issues=issues, degraded=degraded), found.mode)
 
-    def _catch_up(self, running: Running, progress: ProgressCallback | None) -> RefreshResult:
+    def _catch_up(self, running: RunningQmd, progress: ProgressCallback | None) -> RefreshResult:
         if not self._settings.memory_search.sync.on_search:
             return RefreshResult()
         own, limits = self._settings.mdrecall, self._settings.memory.qmd.limits
@@ -171,7 +171,7 @@ class QmdBackend:
             return "search", "qmd has made no vectors yet; `mdrecall index` has it make them"
         return asked, ""
 
-    def _answer(self, query: str, found: Found, total: int, most: int, min_score: float | None) -> SearchAnswer:
+    def _answer(self, query: str, found: SearchHits, total: int, most: int, min_score: float | None) -> SearchAnswer:
         limits = self._settings.memory.qmd.limits
         issues: list[Issue] = []
         if found.mode == "search":
@@ -182,13 +182,15 @@ class QmdBackend:
         if not kept:
             return _nothing(results, min_score).replace(issues=tuple(issues))
         thinned = _thinned(kept, self._settings.mdrecall.max_per_file)
-        return SearchAnswer(tuple(fitting(in_turns(thinned, most), limits.max_injected_chars)), issues=tuple(issues))
+        return SearchAnswer(
+            tuple(fit_results(interleave_sources(thinned, most), limits.max_injected_chars)), issues=tuple(issues)
+        )
 
-    def _nothing_indexed(self, running: Running, caught: RefreshResult) -> SearchAnswer:
+    def _nothing_indexed(self, running: RunningQmd, caught: RefreshResult) -> SearchAnswer:
         """Why there is nothing: no note, or an index that is not made yet, which another backend does not need."""
         if self._updates.last_error is not None:
             raise self._updates.last_error
-        if caught.stale or running.updater.running() or running.updater.behind():
+        if caught.stale or running.updater.is_updating() or running.updater.is_behind():
             raise BackendNotReady("qmd is making its first index.")
         if caught.issues:
             first = caught.issues[0]
@@ -199,9 +201,9 @@ class QmdBackend:
         action = f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
         return SearchAnswer((), reason="index_empty", action=action)
 
-    def _is_half_made(self, running: Running, total: int) -> bool:
+    def _is_half_made(self, running: RunningQmd, total: int) -> bool:
         """Whether a first index is under way, and most notes are not in it yet."""
-        is_first = running.updater.running() and running.updater.status()["lastUpdateAt"] is None
+        is_first = running.updater.is_updating() and running.updater.status()["lastUpdateAt"] is None
         return is_first and total < len(self._files.scan().stamps) / 2
 
     def _told(self, answer: SearchAnswer, mode: QmdMode) -> SearchAnswer:
@@ -217,10 +219,10 @@ class QmdBackend:
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file of a collection, straight from the disk, or of any that the builtin backend reads."""
         from mdrecall.sources.reader import MAX_READ_UNITS, window
-        from mdrecall.sources.sessions import is_transcript
+        from mdrecall.sources.transcripts.readers import open_transcripts
 
         asked = path.strip()
-        if self._settings.memory.qmd.sessions.enabled and is_transcript(asked):
+        if self._settings.memory.qmd.sessions.enabled and open_transcripts(self._settings).owns(asked):
             return self.read_session(asked, from_line=from_line, lines=lines)
         place = self._places.of_path(asked) if asked and "\0" not in asked else None
         if place is not None and place.inside.endswith(".md"):
@@ -265,7 +267,7 @@ class QmdBackend:
         return f"qmd/{collection}/{path}" if relative.startswith("..") or not root else relative
 
     def _followed(self) -> SyncReport:
-        return self.sync() if self._started().updater.behind() else SyncReport()
+        return self.sync() if self._started().updater.is_behind() else SyncReport()
 
     def watch(self) -> None:
         """Follow the files in the background until the memory is closed."""

@@ -1,4 +1,4 @@
-"""What the installed qmd can do, told by its version and remembered until another one is installed."""
+"""What the installed qmd can do, judged by its version, and a check that it works at all."""
 
 import contextlib
 import json
@@ -6,37 +6,54 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from mdrecall import state_files as state
+from mdrecall import state_files
+from mdrecall.config.settings import Settings
+from mdrecall.errors import BackendUnavailable
+from mdrecall.qmd.command import parse_command, prepare
 from mdrecall.qmd.process import Program
 
 Version: TypeAlias = tuple[int, int, int]
+#: Older versions print results in a form that cannot be parsed.
+LEAST_VERSION: Version = (1, 0, 7)
 _VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\b")
-#: A launcher that stays the same while the program behind it is replaced is found out after this long.
-_TRUSTED_S = 24 * 3600.0
+# A launcher can stay the same while the program behind it is replaced; after this long the version is asked again.
+_CACHE_S = 24 * 3600.0
+# Bounds each command of the check. A first start may have to load Node from a cold disk.
+_CHECK_TIMEOUT_S = 30.0
 
 
 class Capabilities(NamedTuple):
-    """What may be asked of a qmd; of an unknown one only what every version understands."""
+    """What a qmd supports. Of an unknown version only what every version supports is assumed."""
 
     version: Version | None = None
     text: str = ""
-    """What ``qmd --version`` says."""
+    """The output of ``qmd --version``."""
     many_collections: bool = False
-    """Several ``-c`` in one call find all that several calls would find."""
+    """Several ``-c`` in one call find everything that separate calls would find."""
     line: bool = False
-    """A result names its best line."""
+    """Results name their best line."""
     no_rerank: bool = False
-    """``--no-rerank`` is understood."""
+    """``--no-rerank`` is supported."""
     exact_paths: bool = False
-    """A result names its file as it is written, not lower-cased or with other signs replaced."""
+    """Results name files exactly, not lower-cased and with other characters replaced."""
     query_tool: bool = False
-    """``qmd mcp`` has the tool ``query`` and not one for each way of searching."""
+    """``qmd mcp`` has one tool ``query`` instead of one tool for each search mode."""
 
 
-def capabilities_of(text: str) -> Capabilities:
-    """What follows from the text of ``qmd --version``."""
+class QmdCheck(NamedTuple):
+    """The result of checking a qmd."""
+
+    text: str = ""
+    """The output of ``qmd --version``."""
+    version: Version | None = None
+    error: BackendUnavailable | None = None
+
+
+def parse_capabilities(text: str) -> Capabilities:
+    """Return what follows from the output of ``qmd --version``."""
     found = _VERSION.search(text)
     if not found:
         return Capabilities(text=text.strip()[:100])
@@ -52,26 +69,41 @@ def capabilities_of(text: str) -> Capabilities:
     )
 
 
-def probe(program: Program, qmd_dir: str, *, timeout_s: float, now: float | None = None) -> Capabilities:
-    """What the program can do; asked once, and then taken from the folder of this qmd.
+def probe_capabilities(program: Program, qmd_dir: str, *, timeout_s: float, now: float | None = None) -> Capabilities:
+    """Return what the program supports, from a cache file in the qmd folder where it is still valid.
 
-    A program that is missing is told; one that does not say its version can do what every version can.
+    Raise ``ProgramMissing`` for a missing program. One that prints no version gets the minimum.
     """
     now = time.time() if now is None else now
     path = os.path.join(qmd_dir, "mdrecall", "capabilities.json")
-    key = _key(program)
-    if (remembered := _remembered(path, key, now)) is not None:
-        return capabilities_of(remembered)
+    key = _cache_key(program)
+    if (cached := _load_cached(path, key, now)) is not None:
+        return parse_capabilities(cached)
     output = program.run(["--version"], timeout_s=timeout_s, check=False)
-    found = capabilities_of(output.stdout)
+    found = parse_capabilities(output.stdout)
     if found.version:
         with contextlib.suppress(OSError):
-            state.save(path, {"program": key, "text": found.text, "at": now})
+            state_files.save(path, {"program": key, "text": found.text, "at": now})
     return found
 
 
-def _key(program: Program) -> list[list[object]]:
-    """Every file of the command with what changes when it is replaced; packages are often dated alike."""
+def check_qmd(settings: Settings, environment: Mapping[str, str], home: str) -> QmdCheck:
+    """Ask the configured qmd for its version, and let it open an index in a temporary folder."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mdrecall-qmd-") as scratch:
+        try:
+            env = prepare(os.path.join(scratch, "qmd"), environment, home=home)
+            program = Program(parse_command(settings.memory.qmd.command, home=home), env=env)
+            found = parse_capabilities(program.run(["--version"], timeout_s=_CHECK_TIMEOUT_S).stdout)
+            program.run(["status"], timeout_s=_CHECK_TIMEOUT_S)
+        except BackendUnavailable as error:
+            return QmdCheck(error=error)
+    return QmdCheck(found.text, found.version)
+
+
+def _cache_key(program: Program) -> list[list[object]]:
+    """Identify every file of the command. Size and date alone do not do: packages often carry the same date."""
     first, *rest = program.command or ("",)
     found = shutil.which(first, path=program.env.get("PATH", os.defpath)) or first
     key: list[list[object]] = []
@@ -83,11 +115,11 @@ def _key(program: Program) -> list[list[object]]:
     return key
 
 
-def _remembered(path: str, key: list[list[object]], now: float) -> str | None:
+def _load_cached(path: str, key: list[list[object]], now: float) -> str | None:
     try:
         with open(path, encoding="utf-8") as file:
-            kept = json.load(file)
-        fresh = 0 <= now - float(kept["at"]) < _TRUSTED_S
-        return str(kept["text"]) if key and fresh and kept["program"] == key else None
+            cached = json.load(file)
+        is_fresh = 0 <= now - float(cached["at"]) < _CACHE_S
+        return str(cached["text"]) if key and is_fresh and cached["program"] == key else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -36,7 +36,7 @@ class Collection(NamedTuple):
         return "" if _GLOB.search(self.pattern) else self.pattern
 
 
-def wanted(settings: Settings, home: str) -> tuple[Collection, ...]:
+def plan_collections(settings: Settings, home: str) -> tuple[Collection, ...]:
     """Every collection that the settings ask for, under OpenClaw's names; each folder and pattern once.
 
     Extra paths, which OpenClaw searches only without qmd, are collections too.
@@ -51,7 +51,7 @@ def wanted(settings: Settings, home: str) -> tuple[Collection, ...]:
     for entry in found:
         if (entry.root, entry.pattern) not in places:
             places.add((entry.root, entry.pattern))
-            name = _free(sanitised(f"{entry.name}-{sanitised(settings.agent_id, 'agent')}"), named)
+            name = _free(sanitize_name(f"{entry.name}-{sanitize_name(settings.agent_id, 'agent')}"), named)
             named[name] = entry._replace(name=name)
     return tuple(named.values())
 
@@ -64,12 +64,12 @@ def export_dir(settings: Settings, home: str) -> str:
     return os.path.join(settings.qmd_dir, "sessions")
 
 
-def sanitised(name: str, instead: str = "collection") -> str:
+def sanitize_name(name: str, instead: str = "collection") -> str:
     """A name as collections have them."""
     return _NOT_IN_NAMES.sub("-", name.lower()).strip("-") or instead
 
 
-def ignores_case(folder: str) -> bool:
+def is_case_insensitive(folder: str) -> bool:
     """Whether names in a folder that differ only in case are one, told by a name that is there."""
     try:
         names = [name for name in os.listdir(folder) if name.swapcase() != name]
@@ -102,7 +102,7 @@ def _are_one(path: str, other: str) -> bool:
     try:
         return os.path.samestat(os.lstat(path), os.lstat(other))
     except OSError:
-        return ignores_case(os.path.dirname(path))
+        return is_case_insensitive(os.path.dirname(path))
 
 
 def _custom(settings: Settings, home: str) -> list[Collection]:

@@ -15,11 +15,10 @@ from mdrecall.errors import (
     ProgramTimedOut,
     message_with_hint,
 )
-from mdrecall.qmd.collection_plan import Collection, sanitised
-from mdrecall.qmd.command_runner import Runs
-from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.listing import Listed, config_without, from_config, from_output
-from mdrecall.qmd.repair import set_aside_if_damaged
+from mdrecall.qmd.collection_plan import Collection, sanitize_name
+from mdrecall.qmd.database import QmdDatabase, quarantine_if_damaged
+from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config, parse_listing
+from mdrecall.qmd.process import CommandRunner
 from mdrecall.types import Issue, Stop, never
 
 _NAME_TAKEN = re.compile(r"^Collection '[^'\n]+' already exists\.?$", re.MULTILINE)
@@ -34,7 +33,7 @@ class Collections:
 
     def __init__(
         self,
-        program: Runs,
+        program: CommandRunner,
         wanted: tuple[Collection, ...],
         *,
         agent_id: str,
@@ -43,10 +42,10 @@ class Collections:
         config_path: str,
         timeout_s: float,
     ) -> None:
-        self.wanted = wanted
+        self.planned = wanted
         self.database = database
         self._program = program
-        self._suffix = f"-{sanitised(agent_id, 'agent')}"
+        self._suffix = f"-{sanitize_name(agent_id, 'agent')}"
         self._workspace = workspace
         self._config_path = config_path
         self._timeout_s = timeout_s
@@ -58,7 +57,7 @@ class Collections:
         """What the last ``ensure`` could not do."""
         return self._issues
 
-    def ensure(self, listed: tuple[Listed, ...] | None = None, *, stop: Stop = never) -> tuple[Issue, ...]:
+    def ensure(self, listed: tuple[ListedCollection, ...] | None = None, *, stop: Stop = never) -> tuple[Issue, ...]:
         """Bind what is wanted and not bound yet; gives what could not be, and why.
 
         ``listed`` is what qmd has, where that is known already. A collection is bound anew only if it is known to have
@@ -66,14 +65,14 @@ class Collections:
         """
         with self._lock:
             issues: list[Issue] = []
-            if aside := set_aside_if_damaged(self.database):
+            if aside := quarantine_if_damaged(self.database):
                 issues.append(Issue(self.database.path, f"was damaged and has been set aside as {aside}"))
             known = {entry.name: entry for entry in (self._listed(stop) if listed is None else listed)}
-            for entry in self.wanted:
+            for entry in self.planned:
                 if entry.name in known and _differs(known[entry.name], entry) and not self._make_root(entry):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
                     del known[entry.name]
-            for entry in self.wanted:
+            for entry in self.planned:
                 if entry.name not in known:
                     self._try(issues, entry, partial(self._bind, entry, known, issues, stop))
             self._note_links(issues)
@@ -84,27 +83,27 @@ class Collections:
         """Take every managed collection away and add it again, but for those whose folder is not there."""
         with self._lock:
             issues: list[Issue] = []
-            for entry in self.wanted:
+            for entry in self.planned:
                 if os.path.isdir(entry.root):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
                     self._try(issues, entry, partial(self._add, entry, stop))
             return tuple(issues)
 
-    def lost(self) -> tuple[Listed, ...]:
+    def lost(self) -> tuple[ListedCollection, ...]:
         """Collections, ours or not, whose folder has gone or is closed, though qmd still has documents from it.
 
         qmd would take every file in them for deleted.
         """
         counts = self.database.counts()
-        entries = {entry.name: Listed(entry.name, entry.root, entry.pattern) for entry in self.wanted}
-        entries.update((entry.name, entry) for entry in from_config(self._config()) or ())
+        entries = {entry.name: ListedCollection(entry.name, entry.root, entry.pattern) for entry in self.planned}
+        entries.update((entry.name, entry) for entry in parse_config(self._config()) or ())
         return tuple(
             entry for entry in entries.values() if counts.get(entry.name) and entry.path and not _is_open(entry.path)
         )
 
-    def config_without(self, names: set[str]) -> str | None:
+    def drop_collections(self, names: set[str]) -> str | None:
         """qmd's configuration without some collections; None if it is not of the shape that qmd writes."""
-        return config_without(self._config(), names)
+        return drop_collections(self._config(), names)
 
     def _config(self) -> str:
         try:
@@ -113,14 +112,14 @@ class Collections:
         except (OSError, UnicodeError):
             return ""
 
-    def _listed(self, stop: Stop) -> tuple[Listed, ...]:
+    def _listed(self, stop: Stop) -> tuple[ListedCollection, ...]:
         """What qmd has: by its configuration, which decides; else by its index; else by what it prints."""
         config = self._config()
         if not config and not self.database.exists():
             return ()
-        if config and (found := from_config(config)) is not None:
+        if config and (found := parse_config(config)) is not None:
             return found
-        bound: tuple[Listed, ...] | None = None
+        bound: tuple[ListedCollection, ...] | None = None
         with suppress(BackendUnavailable):
             bound = self.database.collections()
         if config and bound is not None:
@@ -134,10 +133,10 @@ class Collections:
             return ()
         paths = {entry.name: entry.path for entry in bound or ()}
         return tuple(
-            entry if entry.path else entry._replace(path=paths.get(entry.name)) for entry in from_output(printed)
+            entry if entry.path else entry._replace(path=paths.get(entry.name)) for entry in parse_listing(printed)
         )
 
-    def _bind(self, entry: Collection, known: dict[str, Listed], issues: list[Issue], stop: Stop) -> None:
+    def _bind(self, entry: Collection, known: dict[str, ListedCollection], issues: list[Issue], stop: Stop) -> None:
         legacy = known.get(entry.name.removesuffix(self._suffix))
         if legacy and legacy.name not in self._names() and legacy.path and not _differs(legacy, entry):
             self._rename(legacy.name, entry.name, stop)
@@ -202,15 +201,15 @@ class Collections:
         return ""
 
     def _names(self) -> set[str]:
-        return {entry.name for entry in self.wanted}
+        return {entry.name for entry in self.planned}
 
     def _note_links(self, issues: list[Issue]) -> None:
-        for entry in self.wanted:
+        for entry in self.planned:
             if entry.file and os.path.islink(path := os.path.join(entry.root, entry.file)):
                 issues.append(Issue(path, "is a symbolic link, which qmd does not follow"))
 
 
-def _differs(listed: Listed, entry: Collection) -> bool:
+def _differs(listed: ListedCollection, entry: Collection) -> bool:
     """Whether a collection is known to have another folder or pattern."""
     if listed.pattern is not None and listed.pattern != entry.pattern:
         return True

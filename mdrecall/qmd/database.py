@@ -12,10 +12,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import ProgramBusy, ProgramUnreadable
-from mdrecall.qmd.listing import Listed
+from mdrecall.qmd.listing import ListedCollection
 
 if TYPE_CHECKING:
     import apsw
+
+
+from contextlib import suppress
+
+from mdrecall.errors import ProgramFailed
 
 _COLUMNS = "collection, path, hash, title, modified_at"
 _DOCID = re.compile(r"[0-9a-f]{1,64}")
@@ -79,12 +84,12 @@ class QmdDatabase:
         sql = "SELECT collection, count(*) FROM documents WHERE active=1 GROUP BY collection"
         return {str(name): int(count) for name, count in self._rows(sql)}
 
-    def collections(self) -> tuple[Listed, ...] | None:
+    def collections(self) -> tuple[ListedCollection, ...] | None:
         """The collections that qmd has bound; None if there is no index, or its version keeps no such table."""
         if not self._has_table("store_collections"):
             return None
         rows = self._rows("SELECT name, path, pattern FROM store_collections")
-        return tuple(Listed(str(name), path or None, pattern or None) for name, path, pattern in rows)
+        return tuple(ListedCollection(str(name), path or None, pattern or None) for name, path, pattern in rows)
 
     def unembedded(self) -> int | None:
         """How many texts have no vector at all; None if this version's tables do not tell."""
@@ -137,3 +142,70 @@ class QmdDatabase:
         except (apsw.Error, UnicodeError) as error:
             message = f"qmd's index {self.path} cannot be read: {error}."
             raise ProgramUnreadable(message, hint=_DAMAGED_HINT) from error
+
+
+def file_identity(path: str) -> tuple[int, int] | None:
+    """What no other file has as long as somebody keeps this one open; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+_NOT_A_FOLDER = re.compile(r"\bENOTDIR\b|\bnot a directory\b", re.IGNORECASE)
+_NUL = re.compile(r"\^@|\0|\\0|\\x00|\\u0000|\bnull? byte\b", re.IGNORECASE)
+_TWICE = re.compile(
+    r"UNIQUE constraint failed:(?=[^\n]*\bdocuments\.collection\b)[^\n]*\bdocuments\.path\b", re.IGNORECASE
+)
+_DAMAGED = re.compile(r"\bSQLITE_(NOTADB|CORRUPT)(_[A-Z]+)?\b|file is not a database|database disk image is malformed")
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+def has_null_byte_path(error: ProgramFailed) -> bool:
+    """Whether a path that qmd keeps has a NUL in it, which no file has."""
+    return bool(_NOT_A_FOLDER.search(error.output) and _NUL.search(error.output))
+
+
+def is_duplicate_document(error: ProgramFailed) -> bool:
+    """Whether qmd trips over a document that it has already."""
+    return bool(_TWICE.search(error.output))
+
+
+def is_damage_report(error: ProgramFailed) -> bool:
+    """Whether SQLite says that qmd's index is no database, or a broken one."""
+    return bool(_DAMAGED.search(error.output))
+
+
+def quarantine(database: QmdDatabase) -> str:
+    """Move a damaged index out of the way, with what SQLite keeps beside it; gives its new path.
+
+    Empty if there was none. qmd makes a new one from the files with its next update.
+    """
+    if not database.exists():
+        return ""
+    number = 1
+    while os.path.lexists(target := f"{database.path}.damaged-{number}"):
+        number += 1
+    os.rename(database.path, target)
+    for ending in _SIDE_FILES:
+        with suppress(FileNotFoundError):
+            os.rename(database.path + ending, target + ending)
+    return target
+
+
+def quarantine_if_damaged(database: QmdDatabase) -> str:
+    """Set the index aside if even its first page cannot be read."""
+    try:
+        database.check()
+    except ProgramUnreadable as error:
+        if is_damage_error(error.__cause__):
+            return quarantine(database)
+    return ""
+
+
+def is_damage_error(error: BaseException | None) -> bool:
+    """Whether SQLite says that the file is damaged, and not only that it cannot be opened."""
+    import apsw
+
+    return isinstance(error, apsw.CorruptError | apsw.NotADBError)

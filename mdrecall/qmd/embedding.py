@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, message_with_hint
 from mdrecall.locks import FileLock
-from mdrecall.qmd.command_runner import Runs
+from mdrecall.qmd.process import CommandRunner
 from mdrecall.state_files import load, save
 from mdrecall.types import Issue, Stop
 
@@ -34,7 +34,7 @@ class Embedding:
 
     def __init__(
         self,
-        program: Runs,
+        program: CommandRunner,
         *,
         state_path: str,
         lock_path: str,

@@ -16,33 +16,44 @@ from mdrecall.errors import (
 )
 from mdrecall.locks import FileLock, named
 from mdrecall.qmd.collections import Collections
-from mdrecall.qmd.command_runner import Ran, Runs
-from mdrecall.qmd.listing import Listed
-from mdrecall.qmd.repair import is_damage, is_damaged, is_null_byte, is_twice, set_aside
-from mdrecall.qmd.stamps import digest
+from mdrecall.qmd.database import (
+    has_null_byte_path,
+    is_damage_error,
+    is_damage_report,
+    is_duplicate_document,
+    quarantine,
+)
+from mdrecall.qmd.listing import ListedCollection
+from mdrecall.qmd.process import CommandRunner, Output
 from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Stop
 
 if TYPE_CHECKING:
     from mdrecall.qmd.export import SessionExport
 
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from mdrecall.qmd.collection_plan import Collection
+
 _BOOT_PAUSES_S = (0.5, 1.0)
 _LOOK_S = 0.1
 _SKIPPED = "⚠ Skipped "
 
 
-class Reading:
+class IndexUpdate:
     """Has qmd read the files, and remembers on disk which those were. One at a time, in whatever process."""
 
     def __init__(
         self,
-        program: Runs,
+        program: CommandRunner,
         collections: Collections,
         export: "SessionExport | None",
         *,
         state_dir: str,
         timeout_s: float,
-        without: Callable[[str], Runs] | None = None,
+        without: Callable[[str], CommandRunner] | None = None,
         now: Callable[[], float] = time.time,
         pause: Callable[[float], Any] = time.sleep,
     ) -> None:
@@ -56,9 +67,9 @@ class Reading:
         self._now = now
         self._pause = pause
         self._mended: set[str] = set()
-        self.lost: tuple[Listed, ...] = ()
+        self.lost: tuple[ListedCollection, ...] = ()
 
-    def behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Whether the files have changed since qmd last read them, whichever process had it do so."""
         return not self._collections.database.exists() or load(self._state_path).get("digest") != self._digest()
 
@@ -73,7 +84,7 @@ class Reading:
         ``patient``, if a database that is locked or a time that has run out is worth two more tries.
         """
         with self._alone(stop) as waited:
-            if waited and not force and not self.behind():
+            if waited and not force and not self.is_behind():
                 return "unchanged"
             issues += self._collections.ensure(stop=stop)
             if self._export:
@@ -107,10 +118,10 @@ class Reading:
         issues += _skipped_files(self._program.run(["update"], timeout_s=self._timeout_s, quiet=True, stop=stop))
         return ""
 
-    def _update_without(self, lost: tuple[Listed, ...], issues: list[Issue], stop: Stop) -> str:
+    def _update_without(self, lost: tuple[ListedCollection, ...], issues: list[Issue], stop: Stop) -> str:
         """Update all but what has gone, by a configuration that does not name it: qmd would forget every file in it."""
         issues += [Issue(entry.path or "", "is not there; what qmd has indexed from it is kept") for entry in lost]
-        config = self._collections.config_without({entry.name for entry in lost})
+        config = self._collections.drop_collections({entry.name for entry in lost})
         if config is None or self._without is None:
             return "lost"
         folder = os.path.join(self._state_dir, "partial")
@@ -159,7 +170,7 @@ class Reading:
             lock.release()
 
     def _digest(self) -> str:
-        return digest(self._collections.wanted, self._export.stamps() if self._export else {})
+        return digest_files(self._collections.planned, self._export.stamps() if self._export else {})
 
     def _remember(self, current: str, issues: list[Issue]) -> None:
         try:
@@ -171,14 +182,14 @@ class Reading:
 def _kind(error: ProgramFailed | ProgramUnreadable) -> str:
     """Which of the failures that can be mended it is."""
     if isinstance(error, ProgramUnreadable):
-        return "damaged" if is_damage(error.__cause__) else ""
-    kinds = {"null byte": is_null_byte, "twice": is_twice, "damaged": is_damaged}
+        return "damaged" if is_damage_error(error.__cause__) else ""
+    kinds = {"null byte": has_null_byte_path, "twice": is_duplicate_document, "damaged": is_damage_report}
     return next((kind for kind, fits in kinds.items() if fits(error)), "")
 
 
 def _moved_aside(collections: Collections) -> str:
     try:
-        return set_aside(collections.database)
+        return quarantine(collections.database)
     except OSError as error:
         path = collections.database.path
         raise BackendUnavailable(f"The damaged {path} cannot be moved: {error.strerror}.", hint="Remove it.") from error
@@ -193,7 +204,62 @@ def _write(path: str, text: str) -> None:
         raise BackendUnavailable(f"Cannot write {path}: {error.strerror}.") from error
 
 
-def _skipped_files(said: Ran) -> list[Issue]:
+def _skipped_files(said: Output) -> list[Issue]:
     """The files that qmd says it could not read."""
     lines = [line.removeprefix(_SKIPPED) for line in said.stderr.splitlines() if line.startswith(_SKIPPED)]
     return [Issue(path, f"was skipped by qmd: {why}") for why, _, path in (line.partition(": ") for line in lines)]
+
+
+# Folders that qmd never looks into; nor does it look at anything whose name begins with a dot.
+_LEFT_OUT = frozenset({"node_modules", "vendor", "dist", "build"})
+
+
+def digest_files(collections: Sequence[Collection], more: Mapping[str, Sequence[int]]) -> str:
+    """One value for the names, sizes and times of all files; ``more`` is what else counts.
+
+    It runs before every search, so it does little: a file that the pattern leaves out may count, which at worst has
+    qmd look at its files once more than it must.
+    """
+    seen = hashlib.blake2b(digest_size=16)
+    for entry in collections:
+        seen.update("\0".join((entry.name, entry.root, entry.pattern)).encode("utf-8", "surrogatepass"))
+        if entry.kind != "sessions":
+            lines = sorted(_stamps(entry))
+            seen.update("\n".join(lines).encode("utf-8", "surrogateescape"))
+        seen.update(b"\1")
+    for name, stamp in sorted(more.items()):
+        seen.update(f"{name}\0{tuple(stamp)}".encode("utf-8", "surrogateescape"))
+    return seen.hexdigest()
+
+
+def _stamps(entry: Collection) -> Iterator[str]:
+    if entry.file:
+        path = os.path.join(entry.root, entry.file)
+        try:
+            yield _stamp(path, os.lstat(path))
+        except OSError:
+            yield f"{path} is not there"
+        return
+    ending = ".md" if entry.pattern.endswith(".md") and "," not in entry.pattern else ""
+    folders = [entry.root]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as listing:
+                entries = list(listing)
+        except OSError:
+            yield f"{folder} cannot be listed"
+            continue
+        for found in entries:
+            name = found.name
+            if name.startswith("."):
+                continue
+            if name.endswith(ending) and found.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    yield _stamp(found.path, found.stat(follow_symlinks=False))
+            elif found.is_dir(follow_symlinks=False) and name not in _LEFT_OUT:
+                folders.append(found.path)
+
+
+def _stamp(path: str, found: os.stat_result) -> str:
+    return f"{path}\0{found.st_size} {found.st_mtime_ns}"

@@ -31,7 +31,7 @@ class Keywords(NamedTuple):
     """What must not be there."""
 
 
-def keywords(question: str) -> Keywords:
+def extract_keywords(question: str) -> Keywords:
     """The words of a question that tell what is looked for; all of them, if none does."""
     text = question[:MAX_QUERY_CHARS]
     phrases = [(minus, " ".join(phrase.split())) for minus, phrase in _QUOTED.findall(text)]
@@ -42,11 +42,11 @@ def keywords(question: str) -> Keywords:
     telling = [word for word in found if fold(word) not in STOP_WORDS]
     words = _fewer(telling or ([] if always else list(found)))
     if without and not words and not always:
-        return keywords(text.replace("-", " "))
+        return extract_keywords(text.replace("-", " "))
     return Keywords(tuple(words), tuple(always), tuple(without))
 
 
-def word_lists(asked: Keywords) -> list[str]:
+def build_word_lists(asked: Keywords) -> list[str]:
     """The lists, the fullest first; every word of a list must be in a note for the list to find it."""
     fixed, without = list(asked.always), list(asked.without)
     words = list(asked.words)

@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./][^\t]*")
 _NOT_TEXT = re.compile(r"(?i)null|true|false|yes|no|on|off|[0-9.]+(e[0-9]+)?|0x[0-9a-f]+|0o[0-7]+")
 
 
-class Listed(NamedTuple):
+class ListedCollection(NamedTuple):
     """A collection as qmd has it; what qmd did not say is None."""
 
     name: str
@@ -24,24 +24,24 @@ class Listed(NamedTuple):
     pattern: str | None = None
 
 
-def from_output(text: str) -> tuple[Listed, ...]:
+def parse_listing(text: str) -> tuple[ListedCollection, ...]:
     """What ``qmd collection list`` has printed: JSON in some versions, text in the others."""
     try:
         parsed = json.loads(text)
     except ValueError:
         return tuple(_from_lines(text.splitlines()))
-    return from_items(parsed) if isinstance(parsed, list) else ()
+    return parse_names(parsed) if isinstance(parsed, list) else ()
 
 
-def from_items(items: Iterable[Any]) -> tuple[Listed, ...]:
+def parse_names(items: Iterable[Any]) -> tuple[ListedCollection, ...]:
     """Collections from JSON: names, or objects with a name; anything else is passed over."""
     found = []
     for item in items:
         if isinstance(item, str) and item:
-            found.append(Listed(item))
+            found.append(ListedCollection(item))
         elif isinstance(item, dict) and isinstance(name := item.get("name"), str) and name:
             pattern = item.get("pattern", item.get("mask"))
-            found.append(Listed(name, _text(item.get("path")), _text(pattern)))
+            found.append(ListedCollection(name, _text(item.get("path")), _text(pattern)))
     return tuple(found)
 
 
@@ -49,8 +49,8 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _from_lines(lines: Iterable[str]) -> Iterator[Listed]:
-    current: Listed | None = None
+def _from_lines(lines: Iterable[str]) -> Iterator[ListedCollection]:
+    current: ListedCollection | None = None
     for line in lines:
         if not line.strip():
             if current:
@@ -65,14 +65,14 @@ def _from_lines(lines: Iterable[str]) -> Iterator[Listed]:
         elif head := _HEAD.fullmatch(line.rstrip()):
             if current:
                 yield current
-            current = Listed(head["name"])
+            current = ListedCollection(head["name"])
     if current:
         yield current
 
 
-def from_config(text: str) -> tuple[Listed, ...] | None:
+def parse_config(text: str) -> tuple[ListedCollection, ...] | None:
     """The collections in an ``index.yml`` of the shape that qmd writes; None if it has any other."""
-    found: list[Listed] = []
+    found: list[ListedCollection] = []
     inside = False
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip(" "))
@@ -90,7 +90,7 @@ def from_config(text: str) -> tuple[Listed, ...] | None:
             if inside and value not in ("", "{}"):
                 return None
         elif indent == 2 and not value:
-            found.append(Listed(key))
+            found.append(ListedCollection(key))
         elif indent == 4 and found:
             if key in ("path", "pattern"):
                 if (said := _scalar(value)) is None:
@@ -101,10 +101,10 @@ def from_config(text: str) -> tuple[Listed, ...] | None:
     return tuple(found) if all(entry.path for entry in found) else None
 
 
-def config_without(text: str, names: Iterable[str]) -> str | None:
+def drop_collections(text: str, names: Iterable[str]) -> str | None:
     """The same ``index.yml`` without some of its collections; None if it is not of the known shape."""
     left_out = set(names)
-    if from_config(text) is None:
+    if parse_config(text) is None:
         return None
     kept: list[str] = []
     inside = dropping = False

@@ -21,10 +21,11 @@ from mdrecall.errors import (
     ProgramUnreadable,
     message_with_hint,
 )
-from mdrecall.qmd.identity import identity
-from mdrecall.qmd.process import WORK_DIR, Output, Program
-from mdrecall.qmd.session import tools_of
-from mdrecall.qmd.tool_client import answer_of, failure_of
+from mdrecall.qmd.command import WORK_DIR
+from mdrecall.qmd.database import file_identity
+from mdrecall.qmd.process import Output, Program
+from mdrecall.qmd.session import tool_schemas
+from mdrecall.qmd.tool_client import tool_error, tool_result
 
 _START_S = 10.0
 _STOP_S = 5.0
@@ -85,7 +86,7 @@ class Mcporter:
             answer = self._ask(wanted, "list", timeout_s, at_most_s)
             if not isinstance(answer.get("tools"), list):
                 raise _trouble("mcporter list", answer, timeout_s)
-            self._tools = tools_of(answer["tools"])
+            self._tools = tool_schemas(answer["tools"])
         return self._tools
 
     def call(
@@ -101,7 +102,7 @@ class Mcporter:
         if "error" in answer and "issue" in answer:
             raise _trouble(name, answer, timeout_s)
         if set(answer) <= {"content", "isError", "structuredContent", "_meta"}:
-            return answer_of(name, answer)
+            return tool_result(name, answer)
         return answer
 
     def close(self) -> None:
@@ -166,7 +167,7 @@ class Mcporter:
         file that is.
         """
         own = {name: value for name, value in self._qmd_env.items() if name in _OWN_NAMES or name.startswith("QMD_")}
-        if found := identity(self._index):
+        if found := file_identity(self._index):
             own["MDRECALL_INDEX"] = ":".join(map(str, found))
         server = {
             "command": self._qmd_command[0] if self._qmd_command else "",
@@ -248,7 +249,7 @@ def _parsed(output: Output, what: str) -> dict[str, Any]:
     except ValueError as error:
         said = output.stderr.strip() or output.stdout.strip()
         if output.code:
-            raise failure_of(f"mcporter {what}", said, output.code) from error
+            raise tool_error(f"mcporter {what}", said, output.code) from error
         raise ProgramUnreadable(f"mcporter {what} did not answer with JSON.", hint="Update mcporter.") from error
     if isinstance(answer, list):
         return {"results": answer}
@@ -264,7 +265,7 @@ def _trouble(name: str, answer: Mapping[str, Any], timeout_s: float) -> BackendU
     said = str(raw or answer.get("error") or "it does not say why")
     if "timed out" in said.lower() or "timeout" in said.lower():
         return ProgramTimedOut(f"{name} did not answer within {timeout_s:g} seconds.", hint="Give it more time.")
-    return failure_of(name, said)
+    return tool_error(name, said)
 
 
 class DeadlineClient:

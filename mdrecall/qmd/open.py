@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
 from mdrecall.interfaces import Backend
-from mdrecall.qmd.backend import QmdBackend, Running
-from mdrecall.qmd.capabilities import Capabilities, probe
-from mdrecall.qmd.collection_plan import export_dir, wanted
+from mdrecall.qmd.backend import QmdBackend, RunningQmd
+from mdrecall.qmd.capabilities import Capabilities, probe_capabilities
+from mdrecall.qmd.collection_plan import export_dir, plan_collections
 from mdrecall.qmd.collections import Collections
+from mdrecall.qmd.command import config_path, index_path, parse_command, prepare, resolve_launcher
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.index_update import Reading
-from mdrecall.qmd.launcher import behind_launcher
-from mdrecall.qmd.paths import Places
-from mdrecall.qmd.process import Program, command_of, config_path, index_path, prepare
+from mdrecall.qmd.index_update import IndexUpdate
+from mdrecall.qmd.paths import CollectionPaths
+from mdrecall.qmd.process import Program
 from mdrecall.qmd.results import Results
 from mdrecall.qmd.search import QmdSearch
-from mdrecall.qmd.tool_client import Calls
+from mdrecall.qmd.tool_client import ToolClient
 from mdrecall.qmd.updater import Updater, UpdateRules
 from mdrecall.sources.files import MemoryFiles
 
@@ -33,14 +33,14 @@ def open_qmd(loaded: Loaded, builtin: Callable[[], Backend], *, one_shot: bool) 
     state_dir = state_dir_of(settings)
     files = MemoryFiles(settings, loaded.home)
     database = QmdDatabase(index_path(settings.qmd_dir))
-    collections = wanted(settings, loaded.home)
+    collections = plan_collections(settings, loaded.home)
     export = _export(loaded, state_dir)
     max_bytes = settings.mdrecall.max_file_bytes
-    places = Places(collections, database, workspace=settings.workspace, max_bytes=max_bytes)
+    places = CollectionPaths(collections, database, workspace=settings.workspace, max_bytes=max_bytes)
     limits = settings.memory.qmd.limits
     results = Results(places, export, settings.memory_search.chunking, max_snippet_chars=limits.max_snippet_chars)
 
-    def start() -> Running:
+    def start() -> RunningQmd:
         return _running(loaded, database, export, state_dir, one_shot)
 
     return QmdBackend(settings, files, collections, database, places, results, start, builtin, one_shot=one_shot)
@@ -65,10 +65,10 @@ def _export(loaded: Loaded, state_dir: str) -> "SessionExport | None":
         return None
     from mdrecall.core.redact import redactor
     from mdrecall.qmd.export import SessionExport
-    from mdrecall.sources.sessions import Sessions
+    from mdrecall.sources.transcripts.readers import open_transcripts
 
     return SessionExport(
-        Sessions(settings.sessions_dir),
+        open_transcripts(settings),
         redactor(settings.logging.redact_patterns),
         folder=export_dir(settings, loaded.home),
         state_dir=state_dir,
@@ -78,22 +78,22 @@ def _export(loaded: Loaded, state_dir: str) -> "SessionExport | None":
 
 def _running(
     loaded: Loaded, database: QmdDatabase, export: "SessionExport | None", state_dir: str, one_shot: bool
-) -> Running:
+) -> RunningQmd:
     settings = loaded.settings
     qmd, update = settings.memory.qmd, settings.memory.qmd.update
     env = prepare(settings.qmd_dir, loaded.environment, home=loaded.home)
-    command, env = behind_launcher(command_of(qmd.command, home=loaded.home), env)
+    command, env = resolve_launcher(parse_command(qmd.command, home=loaded.home), env)
     program = Program(command, env=env)
     collections = Collections(
         program,
-        wanted(settings, loaded.home),
+        plan_collections(settings, loaded.home),
         agent_id=settings.agent_id,
         workspace=settings.workspace,
         database=database,
         config_path=config_path(settings.qmd_dir),
         timeout_s=update.command_timeout_ms / 1000,
     )
-    reading = Reading(
+    reading = IndexUpdate(
         program,
         collections,
         export,
@@ -107,11 +107,11 @@ def _running(
     server, warm = _server(loaded, command, env, state_dir, one_shot)
 
     def capabilities(within_s: float) -> Capabilities:
-        return probe(program, settings.qmd_dir, timeout_s=within_s)
+        return probe_capabilities(program, settings.qmd_dir, timeout_s=within_s)
 
-    names = [entry.name for entry in collections.wanted]
+    names = [entry.name for entry in collections.planned]
     search = QmdSearch(program, capabilities=capabilities, names=names, ensure=collections.ensure, server=server)
-    return Running(program, collections, updater, search, server, warm)
+    return RunningQmd(program, collections, updater, search, server, warm)
 
 
 def _embedding(settings: Settings, program: Program, database: QmdDatabase, state_dir: str) -> "Embedding | None":
@@ -132,7 +132,7 @@ def _embedding(settings: Settings, program: Program, database: QmdDatabase, stat
 
 def _server(
     loaded: Loaded, command: tuple[str, ...], env: dict[str, str], state_dir: str, one_shot: bool
-) -> tuple[Calls | None, Callable[[], None]]:
+) -> tuple[ToolClient | None, Callable[[], None]]:
     """What stays and is asked, and what starts it before it is."""
     settings = loaded.settings
     mcporter = settings.memory.qmd.mcporter

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.parse import RawHit
+from mdrecall.qmd.hits import RawHit
 from mdrecall.sources.files import matches
-from mdrecall.sources.opening import read_below
-from mdrecall.sources.text import decode
+from mdrecall.sources.opening import decode, read_below
 
 #: What the paths of files outside the workspace begin with, before the name of their collection.
 PREFIX = "qmd/"
@@ -19,7 +18,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _SIGNS = re.compile(r"[^a-z0-9/.]+")
 
 
-class Place(NamedTuple):
+class CollectionFile(NamedTuple):
     """A file of a collection."""
 
     collection: Collection
@@ -29,7 +28,7 @@ class Place(NamedTuple):
     """Relative to the workspace if it is in there, else ``qmd/<collection>/<inside>``."""
 
 
-class Places:
+class CollectionPaths:
     """The files of the managed collections; nothing else is ever opened, and no link is followed."""
 
     def __init__(
@@ -40,7 +39,7 @@ class Places:
         self._workspace = workspace
         self._max_bytes = max_bytes
 
-    def of_hit(self, hit: RawHit) -> Place | None:
+    def of_hit(self, hit: RawHit) -> CollectionFile | None:
         """The file that a hit means; None if it is in no managed collection or not there any more."""
         collection = self._by_name.get(hit.collection)
         if collection is None or not hit.path:
@@ -59,7 +58,7 @@ class Places:
         """Whether a hit is said to be in one of the collections."""
         return hit.collection in self._by_name
 
-    def of_path(self, path: str) -> Place | None:
+    def of_path(self, path: str) -> CollectionFile | None:
         """The file that a path of an answer means: ``qmd/<collection>/…``, or one that a collection covers.
 
         None if no collection covers it; raises ``PathOutside`` if it names a collection that there is not.
@@ -73,12 +72,12 @@ class Places:
                 return self._place(collection, inside)
         return None
 
-    def text(self, place: Place) -> str:
+    def text(self, place: CollectionFile) -> str:
         """What a file says now; raises a ``ReadError``."""
         opened = read_below(place.collection.root, place.inside, shown=place.shown, max_bytes=self._max_bytes)
         return decode(opened.data)
 
-    def _named(self, path: str) -> Place:
+    def _named(self, path: str) -> CollectionFile:
         name, _, inside = path.removeprefix(PREFIX).partition("/")
         collection = self._by_name.get(name)
         if collection is None:
@@ -91,10 +90,10 @@ class Places:
             raise PathOutside(f"{path} is not one of the files of collection {name}.", path=path)
         return self._place(collection, inside)
 
-    def _place(self, collection: Collection, inside: str) -> Place:
+    def _place(self, collection: Collection, inside: str) -> CollectionFile:
         relative = os.path.relpath(os.path.join(collection.root, inside), self._workspace).replace(os.sep, "/")
         is_within = not relative.startswith("../") and relative != ".."
-        return Place(collection, inside, relative if is_within else f"{PREFIX}{collection.name}/{inside}")
+        return CollectionFile(collection, inside, relative if is_within else f"{PREFIX}{collection.name}/{inside}")
 
     def _as_on_disk(self, collection: Collection, path: str) -> str | None:
         """The path as it is written on disk: as qmd says it, decoded, or the one that qmd has simplified to it."""
@@ -115,7 +114,7 @@ def covers(collection: Collection, inside: str) -> bool:
     return any(matches(inside, pattern) for pattern in _alternatives(collection.pattern))
 
 
-def why_not(error: ReadError) -> str:
+def explain_read_error(error: ReadError) -> str:
     """What to say of a file that was found and cannot be shown."""
     if isinstance(error, FileMissing):
         return "is in qmd's index, but not on disk any more"

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
-from mdrecall.core.ranking.passages import Located, heading_of, locate, place_at
 from mdrecall.core.ranking.snippet import snippet_around
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
-from mdrecall.qmd.parse import RawHit
-from mdrecall.qmd.paths import Place, Places, why_not
+from mdrecall.qmd.hits import RawHit
+from mdrecall.qmd.passages import LocatedPassage, find_heading, locate, locate_line
+from mdrecall.qmd.paths import CollectionFile, CollectionPaths, explain_read_error
 from mdrecall.types import Chunk, Issue, SearchResult
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MOST_CHARS = 1_000_000
 
 
 class _Read(NamedTuple):
-    place: Place
+    place: CollectionFile
     hit: RawHit
     text: str
 
@@ -35,7 +35,7 @@ class Results:
     """Makes results of hits."""
 
     def __init__(
-        self, places: Places, export: "SessionExport | None", chunking: Chunking, *, max_snippet_chars: int
+        self, places: CollectionPaths, export: "SessionExport | None", chunking: Chunking, *, max_snippet_chars: int
     ) -> None:
         self._places = places
         self._export = export
@@ -62,9 +62,9 @@ class Results:
         results = []
         for number, entry in enumerate(self._read(hits, issues)):
             size = self._chunking
-            found = place_at(entry.text, max(1, entry.hit.line), tokens=size.tokens, overlap=size.overlap)
+            found = locate_line(entry.text, max(1, entry.hit.line), tokens=size.tokens, overlap=size.overlap)
             if found is not None:
-                located = Located(number, *found, score=min(1.0, max(0.0, entry.hit.score)), complete=False)
+                located = LocatedPassage(number, *found, score=min(1.0, max(0.0, entry.hit.score)), complete=False)
                 if result := self._result(entry, located):
                     results.append(result)
         return results
@@ -77,7 +77,9 @@ class Results:
             place = self._places.of_hit(hit)
             if place is None:
                 if self._places.is_managed(hit):
-                    issues.append(Issue(hit.path or f"#{hit.docid}", why_not(FileMissing("", path=hit.path))))
+                    issues.append(
+                        Issue(hit.path or f"#{hit.docid}", explain_read_error(FileMissing("", path=hit.path)))
+                    )
                 continue
             if place.shown in seen or chars > _MOST_CHARS:
                 continue
@@ -88,12 +90,12 @@ class Results:
             try:
                 text = self._places.text(place)
             except ReadError as error:
-                issues.append(Issue(place.shown, why_not(error)))
+                issues.append(Issue(place.shown, explain_read_error(error)))
                 continue
             chars += len(text)
             yield _Read(place, hit, text)
 
-    def _result(self, entry: _Read, found: Located) -> SearchResult | None:
+    def _result(self, entry: _Read, found: LocatedPassage) -> SearchResult | None:
         chunk, passage = found.chunk, found.passage
         first, last = chunk.start_line + passage.first_line, chunk.start_line + passage.last_line
         result = SearchResult(
@@ -105,11 +107,11 @@ class Results:
             source=entry.place.collection.source,
             match_start_line=first,
             match_end_line=last,
-            heading=heading_of(chunk, passage),
+            heading=find_heading(chunk, passage),
         )
         return self._in_transcript(entry.place, chunk, result) if result.source == "sessions" else result
 
-    def _in_transcript(self, place: Place, chunk: Chunk, result: SearchResult) -> SearchResult | None:
+    def _in_transcript(self, place: CollectionFile, chunk: Chunk, result: SearchResult) -> SearchResult | None:
         """The same as a place in the transcript; None if the file is not from one."""
         if self._export is None:
             return None

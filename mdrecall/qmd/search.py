@@ -11,12 +11,11 @@ from typing import Literal, NamedTuple
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
 from mdrecall.qmd.capabilities import Capabilities
-from mdrecall.qmd.command_runner import Runs
-from mdrecall.qmd.keyword_lists import keywords, word_lists
-from mdrecall.qmd.mcp_requests import Mode, Request, requests_for
+from mdrecall.qmd.hits import RawHit, parse_answer, parse_output
+from mdrecall.qmd.keyword_lists import build_word_lists, extract_keywords
 from mdrecall.qmd.parallel import all_of
-from mdrecall.qmd.parse import RawHit, from_answer, from_output
-from mdrecall.qmd.tool_client import Calls
+from mdrecall.qmd.process import CommandRunner
+from mdrecall.qmd.tool_client import Mode, Request, ToolClient, build_requests
 from mdrecall.types import Issue
 
 #: So many files are asked for by words: which of them are the best is seen when they are read.
@@ -38,7 +37,7 @@ _DASH = re.compile(r'(?<!\S)-+(?=[\w"])')
 Way = Literal["server", "program"]
 
 
-class Found(NamedTuple):
+class SearchHits(NamedTuple):
     """What qmd has found, the best first, each file once."""
 
     hits: tuple[RawHit, ...]
@@ -69,12 +68,12 @@ class QmdSearch:
 
     def __init__(
         self,
-        program: Runs,
+        program: CommandRunner,
         *,
         capabilities: Callable[[float], Capabilities],
         names: Sequence[str],
         ensure: Callable[[], object],
-        server: Calls | None = None,
+        server: ToolClient | None = None,
     ) -> None:
         """``capabilities`` tells within some seconds what the program can do; ``ensure`` binds lost collections."""
         self._program = program
@@ -85,18 +84,18 @@ class QmdSearch:
 
     def search(
         self, question: str, mode: Mode, *, limit: int, within_s: float, names: Sequence[str] | None = None
-    ) -> Found:
+    ) -> SearchHits:
         """What is found within so many seconds, in all collections or in some; raises ``BackendUnavailable``."""
         asked = _Question(
             mode,
             _TYPED.sub(r"\1 ", _DASH.sub("", " ".join(question.split()))),
-            tuple(word_lists(keywords(question))),
+            tuple(build_word_lists(extract_keywords(question))),
             POOL if mode == "search" else limit,
             self._names if names is None else tuple(names),
             time.monotonic() + within_s,
         )
         if not asked.names or (mode == "search" and not asked.lists):
-            return Found((), mode, "program")
+            return SearchHits((), mode, "program")
         if self._server is not None:
             try:
                 found = self._by_server(asked, self._server)
@@ -112,22 +111,22 @@ class QmdSearch:
                 return found
         return self._by_program(asked)
 
-    def _by_server(self, asked: _Question, server: Calls) -> Found | None:
+    def _by_server(self, asked: _Question, server: ToolClient) -> SearchHits | None:
         """None if the server has no tool that answers this well."""
         share = _SERVERS_SHARE if asked.mode == "search" else 1.0
         until = time.monotonic() + asked.left_s(share)
         tools = server.tools(max(0.0, until - time.monotonic()))
         first = asked.lists[0] if asked.mode == "search" else asked.text
-        requests = requests_for(asked.mode, first, tools, limit=asked.limit, collections=asked.names)
+        requests = build_requests(asked.mode, first, tools, limit=asked.limit, collections=asked.names)
         if not requests:
             return None
         hits: list[RawHit] = []
         for tool, arguments in _with_lists(requests, asked):
             answer = server.call(tool, arguments, timeout_s=max(0.01, until - time.monotonic()))
-            hits += from_answer(answer)
-        return Found(_merged(hits), asked.mode, "server")
+            hits += parse_answer(answer)
+        return SearchHits(_merged(hits), asked.mode, "server")
 
-    def _by_program(self, asked: _Question) -> Found:
+    def _by_program(self, asked: _Question) -> SearchHits:
         able = self._capabilities(asked.left_s())
         try:
             return self._run(asked, able)
@@ -141,7 +140,7 @@ class QmdSearch:
                 return self._run(asked, able._replace(no_rerank=False))
             return self._run(asked._replace(mode="query"), able)
 
-    def _with_collections_mended(self, asked: _Question, able: Capabilities) -> Found:
+    def _with_collections_mended(self, asked: _Question, able: Capabilities) -> SearchHits:
         """Bind what is not bound; a collection that is still missing then is told, and the others are searched."""
         self._ensure()
         issues: list[Issue] = []
@@ -157,9 +156,9 @@ class QmdSearch:
                 issues.append(Issue(missing["name"], "is not among qmd's collections, and was not searched"))
                 asked = asked._replace(names=names)
 
-    def _run(self, asked: _Question, able: Capabilities) -> Found:
+    def _run(self, asked: _Question, able: Capabilities) -> SearchHits:
         if able.many_collections or len(asked.names) == 1:
-            return Found(_merged(self._run_in(asked.names, asked, able)), asked.mode, "program")
+            return SearchHits(_merged(self._run_in(asked.names, asked, able)), asked.mode, "program")
         calls = [lambda name=name: self._run_in((name,), asked, able) for name in asked.names]
         hits: list[RawHit] = []
         errors: list[BackendUnavailable] = []
@@ -172,7 +171,7 @@ class QmdSearch:
                 hits += outcome
         if len(errors) == len(asked.names):
             raise errors[0]
-        return Found(_merged(hits), asked.mode, "program", tuple(issues))
+        return SearchHits(_merged(hits), asked.mode, "program", tuple(issues))
 
     def _run_in(self, names: Sequence[str], asked: _Question, able: Capabilities) -> tuple[RawHit, ...]:
         if asked.mode != "search":
@@ -193,7 +192,7 @@ class QmdSearch:
         """Options stand before ``--``, so that nothing in the question is taken for one."""
         chosen = [word for name in names for word in ("-c", name)]
         output = self._program.run([*command, "-n", str(asked.limit), *chosen, "--", text], timeout_s=asked.left_s())
-        hits = from_output(output.stdout, output.stderr)
+        hits = parse_output(output.stdout, output.stderr)
         return tuple(hit if hit.collection or len(names) > 1 else hit._replace(collection=names[0]) for hit in hits)
 
 

@@ -13,7 +13,7 @@ from mdrecall.sources.files import MemoryFiles
 from mdrecall.types import Probe, SourceCount, SourceName, Status
 
 
-class QmdState:
+class QmdStatus:
     """Looks at one qmd."""
 
     def __init__(
@@ -57,7 +57,7 @@ class QmdState:
                 "wholeFolder": self._files.is_whole_folder(),
                 "watcher": self._updates.watcher(),
                 "folders": len(self._updates.folders()),
-                "filesChanged": isinstance(updater, str) or updater.behind(),
+                "filesChanged": isinstance(updater, str) or updater.is_behind(),
                 "qmd": self._told_of(updater),
             },
         )

@@ -10,7 +10,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped, message_with_hint
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.embedding import Embedding
-from mdrecall.qmd.index_update import Reading
+from mdrecall.qmd.index_update import IndexUpdate
 from mdrecall.qmd.turns import Turns
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, never
 
@@ -49,7 +49,7 @@ class Updater:
     def __init__(
         self,
         collections: Collections,
-        reading: Reading,
+        reading: IndexUpdate,
         embedding: Embedding | None,
         rules: UpdateRules,
         *,
@@ -103,15 +103,15 @@ class Updater:
         return report
 
     @property
-    def asking(self) -> int:
+    def waiting(self) -> int:
         """How many have asked for an update and wait for it."""
         return self._turns.asking
 
-    def behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Whether the files have changed since qmd last read them, whichever process had it do so."""
-        return self._reading.behind()
+        return self._reading.is_behind()
 
-    def running(self) -> bool:
+    def is_updating(self) -> bool:
         """Whether qmd is reading the files."""
         return self._updating
 
@@ -180,7 +180,7 @@ class Updater:
     def _update(self, reason: str, force: bool, stop: Stop) -> UpdateReport:
         issues: list[Issue] = []
         with self._told():
-            if reason == "interval" and not self._reading.behind():
+            if reason == "interval" and not self._reading.is_behind():
                 # qmd would throw away what its models have answered, for nothing.
                 skipped = "unchanged"
             else:

@@ -15,7 +15,7 @@ from mdrecall.qmd.updater import Updater, UpdateReport
 from mdrecall.types import Issue, ProgressCallback, SyncReport, WatchEvent
 
 if TYPE_CHECKING:
-    from mdrecall.engine.watch_loop import Follower, Health
+    from mdrecall.engine.watch_loop import Health, WatchLoop
 
 _CLOSING_S = 5.0
 _BEATS_MISSED_S = 30.0
@@ -41,12 +41,12 @@ class Updates:
         self._updating: _Update | None = None
         self.last_error: BackendUnavailable | None = None
         self._closing = threading.Event()
-        self._follower: Follower | None = None
+        self._follower: WatchLoop | None = None
         self._following: threading.Thread | None = None
 
     def catch_up(self, updater: Updater, within_s: float, progress: ProgressCallback | None) -> RefreshResult:
         """Have qmd read what changed, and wait for it for so long; what is left goes on while the memory is open."""
-        if not updater.behind():
+        if not updater.is_behind():
             return RefreshResult()
         with self._lock:
             if self._updating is None or not self._updating.is_alive():
@@ -139,8 +139,8 @@ class Updates:
             except (StoreBusy, OSError):
                 self._closing.wait(_CLOSING_S)
 
-    def _make_follower(self, lock: FileLock, tell: Callable[[WatchEvent], None]) -> "Follower":
-        from mdrecall.engine.watch_loop import Follower, Timing
+    def _make_follower(self, lock: FileLock, tell: Callable[[WatchEvent], None]) -> "WatchLoop":
+        from mdrecall.engine.watch_loop import Timing, WatchLoop
         from mdrecall.sources.watch import FolderWatch
 
         own = self._settings.mdrecall
@@ -151,7 +151,7 @@ class Updates:
         def beat(health: "Health") -> None:
             lock.tell({**health._asdict(), "error": health.error[:1000], "beat": time.time()})
 
-        return Follower(watch, self._sync, timing, beat=beat, tell=tell)
+        return WatchLoop(watch, self._sync, timing, beat=beat, notify=tell)
 
 
 class _Update:

@@ -3,7 +3,6 @@
 from mdrecall.types.documents import (
     Appended,
     Chunk,
-    Conversation,
     Document,
     IndexedChunk,
     Issue,
@@ -12,7 +11,6 @@ from mdrecall.types.documents import (
     SourceName,
     Stamp,
     StoredChunk,
-    Transcript,
 )
 from mdrecall.types.search import (
     MODES,
@@ -39,6 +37,8 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
+from mdrecall.types.terms import Match, Term
+from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -68,6 +68,7 @@ __all__ = [
     "JobState",
     "KnownDocument",
     "Listing",
+    "Match",
     "Mode",
     "PendingChunk",
     "Probe",
@@ -89,8 +90,10 @@ __all__ = [
     "StoredChunk",
     "StoredSpace",
     "SyncReport",
+    "Term",
     "Traits",
     "Transcript",
+    "TranscriptRecord",
     "WatchEvent",
     "Why",
     "never",

@@ -11,8 +11,8 @@ from typing import Any
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
 from mdrecall.memory import Memory
-from mdrecall.qmd.collection_plan import wanted
-from mdrecall.qmd.process import config_path, index_path
+from mdrecall.qmd.collection_plan import plan_collections
+from mdrecall.qmd.command import config_path, index_path
 from tests.conftest import Workspace
 from tests.qmd.fake_qmd import FakeQmd
 
@@ -96,7 +96,7 @@ class Sidecar:
     def _bind(self) -> None:
         """Write the configuration that qmd would have written when the collections were added."""
         lines = ["collections:"]
-        for entry in wanted(self.settings, str(self.workspace.home)):
+        for entry in plan_collections(self.settings, str(self.workspace.home)):
             lines += [f"  {entry.name}:", f"    path: {entry.root}", f'    pattern: "{entry.pattern}"']
         path = Path(config_path(self.settings.qmd_dir))
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.memory import Memory
-from mdrecall.qmd.process import config_path
+from mdrecall.qmd.command import config_path
 from mdrecall.types import SearchAnswer
 from tests.backends.sidecar import NOTES, QUESTION, Sidecar, hits, is_alive
 from tests.processes import PATIENCE_S, holding, until
@@ -54,7 +54,7 @@ def is_locked(sidecar: Sidecar) -> None:
     sidecar.faulty(code=1, err="SqliteError: database is locked\n  code: 'SQLITE_BUSY'\n")
 
 
-def is_damaged(sidecar: Sidecar) -> None:
+def is_damage_report(sidecar: Sidecar) -> None:
     """qmd cannot mend it either."""
     sidecar.database.write_bytes(b"this is no database, " * 400)
     said = "SqliteError: file is not a database\n  code: 'SQLITE_NOTADB'\n"
@@ -74,7 +74,7 @@ FAULTS: dict[Fault, str] = {
     is_killed_in_the_middle: "137",
     is_cut_short: "list of results",
     is_locked: "locked",
-    is_damaged: "",
+    is_damage_report: "",
 }
 
 

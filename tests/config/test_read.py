@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.config.declare import json_name
 from mdrecall.config.load import load
-from mdrecall.config.read import read_file, snake
+from mdrecall.config.read import read_file
 from mdrecall.errors import ConfigError
 from tests.config import loaded, nested, openclaw_home, problems, value, write
 
@@ -333,5 +334,5 @@ def test_a_listed_agent_may_have_other_keys(tmp_path: Path) -> None:
         ("pollIntervalMs", "poll_interval_ms"),
     ],
 )
-def test_a_setting_has_a_python_name(name: str, python: str) -> None:
-    assert snake(name) == python
+def test_a_field_has_a_name_in_json(name: str, python: str) -> None:
+    assert json_name(python) == name

@@ -12,13 +12,13 @@ from mdrecall.config.rules import (
     flag,
     list_of,
     map_of,
-    nearest,
     number,
     record,
     size_bytes,
     text,
     whole,
 )
+from mdrecall.errors import suggest_name
 from tests.config import loaded, nested, value
 
 SEARCH = "agents.defaults.memorySearch."
@@ -108,7 +108,7 @@ def test_what_is_no_size_is_refused(given: object) -> None:
         (either(text(), whole()), "3", "3"),
     ],
 )
-def test_a_rule_reads_what_it_accepts(rule: Rule, given: object, result: object) -> None:
+def test_a_rule_reads_what_it_accepts(rule: Rule[Any], given: object, result: object) -> None:
     read = rule.read(given)
     assert (read, type(read)) == (result, type(result))
 
@@ -138,7 +138,7 @@ def test_a_rule_reads_what_it_accepts(rule: Rule, given: object, result: object)
         (either(text(), record({"path": text()})), {"path": 1}, ".path", "is 1, but it takes a text"),
     ],
 )
-def test_a_refusal_says_where_what_and_what_it_takes(rule: Rule, given: object, at: str, message: str) -> None:
+def test_a_refusal_says_where_what_and_what_it_takes(rule: Rule[Any], given: object, at: str, message: str) -> None:
     with pytest.raises(Refused) as caught:
         rule.read(given)
     assert (caught.value.at, str(caught.value)) == (at, message)
@@ -152,8 +152,8 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 
 def test_the_nearest_known_word_is_offered_whatever_its_case() -> None:
     known = {"maxResults": 0, "minScore": 0}
-    assert nearest("MAXRESULT", known) == "; did you mean maxResults? Known here: maxResults, minScore"
-    assert nearest("zzz", known) == "; known here: maxResults, minScore"
+    assert suggest_name("MAXRESULT", known) == "; did you mean maxResults? Known here: maxResults, minScore"
+    assert suggest_name("zzz", known) == "; known here: maxResults, minScore"
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from mdrecall.config.keys import COMPACTION, DEFAULTS, LANCEDB, MEMORY, MEMORY_SEARCH, OWN, PLUGINS, Section
-from mdrecall.config.read import leaf_keys
+from mdrecall.config.declare import Setting, each_setting
 from mdrecall.config.schema import json_schema
+from mdrecall.config.settings import SECTIONS
 from tests.config import nested
 
 
@@ -24,20 +24,13 @@ def at(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
     return found
 
 
-def every_setting() -> Iterator[tuple[str, str, Section]]:
-    for place, section in [
-        ("memorySearch", MEMORY_SEARCH),
-        ("memory.search", MEMORY_SEARCH),
-        ("agents.defaults.memorySearch", MEMORY_SEARCH),
-        ("agents.defaults.compaction", COMPACTION),
-        ("agents.defaults", DEFAULTS),
-        ("memory", MEMORY),
-        ("plugins", PLUGINS),
-        ("plugins.entries.memory-lancedb.config", LANCEDB),
-        ("mdrecall", OWN),
-    ]:
-        for name, _ in leaf_keys(section):
-            yield f"{place}.{name}", name, section
+def every_setting() -> Iterator[tuple[str, Setting]]:
+    """Every setting by each path that it may have in a file."""
+    search = SECTIONS["memorySearch"]
+    places = [*SECTIONS.items(), ("memory.search", search), ("agents.defaults.memorySearch", search)]
+    for place, section in places:
+        for name, setting in each_setting(section):
+            yield f"{place}.{name}", setting
 
 
 def test_the_schema_is_itself_valid_and_is_plain_json() -> None:
@@ -47,15 +40,15 @@ def test_the_schema_is_itself_valid_and_is_plain_json() -> None:
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-@pytest.mark.parametrize(("path", "name", "section"), list(every_setting()))
-def test_every_setting_is_described_and_its_default_is_valid(path: str, name: str, section: Section) -> None:
-    key = dict(leaf_keys(section))[name]
-    schema = at(json_schema(), path)
-    assert schema["description"] == key.about
-    assert key.about.endswith(".")
-    assert ("default" in schema) is (key.default is not None)
-    if "default" in schema:
-        jsonschema.Draft202012Validator(schema).validate(schema["default"])
+def test_every_setting_is_described_and_its_default_is_valid() -> None:
+    whole = json_schema()
+    for path, setting in every_setting():
+        schema = at(whole, path)
+        assert schema["description"] == setting.about, path
+        assert setting.about.endswith("."), path
+        assert ("default" in schema) is (setting.default is not None), path
+        if "default" in schema:
+            jsonschema.Draft202012Validator(schema).validate(schema["default"])
 
 
 def test_an_agent_takes_the_same_settings_in_the_list_and_among_the_entries() -> None:

@@ -42,7 +42,7 @@ class Bench(NamedTuple):
     def search(
         self, query: str, embedder: Embedder, older: dict[str, Callable[[], Embedder]] | None = None
     ) -> SearchAnswer:
-        leg = VectorSearcher(self.store, [embedder], older=older or {}, seconds=60)
+        leg = VectorSearcher(self.store, [embedder], older=older or {}, timeout_s=60)
         options = RankingOptions(max_results=10, min_score=0.0, mode="hybrid", vector_weight=0.35)
         return Searcher(self.store, Analyser(), options, leg).search(SearchRequest(query, explain=True))
 

@@ -1,24 +1,29 @@
-"""The Syncer, with runs that end when the test lets them."""
+"""SingleFlight, with runs that end when the test lets them."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from mdrecall.engine.indexer import FileChanges
-from mdrecall.engine.single_flight import Request, Run, Syncer
-from mdrecall.errors import StoreBusy
-from mdrecall.types import Listing, Progress, SyncReport
+from mdrecall.engine.single_flight import Shared, SingleFlight
+from mdrecall.engine.sync_run import SyncRequest, merge_requests
+from mdrecall.errors import ProgramFailed, ProgramStopped, StoreBusy
+from mdrecall.types import Listing, Progress, Stop, SyncReport, never
 from tests.processes import PATIENCE_S, until
 
-PLAIN = Request()
+PLAIN = SyncRequest()
 
 
 class Work:
     """What runs do: wait until they are let go, then report their number, or fail."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[SyncRequest] = []
         self.threads: list[threading.Thread] = []
         self.failing: dict[int, BaseException] = {}
         self.under_way = 0
@@ -27,7 +32,7 @@ class Work:
         self._gate = threading.Semaphore(0)
         self._is_open = True
 
-    def __call__(self, request: Request) -> SyncReport:
+    def __call__(self, request: SyncRequest) -> SyncReport:
         with self._count:
             self.requests.append(request)
             self.threads.append(threading.current_thread())
@@ -80,27 +85,30 @@ class Asking:
 
 
 class Bench:
-    """A syncer, its work, and those who ask it."""
+    """A SingleFlight of syncs, its work, and the threads that call it."""
 
     def __init__(self) -> None:
         self.work = Work()
-        self.syncer = Syncer(self.work)
+        self.flight = SingleFlight(self._run, detach=SyncRequest.detach)
         self._asked: list[Asking] = []
 
-    def ask(self, request: Request = PLAIN, *, within_s: float | None = None) -> Asking:
+    def ask(self, request: SyncRequest = PLAIN, *, within_s: float | None = None) -> Asking:
         """Ask for a run in a thread of its own; it has joined one, or begun it, when this returns."""
         runs, waiting = len(self.work.requests), self.waiting()
-        self._asked.append(Asking(lambda: self.syncer.run(request, within_s=within_s)))
+        self._asked.append(Asking(lambda: self.flight.run(request, within_s=within_s)))
         assert until(lambda: len(self.work.requests) > runs or self.waiting() > waiting)
         return self._asked[-1]
 
     def waiting(self) -> int:
-        run = self.syncer._next
-        return len(run.requests) if run else 0
+        queued = self.flight._next
+        return len(queued.requests) if queued else 0
+
+    def _run(self, shared: Shared[SyncRequest]) -> SyncReport:
+        return self.work(merge_requests(shared.requests, lambda: self.flight.is_closing))
 
     def end(self) -> None:
         self.work.let_go(1000)
-        self.syncer.close(PATIENCE_S)
+        self.flight.close(PATIENCE_S)
         for asking in self._asked:
             asking.join()
 
@@ -118,13 +126,13 @@ def look(name: str) -> FileChanges:
 
 def test_a_run_is_made_by_the_thread_that_asks_with_what_it_asks(bench: Bench) -> None:
     looks = [look("a")]
-    assert bench.syncer.run(Request(force=True, looks=looks, wait_s=2.5)) == SyncReport(added=1)
+    assert bench.flight.run(SyncRequest(force=True, looks=looks, wait_s=2.5)) == SyncReport(added=1)
     (request,) = bench.work.requests
     assert (request.force, request.looks, request.wait_s, request.progress) == (True, looks, 2.5, None)
     assert not request.stop()
     assert bench.work.threads == [threading.current_thread()]
-    assert not bench.syncer.is_busy
-    assert bench.syncer.run(Request()) == SyncReport(added=2)
+    assert bench.flight.is_idle
+    assert bench.flight.run(SyncRequest()) == SyncReport(added=2)
     assert not bench.work.requests[1].force
 
 
@@ -134,7 +142,7 @@ def test_one_run_is_made_at_a_time_and_every_one_begins_after_it_was_asked_for(b
     def ask() -> None:
         for _ in range(50):
             before = len(bench.work.requests)
-            report = bench.syncer.run(Request())
+            report = bench.flight.run(SyncRequest())
             if report is None or report.added <= before:
                 wrong.append((before, report.added if report else 0))
 
@@ -145,7 +153,7 @@ def test_one_run_is_made_at_a_time_and_every_one_begins_after_it_was_asked_for(b
         thread.join()
     assert wrong == []
     assert bench.work.most_at_once == 1
-    assert not bench.syncer.is_busy
+    assert bench.flight.is_idle
 
 
 def test_whoever_asks_during_a_run_gets_another_one_afterwards(bench: Bench) -> None:
@@ -153,14 +161,14 @@ def test_whoever_asks_during_a_run_gets_another_one_afterwards(bench: Bench) -> 
     first = bench.ask()
     second = bench.ask()
     assert len(bench.work.requests) == 1
-    assert bench.syncer.is_busy
+    assert not bench.flight.is_idle
     bench.work.let_go()
     assert first.number == 1
     assert until(lambda: len(bench.work.requests) == 2)
     assert second.answer is None
     bench.work.let_go()
     assert second.number == 2
-    assert not bench.syncer.is_busy
+    assert bench.flight.is_idle
 
 
 def test_all_who_ask_during_a_run_share_the_next_one(bench: Bench) -> None:
@@ -177,8 +185,8 @@ def test_all_who_ask_during_a_run_share_the_next_one(bench: Bench) -> None:
 def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> None:
     bench.work.hold()
     looks = [look("a")]
-    requests = [Request(looks=looks, wait_s=1.0)] * 3
-    requests[place] = Request(force=True, wait_s=3.0)
+    requests = [SyncRequest(looks=looks, wait_s=1.0)] * 3
+    requests[place] = SyncRequest(force=True, wait_s=3.0)
     askings = [bench.ask(), *(bench.ask(request) for request in requests)]
     bench.work.let_go(2)
     assert [asking.number for asking in askings] == [1, 2, 2, 2]
@@ -188,22 +196,21 @@ def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> 
 
 
 def test_of_several_looks_none_is_used_because_none_is_known_to_be_the_newest() -> None:
-    run = Run()
-    run.requests = [Request(looks=[look("a")], wait_s=1.0)]
-    assert run.merged(lambda: False).looks == [look("a")]
-    run.requests.append(Request(looks=[look("b")], wait_s=2.0))
-    assert run.merged(lambda: False).looks is None
-    assert run.merged(lambda: False).wait_s == 2.0
-    run.requests.append(Request())
-    assert run.merged(lambda: False).looks is None
-    assert run.merged(lambda: False).wait_s is None
+    requests = [SyncRequest(looks=[look("a")], wait_s=1.0)]
+    assert merge_requests(requests).looks == [look("a")]
+    requests.append(SyncRequest(looks=[look("b")], wait_s=2.0))
+    assert merge_requests(requests).looks is None
+    assert merge_requests(requests).wait_s == 2.0
+    requests.append(SyncRequest())
+    assert merge_requests(requests).looks is None
+    assert merge_requests(requests).wait_s is None
 
 
 def test_a_force_whose_asker_waits_no_longer_is_not_dropped(bench: Bench) -> None:
     bench.work.hold()
     bench.ask()
-    assert bench.syncer.run(Request(force=True), within_s=0) is None
-    assert bench.syncer.start(Request()) is None
+    assert bench.flight.run(SyncRequest(force=True), within_s=0) is None
+    assert bench.flight.start(SyncRequest()) is None
     second = bench.ask()
     bench.work.let_go(2)
     assert second.number == 2
@@ -213,10 +220,10 @@ def test_a_force_whose_asker_waits_no_longer_is_not_dropped(bench: Bench) -> Non
 def test_progress_reaches_everyone(bench: Bench) -> None:
     bench.work.hold()
     seen: dict[str, list[Progress]] = {"a": [], "b": [], "first": []}
-    bench.ask(Request(progress=seen["first"].append))
-    bench.ask(Request(progress=seen["a"].append))
-    bench.ask(Request())
-    bench.ask(Request(progress=seen["b"].append))
+    bench.ask(SyncRequest(progress=seen["first"].append))
+    bench.ask(SyncRequest(progress=seen["a"].append))
+    bench.ask(SyncRequest())
+    bench.ask(SyncRequest(progress=seen["b"].append))
     bench.work.let_go()
     assert until(lambda: len(bench.work.requests) == 2)
     for completed in range(2):
@@ -230,9 +237,9 @@ def test_progress_reaches_everyone(bench: Bench) -> None:
 def test_a_run_stops_only_when_all_want_it_to(bench: Bench) -> None:
     bench.work.hold()
     wishes = {"a": False, "b": False}
-    bench.ask(Request(stop=lambda: False))
-    bench.ask(Request(stop=lambda: wishes["a"]))
-    bench.ask(Request(stop=lambda: wishes["b"]))
+    bench.ask(SyncRequest(stop=lambda: False))
+    bench.ask(SyncRequest(stop=lambda: wishes["a"]))
+    bench.ask(SyncRequest(stop=lambda: wishes["b"]))
     bench.work.let_go()
     assert until(lambda: len(bench.work.requests) == 2)
     stop = bench.work.requests[1].stop
@@ -246,8 +253,8 @@ def test_a_run_stops_only_when_all_want_it_to(bench: Bench) -> None:
 def test_one_who_never_wants_to_stop_keeps_the_run_going(bench: Bench) -> None:
     bench.work.hold()
     bench.ask()
-    bench.ask(Request(stop=lambda: True))
-    bench.ask(Request())
+    bench.ask(SyncRequest(stop=lambda: True))
+    bench.ask(SyncRequest())
     bench.work.let_go()
     assert until(lambda: len(bench.work.requests) == 2)
     assert not bench.work.requests[1].stop()
@@ -265,32 +272,32 @@ def test_a_run_that_fails_fails_for_all_who_asked_and_the_next_one_works(bench: 
     assert first.number == 1
     assert [other.join().error for other in others] == [bench.work.failing[2]] * 3
     assert late.number == 3
-    assert not bench.syncer.is_busy
+    assert bench.flight.is_idle
 
 
 def test_an_error_that_is_not_ours_does_not_block_the_next_run(bench: Bench) -> None:
     bench.work.failing[1] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        bench.syncer.run(Request())
-    assert bench.syncer.run(Request()) == SyncReport(added=2)
+        bench.flight.run(SyncRequest())
+    assert bench.flight.run(SyncRequest()) == SyncReport(added=2)
 
 
 def test_a_run_in_the_background_is_not_waited_for(bench: Bench) -> None:
     bench.work.hold()
-    assert bench.syncer.start(Request(force=True)) is None
+    assert bench.flight.start(SyncRequest(force=True)) is None
     assert until(lambda: len(bench.work.requests) == 1)
     assert bench.work.requests[0].force
     assert bench.work.threads != [threading.current_thread()]
-    assert bench.syncer.start(Request(), within_s=0.05) is None
+    assert bench.flight.start(SyncRequest(), within_s=0.05) is None
     bench.work.let_go(2)
-    assert until(lambda: len(bench.work.requests) == 2 and not bench.syncer.is_busy)
+    assert until(lambda: len(bench.work.requests) == 2 and bench.flight.is_idle)
     assert len(set(bench.work.threads)) == 1
 
 
 def test_a_run_in_the_background_is_waited_for_as_long_as_wished(bench: Bench) -> None:
-    assert bench.syncer.start(Request(), within_s=PATIENCE_S) == SyncReport(added=1)
+    assert bench.flight.start(SyncRequest(), within_s=PATIENCE_S) == SyncReport(added=1)
     bench.work.hold()
-    second = Asking(lambda: bench.syncer.start(Request(), within_s=PATIENCE_S))
+    second = Asking(lambda: bench.flight.start(SyncRequest(), within_s=PATIENCE_S))
     assert until(lambda: len(bench.work.requests) == 2)
     assert second.answer is None
     bench.work.let_go()
@@ -300,23 +307,23 @@ def test_a_run_in_the_background_is_waited_for_as_long_as_wished(bench: Bench) -
 def test_a_failure_in_the_background_is_told_to_those_who_wait_and_ends_nothing(bench: Bench) -> None:
     bench.work.failing = {1: StoreBusy("somebody writes"), 2: StoreBusy("still")}
     with pytest.raises(StoreBusy, match="somebody"):
-        bench.syncer.start(Request(), within_s=PATIENCE_S)
-    assert bench.syncer.start(Request()) is None
-    assert until(lambda: len(bench.work.requests) == 2 and not bench.syncer.is_busy)
-    assert bench.syncer.start(Request(), within_s=PATIENCE_S) == SyncReport(added=3)
+        bench.flight.start(SyncRequest(), within_s=PATIENCE_S)
+    assert bench.flight.start(SyncRequest()) is None
+    assert until(lambda: len(bench.work.requests) == 2 and bench.flight.is_idle)
+    assert bench.flight.start(SyncRequest(), within_s=PATIENCE_S) == SyncReport(added=3)
 
 
 def test_one_who_waits_for_another_run_no_longer_gets_his_own_later(bench: Bench) -> None:
     bench.work.hold()
     first = bench.ask()
-    assert bench.syncer.run(Request(force=True), within_s=0.02) is None
+    assert bench.flight.run(SyncRequest(force=True), within_s=0.02) is None
     assert len(bench.work.requests) == 1
     bench.work.let_go()
     assert first.number == 1
     assert until(lambda: len(bench.work.requests) == 2)
     assert bench.work.requests[1].force
     bench.work.let_go()
-    assert until(lambda: not bench.syncer.is_busy)
+    assert until(lambda: bench.flight.is_idle)
 
 
 def test_within_bounds_only_the_waiting_for_others_not_the_own_run(bench: Bench) -> None:
@@ -330,7 +337,7 @@ def test_closing_ends_the_run_under_way_and_whoever_waits(bench: Bench) -> None:
     bench.work.hold()
     first = bench.ask()
     second = bench.ask()
-    bench.syncer.close(PATIENCE_S)
+    bench.flight.close(PATIENCE_S)
     assert first.number == 1
     assert bench.work.requests[0].stop()
     assert second.number == 2
@@ -340,30 +347,194 @@ def test_closing_ends_the_run_under_way_and_whoever_waits(bench: Bench) -> None:
 
 def test_closing_ends_a_run_in_the_background_and_makes_no_more(bench: Bench) -> None:
     bench.work.hold()
-    bench.syncer.start(Request())
+    bench.flight.start(SyncRequest())
     assert until(lambda: len(bench.work.requests) == 1)
-    bench.syncer.start(Request())
-    bench.syncer.close(PATIENCE_S)
+    bench.flight.start(SyncRequest())
+    bench.flight.close(PATIENCE_S)
     assert bench.work.under_way == 0
     thread = bench.work.threads[0]
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert len(bench.work.requests) == 1
-    bench.syncer.close(PATIENCE_S)
+    bench.flight.close(PATIENCE_S)
 
 
 def test_closing_does_not_wait_for_ever_for_a_run_that_does_not_listen() -> None:
     gate, begun = threading.Event(), threading.Event()
 
-    def deaf(request: Request) -> SyncReport:
+    def deaf(shared: Shared[str]) -> str:
         begun.set()
         gate.wait(PATIENCE_S)
-        return SyncReport()
+        return "done"
 
-    syncer = Syncer(deaf)
-    syncer.start(Request())
+    flight = SingleFlight(deaf)
+    flight.start("anything")
     assert begun.wait(PATIENCE_S)
-    syncer.close(0.02)
-    assert syncer.is_busy
+    assert not flight.close(0.02)
+    assert not flight.is_idle
     gate.set()
-    assert until(lambda: not syncer.is_busy)
+    assert until(lambda: flight.is_idle)
+
+
+def test_a_caller_that_was_interrupted_does_not_fail_the_others(bench: Bench) -> None:
+    bench.work.hold()
+    bench.work.failing[2] = KeyboardInterrupt()
+    first = bench.ask()
+    others = [bench.ask() for _ in range(2)]
+    bench.work.let_go(3)
+    assert first.number == 1
+    assert until(lambda: len(bench.work.requests) == 3)
+    outcomes = [other.join() for other in others]
+    assert sorted(other.answer.added for other in outcomes if other.answer) == [3]
+    assert [type(other.error) for other in outcomes if other.error] == [KeyboardInterrupt]
+
+
+def test_a_failed_run_is_not_kept_in_memory_by_its_error() -> None:
+    class Big:
+        """What a run holds on to."""
+
+    def fail(shared: Shared[str]) -> str:
+        big = Big()
+        gone.append(weakref.ref(big))
+        raise StoreBusy("somebody writes")
+
+    gone: list[weakref.ref[Big]] = []
+    flight = SingleFlight(fail)
+    gc.disable()
+    try:
+        with suppress(StoreBusy):
+            flight.run("anything")
+        with suppress(StoreBusy):
+            flight.start("anything", within_s=PATIENCE_S)
+        assert until(lambda: flight.is_idle)
+        assert [found() for found in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
+class Updates:
+    """Updates that callers join or queue for, each made with its caller's name and stopped by its caller."""
+
+    def __init__(self) -> None:
+        self.flight: SingleFlight[tuple[str, Stop], str] = SingleFlight(self._run, stopped=ProgramStopped)
+        self.pool = ThreadPoolExecutor(8)
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Semaphore(0)
+        self.done: list[str] = []
+
+    def _run(self, shared: Shared[tuple[str, Stop]]) -> str:
+        (name, stop), *_ = shared.requests
+        name += ":queued" * shared.is_queued
+        self.begun.release()
+        while not self.go.acquire(timeout=0.01):
+            if stop():
+                raise ProgramStopped("stopped")
+        self.done.append(name)
+        if name == "fails":
+            raise ProgramFailed("it failed")
+        return name
+
+    def ask(self, name: str, *, fresh: bool = False, stop: Stop = never) -> "Future[str | None]":
+        return self.pool.submit(lambda: self.flight.run((name, stop), fresh=fresh, stop=stop))
+
+    def wait_until_begun(self) -> None:
+        assert self.begun.acquire(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def updates() -> Updates:
+    return Updates()
+
+
+def test_a_caller_that_needs_no_fresh_run_joins_the_one_in_progress(updates: Updates) -> None:
+    asked = [updates.ask("first")]
+    updates.wait_until_begun()
+    asked += [updates.ask("second"), updates.ask("third")]
+    assert until(lambda: updates.flight.callers == 3)
+    updates.go.release()
+    assert [each.result(PATIENCE_S) for each in asked] == ["first"] * 3
+    assert updates.done == ["first"]
+    assert updates.flight.is_idle
+
+
+def test_callers_that_need_a_fresh_run_wait_and_are_all_served_by_the_next(updates: Updates) -> None:
+    first = updates.ask("first")
+    updates.wait_until_begun()
+    asked = [updates.ask("other", fresh=True) for _ in range(3)]
+    assert until(lambda: updates.flight.callers == 4)
+    updates.go.release(2)
+    assert first.result(PATIENCE_S) == "first"
+    assert [each.result(PATIENCE_S) for each in asked] == ["other:queued"] * 3
+    assert updates.done == ["first", "other:queued"]
+    assert updates.flight.is_idle
+
+
+def test_a_failure_reaches_every_caller_that_joined(updates: Updates) -> None:
+    asked = [updates.ask("fails")]
+    updates.wait_until_begun()
+    asked.append(updates.ask("joins"))
+    assert until(lambda: updates.flight.callers == 2)
+    updates.go.release()
+    for each in asked:
+        with pytest.raises(ProgramFailed):
+            each.result(PATIENCE_S)
+    assert updates.done == ["fails"]
+    assert updates.flight.is_idle
+
+
+def test_when_the_caller_that_makes_the_run_gives_up_one_that_joined_makes_another(updates: Updates) -> None:
+    given_up = threading.Event()
+    first = updates.ask("first", stop=given_up.is_set)
+    updates.wait_until_begun()
+    second = updates.ask("second")
+    assert until(lambda: updates.flight.callers == 2)
+    given_up.set()
+    with pytest.raises(ProgramStopped):
+        first.result(PATIENCE_S)
+    updates.wait_until_begun()
+    updates.go.release()
+    assert second.result(PATIENCE_S) == "second"
+
+
+def test_a_caller_can_stop_waiting_without_ending_the_run(updates: Updates) -> None:
+    first = updates.ask("first")
+    updates.wait_until_begun()
+    for fresh in (False, True):
+        with pytest.raises(ProgramStopped):
+            updates.ask("impatient", fresh=fresh, stop=lambda: True).result(PATIENCE_S)
+    updates.go.release()
+    assert first.result(PATIENCE_S) == "first"
+    assert updates.flight.is_idle
+
+
+def test_a_caller_that_queues_behind_one_that_stops_waiting_gets_its_run(updates: Updates) -> None:
+    given_up = threading.Event()
+    first = updates.ask("first")
+    updates.wait_until_begun()
+    second = updates.ask("second", fresh=True, stop=given_up.is_set)
+    assert until(lambda: updates.flight.callers == 2)
+    third = updates.ask("third", fresh=True)
+    assert until(lambda: updates.flight.callers == 3)
+    given_up.set()
+    with pytest.raises(ProgramStopped):
+        second.result(PATIENCE_S)
+    updates.go.release(2)
+    assert first.result(PATIENCE_S) == "first"
+    assert third.result(PATIENCE_S) == "third:queued"
+
+
+def test_once_closed_nothing_begins_and_queued_callers_are_dropped(updates: Updates) -> None:
+    first = updates.ask("first")
+    updates.wait_until_begun()
+    second = updates.ask("second", fresh=True)
+    assert until(lambda: updates.flight.callers == 2)
+    assert not updates.flight.close()
+    with pytest.raises(ProgramStopped):
+        second.result(PATIENCE_S)
+    assert not updates.flight.close(0)
+    updates.go.release()
+    assert first.result(PATIENCE_S) == "first"
+    assert updates.flight.close(PATIENCE_S)
+    with pytest.raises(ProgramStopped):
+        updates.ask("third").result(PATIENCE_S)
+    assert updates.done == ["first"]

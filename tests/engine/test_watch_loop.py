@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.engine.watch_loop import Follower, Health, Timing
+from mdrecall.engine.watch_loop import Health, Timing, WatchLoop
 from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
 from mdrecall.types import FileChange, Issue, SyncReport, WatchEvent
@@ -34,7 +34,7 @@ class Script:
         self._begun = self.now
         self._touched: set[str] = set()
         self._events: list[tuple[float, Callable[[], None]]] = []
-        self.follower = Follower(self, self.sync, timing, beat=self._beat, tell=self.told.append)
+        self.loop = WatchLoop(self, self.sync, timing, beat=self._beat, notify=self.told.append)
 
     def monotonic(self) -> float:
         return self.now
@@ -52,8 +52,8 @@ class Script:
             self.at(moment, lambda: self._touched.add("memory/a.md"))
 
     def run_for(self, seconds: float) -> None:
-        self.at(seconds, self.follower.stop)
-        self.follower.run()
+        self.at(seconds, self.loop.stop)
+        self.loop.run()
 
     def sync(self) -> SyncReport:
         self.synced.append(round(self.now - self._begun, 3))
@@ -67,7 +67,7 @@ class Script:
         while not self._touched and self._events and self._events[0][0] <= end:
             self.now, act = max(self.now, self._events[0][0]), self._events.pop(0)[1]
             act()
-            if act == self.follower.stop:
+            if act == self.loop.stop:
                 return frozenset()
         if not self._touched:
             self.now = end
@@ -192,7 +192,7 @@ def test_a_sync_that_fails_is_told_once_and_tried_again_soon(script: Script) -> 
     errors = [health.error for _, health in script.beats]
     assert "Somebody writes. Wait." in errors
     assert errors[-1] == ""
-    assert script.follower.health.syncs == 3
+    assert script.loop.health.syncs == 3
 
 
 def test_another_failure_or_the_same_one_later_is_told_again(script: Script) -> None:
@@ -224,7 +224,7 @@ def test_new_folders_are_watched_and_looked_at_once_more(script: Script) -> None
         WatchEvent("synced", CHANGED),
         WatchEvent("watching", folders=3),
     ]
-    assert script.follower.health.folders == 3
+    assert script.loop.health.folders == 3
 
 
 def test_a_failure_in_the_second_look_is_tried_again_too(script: Script) -> None:
@@ -249,7 +249,7 @@ def test_what_keeps_changes_from_being_noticed_is_told_once(script: Script) -> N
     assert script.synced == [0, 60, 120, 180]
     assert [happened.error for happened in script.told if happened.kind == "problem"] == [
         "too many folders", "something else"]  # fmt: skip
-    assert script.follower.health.problem == ""
+    assert script.loop.health.problem == ""
 
 
 def test_a_beat_tells_after_every_look_and_now_and_then_how_it_goes(script: Script) -> None:
@@ -266,7 +266,7 @@ def test_whoever_is_told_to_stop_syncs_no_more(script: Script) -> None:
     script.run_for(11)
     assert script.synced == [0, 0]
     assert script.is_closed
-    script.follower.stop()
+    script.loop.stop()
 
 
 def test_whoever_is_told_to_stop_when_a_sync_is_due_does_not_make_it(script: Script) -> None:
@@ -303,11 +303,11 @@ class Waiting:
 
 def test_another_thread_stops_it() -> None:
     watch = Waiting()
-    follower = Follower(watch, lambda: NOTHING, Timing(0, 1e6), beat=lambda health: None, tell=lambda happened: None)
-    thread = threading.Thread(target=follower.run)
+    loop = WatchLoop(watch, lambda: NOTHING, Timing(0, 1e6), beat=lambda health: None, notify=lambda event: None)
+    thread = threading.Thread(target=loop.run)
     thread.start()
     assert watch.waits.wait(PATIENCE_S)
-    follower.stop()
+    loop.stop()
     assert watch.interrupted.is_set()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
@@ -355,7 +355,7 @@ def test_a_followed_note_is_indexed_without_any_search(workspace: Workspace) -> 
 def test_one_memory_follows_for_all_and_another_takes_over(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.engine.refresh._CLOSING_S", 0.05)
+    monkeypatch.setattr("mdrecall.engine.watch_loop._TAKEOVER_S", 0.05)
     workspace.write("memory/a.md", "walrus")
     workspace.configure("{memorySearch: {sync: {onSearch: false, watchDebounceMs: 10}}}")
     first, second, reading = workspace.memory(), workspace.memory(), workspace.memory()
@@ -388,13 +388,13 @@ def test_a_first_sync_that_fails_is_tried_again_soon(script: Script) -> None:
     script.answer = Failing(script, dict.fromkeys((1, 2), StoreBusy("Somebody writes.")))
     script.run_for(30)
     assert len(script.synced) > 2
-    assert script.follower.health.error == ""
+    assert script.loop.health.error == ""
 
 
 def test_a_workspace_that_has_never_been_indexed_is_followed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.engine.refresh._CLOSING_S", 0.05)
+    monkeypatch.setattr("mdrecall.engine.watch_loop._TAKEOVER_S", 0.05)
     workspace.write("memory/a.md", "walrus")
     memory = workspace.memory()
     memory.watch()

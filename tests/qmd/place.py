@@ -10,12 +10,12 @@ from typing import Any
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
-from mdrecall.qmd.collection_plan import wanted
+from mdrecall.qmd.collection_plan import plan_collections
 from mdrecall.qmd.collections import Collections
-from mdrecall.qmd.command_runner import Runs
+from mdrecall.qmd.command import config_path, index_path, prepare
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.index_update import Reading
-from mdrecall.qmd.process import Output, Program, config_path, index_path, prepare
+from mdrecall.qmd.index_update import IndexUpdate
+from mdrecall.qmd.process import CommandRunner, Output, Program
 from mdrecall.types import Stop, never
 from tests.qmd.real import Tools, node_of
 
@@ -116,11 +116,11 @@ class Place:
         script = Path(tools.qmd).resolve().parents[1] / "dist" / "cli" / "qmd.js"
         return Program((node_of(tools), str(script)), env={**env, "QMD_SQLITE_BUSY_TIMEOUT": "300"})
 
-    def collections(self, program: Runs) -> Collections:
+    def collections(self, program: CommandRunner) -> Collections:
         settings = self.settings
         return Collections(
             program,
-            wanted(settings, str(self.home)),
+            plan_collections(settings, str(self.home)),
             agent_id=settings.agent_id,
             workspace=settings.workspace,
             database=self.database,
@@ -128,10 +128,10 @@ class Place:
             timeout_s=30,
         )
 
-    def reading(self, program: Runs, **more: Any) -> Reading:
+    def reading(self, program: CommandRunner, **more: Any) -> IndexUpdate:
         collections = more.pop("collections", None) or self.collections(program)
         export = more.pop("export", None)
-        return Reading(program, collections, export, state_dir=str(self.state_dir), timeout_s=30, **more)
+        return IndexUpdate(program, collections, export, state_dir=str(self.state_dir), timeout_s=30, **more)
 
 
 def without(program: Program) -> Callable[[str], Program]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from mdrecall.qmd.process import WORK_DIR, Program, prepare
+from mdrecall.qmd.command import WORK_DIR, prepare
+from mdrecall.qmd.process import Program
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import ProgramMissing
-from mdrecall.qmd.capabilities import Capabilities, capabilities_of, probe
+from mdrecall.qmd.capabilities import Capabilities, parse_capabilities, probe_capabilities
 from mdrecall.qmd.process import Program
 from tests.processes import PATIENCE_S
 from tests.qmd.fake_qmd import FakeQmd
@@ -16,28 +16,28 @@ NOW = 1_800_000_000.0
 
 def ask(fake: FakeQmd, folder: Path, now: float = NOW) -> Capabilities:
     program = Program((str(fake.path),), env={"PATH": os.environ["PATH"]}, cwd="/")
-    return probe(program, str(folder), timeout_s=PATIENCE_S, now=now)
+    return probe_capabilities(program, str(folder), timeout_s=PATIENCE_S, now=now)
 
 
 def test_a_version_tells_what_can_be_asked() -> None:
-    new = capabilities_of("qmd 2.8.3 (facd35e)\n")
+    new = parse_capabilities("qmd 2.8.3 (facd35e)\n")
     assert new.version == (2, 8, 3)
     assert all([new.many_collections, new.line, new.no_rerank, new.exact_paths, new.query_tool])
-    middle = capabilities_of("qmd 2.1.0")
+    middle = parse_capabilities("qmd 2.1.0")
     assert (middle.line, middle.no_rerank) == (True, True)
     assert (middle.exact_paths, middle.many_collections) == (False, False)
-    old = capabilities_of("1.0.7")
+    old = parse_capabilities("1.0.7")
     assert not any([old.many_collections, old.line, old.no_rerank, old.exact_paths, old.query_tool])
-    assert capabilities_of("qmd 10.0.0").many_collections
+    assert parse_capabilities("qmd 10.0.0").many_collections
 
 
 def test_an_unreadable_version_promises_nothing() -> None:
-    assert capabilities_of("who knows") == Capabilities(text="who knows")
+    assert parse_capabilities("who knows") == Capabilities(text="who knows")
 
 
 def test_it_is_asked_once(fake_qmd: FakeQmd, tmp_path: Path) -> None:
     fake_qmd.reply("--version", out="qmd 2.8.3 (x)")
-    assert ask(fake_qmd, tmp_path) == ask(fake_qmd, tmp_path, NOW + 60) == capabilities_of("qmd 2.8.3 (x)")
+    assert ask(fake_qmd, tmp_path) == ask(fake_qmd, tmp_path, NOW + 60) == parse_capabilities("qmd 2.8.3 (x)")
     assert fake_qmd.calls == [["--version"]]
 
 
@@ -82,4 +82,4 @@ def test_a_program_that_does_not_tell_is_asked_again_next_time(fake_qmd: FakeQmd
 
 def test_a_missing_program_is_told(tmp_path: Path) -> None:
     with pytest.raises(ProgramMissing):
-        probe(Program(("not-there",), env={"PATH": "/bin"}, cwd="/"), str(tmp_path), timeout_s=1, now=NOW)
+        probe_capabilities(Program(("not-there",), env={"PATH": "/bin"}, cwd="/"), str(tmp_path), timeout_s=1, now=NOW)

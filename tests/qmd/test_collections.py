@@ -7,20 +7,20 @@ import pytest
 
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.collection_plan import Collection, ignores_case, sanitised, wanted
+from mdrecall.qmd.collection_plan import Collection, is_case_insensitive, plan_collections, sanitize_name
 from mdrecall.qmd.collections import Collections
-from mdrecall.qmd.listing import from_config
+from mdrecall.qmd.listing import parse_config
 from mdrecall.qmd.process import Program
 from tests.qmd.place import Place, Scripted
 
 
 def names(place: Place) -> dict[str, tuple[str, str]]:
-    found = wanted(place.settings, str(place.home))
+    found = plan_collections(place.settings, str(place.home))
     return {entry.name: (os.path.relpath(entry.root, place.workspace), entry.pattern) for entry in found}
 
 
 def bound(place: Place) -> dict[str, tuple[str, str]]:
-    found = from_config(place.config_file.read_text())
+    found = parse_config(place.config_file.read_text())
     assert found is not None
     return {entry.name: (os.path.relpath(entry.path or "", place.workspace), entry.pattern or "") for entry in found}
 
@@ -44,14 +44,17 @@ def test_names_are_made_plain_and_never_given_twice(place: Place) -> None:
             {"path": "/c", "pattern": "*.txt", "name": "again"},
         ],
     )
-    agent = sanitised(place.settings.agent_id)
-    found = {entry.name: (entry.root, entry.pattern, entry.kind) for entry in wanted(place.settings, str(place.home))}
+    agent = sanitize_name(place.settings.agent_id)
+    found = {
+        entry.name: (entry.root, entry.pattern, entry.kind)
+        for entry in plan_collections(place.settings, str(place.home))
+    }
     assert found == {
         f"my-notes-{agent}": (str(place.home / "a"), "**/*.md", "custom"),
         f"my-notes-{agent}-2": (str(Path(place.settings.workspace) / "b"), "**/*.md", "custom"),
         f"custom-3-{agent}": ("/c", "*.txt", "custom"),
     }
-    assert sanitised("***") == "collection"
+    assert sanitize_name("***") == "collection"
 
 
 def test_extra_paths_are_searched_too_unless_they_are_already(place: Place, tmp_path: Path) -> None:
@@ -68,7 +71,7 @@ def test_extra_paths_are_searched_too_unless_they_are_already(place: Place, tmp_
 
 def test_sessions_are_a_collection_of_their_own_source(place: Place) -> None:
     place.qmd(sessions={"enabled": True})
-    *others, last = wanted(place.settings, str(place.home))
+    *others, last = plan_collections(place.settings, str(place.home))
     assert last == Collection("sessions-main", str(place.qmd_dir / "sessions"), "**/*.md", "sessions")
     assert (last.source, {entry.source for entry in others}) == ("sessions", {"memory"})
 
@@ -79,19 +82,19 @@ def test_a_plain_folder_of_notes_is_one_collection_and_nothing_is_made_in_it(tmp
     (notes / "a.md").write_text("# A")
     env = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     settings = load(env=env, cwd=str(tmp_path), workspace=str(notes)).settings
-    found = wanted(settings, str(tmp_path / "home"))
+    found = plan_collections(settings, str(tmp_path / "home"))
     assert found == (Collection("workspace-main", str(notes), "**/*.md", "memory"),)
 
 
 def test_whether_a_disk_ignores_case_is_asked_of_the_disk(tmp_path: Path) -> None:
     (tmp_path / "Probe").write_text("")
-    assert ignores_case(str(tmp_path)) == (tmp_path / "pROBE").exists()
-    assert not ignores_case(str(tmp_path / "missing" / "folder"))
+    assert is_case_insensitive(str(tmp_path)) == (tmp_path / "pROBE").exists()
+    assert not is_case_insensitive(str(tmp_path / "missing" / "folder"))
     # What a disk that ignores case shows: two names for one file.
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes").write_text("")
     (tmp_path / "other" / "NOTES").hardlink_to(tmp_path / "other" / "notes")
-    assert ignores_case(str(tmp_path / "other"))
+    assert is_case_insensitive(str(tmp_path / "other"))
 
 
 def test_on_a_disk_that_ignores_case_the_root_file_is_one_collection(place: Place) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramUnreadable
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.listing import Listed
+from mdrecall.qmd.listing import ListedCollection
 from mdrecall.qmd.process import Program
 from tests.qmd.place import Place
 
@@ -131,7 +131,7 @@ def test_the_real_index_is_understood_also_while_another_process_writes_to_it(pl
     db.execute("BEGIN IMMEDIATE; INSERT INTO store_config VALUES('x', 'y')")
     try:
         database = place.database
-        assert database.collections() == (Listed("notes-main", str(place.workspace / "memory"), "**/*.md"),)
+        assert database.collections() == (ListedCollection("notes-main", str(place.workspace / "memory"), "**/*.md"),)
         assert database.counts() == {"notes-main": 1}
         assert database.unembedded() == 1
         row = database.document("notes-main", "deep/tea.md")

@@ -9,48 +9,44 @@ from pathlib import Path
 import pytest
 
 from mdrecall.core.redact import redactor
-from mdrecall.qmd.export import Exported, Origin, SessionExport
-from mdrecall.sources.sessions import OpenTranscript, Sessions
-from mdrecall.types import Listing, SourceName
+from mdrecall.interfaces import OpenTranscript
+from mdrecall.qmd.export import ExportReport, Origin, SessionExport
+from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.readers import Transcripts
+from mdrecall.types import TranscriptRecord
 from tests.qmd.place import Place
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 DAY_S = 86_400
 
 
-class Watched:
-    """The transcripts of a folder, counting what is read of them."""
-
-    name: SourceName = "sessions"
+class CountingReader(Transcripts):
+    """The transcripts of a folder, with a count of what is read of them."""
 
     def __init__(self, folder: str) -> None:
-        self._real = Sessions(folder)
-        self.folder = folder
+        super().__init__([OpenClawJsonl(folder)])
         self.opened: list[str] = []
         self.starts: list[int] = []
 
-    def scan(self) -> Listing:
-        return self._real.scan()
-
     @contextmanager
-    def open(self, path: str) -> Iterator["WatchedTranscript"]:
+    def open(self, path: str) -> Iterator[OpenTranscript]:
         self.opened.append(path)
-        with self._real.open(path) as opened:
-            yield WatchedTranscript(opened, self.starts)
+        with super().open(path) as opened:
+            yield CountingTranscript(opened, self.starts)
 
 
-class WatchedTranscript:
+class CountingTranscript:
+    """An open transcript that notes where reading starts."""
+
     def __init__(self, real: OpenTranscript, starts: list[int]) -> None:
         self._real = real
         self._starts = starts
         self.stamp = real.stamp
+        self.bytes_after, self.records_after, self.seal = real.bytes_after, real.records_after, real.seal
 
-    def between(self, start: int, end: int) -> bytes:
-        return self._real.between(start, end)
-
-    def lines(self, start: int) -> Iterator[tuple[int, bytes]]:
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         self._starts.append(start)
-        return self._real.lines(start)
+        return self._real.records(start, number)
 
 
 class World:
@@ -58,7 +54,7 @@ class World:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.source = Watched(place.settings.sessions_dir)
+        self.source = CountingReader(place.settings.sessions_dir)
         self.folder = place.qmd_dir / "sessions"
         self.now_s = 2_000_000_000.0
 
@@ -84,7 +80,7 @@ def world(place: Place) -> World:
 def test_a_transcript_is_a_file_of_what_was_said(world: World) -> None:
     world.place.say("one", "Hello\n\n  there", f"my key is {SECRET}")
     world.place.say("none")
-    assert world.export().run() == Exported(written=2)
+    assert world.export().run() == ExportReport(written=2)
     files = world.files()
     assert files["none.md"] == "# Session none\n\n(empty)\n"
     heading, blank, first, second = files["one.md"].splitlines()
@@ -100,7 +96,7 @@ def test_after_a_restart_what_has_not_changed_is_not_even_opened(world: World) -
     world.export().run()
     world.source.opened.clear()
     world.place.say("two", "c")
-    assert world.export().run() == Exported(written=1, unchanged=1)
+    assert world.export().run() == ExportReport(written=1, unchanged=1)
     assert world.source.opened == ["sessions/two.jsonl"]
 
 
@@ -134,7 +130,7 @@ def test_records_that_say_nothing_leave_the_file_as_it_is(world: World) -> None:
     before = os.stat(world.folder / "one.md")
     with path.open("a") as file:
         file.write('{"type": "toolResult"}\n')
-    assert world.export().run() == Exported()
+    assert world.export().run() == ExportReport()
     assert os.stat(world.folder / "one.md").st_ino == before.st_ino
     world.place.say("one", "b")
     world.export().run()
@@ -157,7 +153,7 @@ def test_a_file_that_somebody_changed_is_written_anew(world: World) -> None:
     world.place.say("one", "a")
     world.export().run()
     (world.folder / "one.md").write_text("# Session one\n\nsomething else\n")
-    assert world.export().run() == Exported(written=1)
+    assert world.export().run() == ExportReport(written=1)
     assert world.files()["one.md"] == "# Session one\n\nUser: a\n"
 
 
@@ -198,14 +194,14 @@ def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: 
     world.export().run()
     (world.folder / "mine.md").write_text("my own")
     path.unlink()
-    assert world.export().run() == Exported(removed=1, unchanged=1)
+    assert world.export().run() == ExportReport(removed=1, unchanged=1)
     assert set(world.files()) == {"mine.md", "two.md"}
     assert world.export().origin("one.md", 3, 3) is None
 
 
 def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -> None:
     world.place.say("one", "a").unlink()
-    assert world.export().run() == Exported()
+    assert world.export().run() == ExportReport()
     assert world.files() == {}
     world.folder.rmdir()
     world.folder.write_text("in the way")
@@ -215,7 +211,7 @@ def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -
 def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
     world.place.say("one", "a")
     world.export().run()
-    folder = Path(world.source.folder)
+    folder = Path(world.place.settings.sessions_dir)
     folder.rename(folder.with_name("away"))
     folder.write_text("no folder")
     report = world.export().run()
@@ -230,7 +226,7 @@ def test_transcripts_that_are_too_old_are_left_out(world: World) -> None:
     os.utime(path, (world.now_s - 8 * DAY_S,) * 2)
     os.utime(path.with_name("new.jsonl"), (world.now_s - 6 * DAY_S,) * 2)
     assert world.export().run().written == 2
-    assert world.export(days=7).run() == Exported(removed=1, unchanged=1)
+    assert world.export(days=7).run() == ExportReport(removed=1, unchanged=1)
     assert set(world.files()) == {"new.md"}
 
 
@@ -279,8 +275,8 @@ def test_an_export_can_be_stopped_and_taken_up_again(world: World) -> None:
     for number in range(5):
         world.place.say(f"s{number}", "a")
     answers = iter([False, False, True])
-    assert world.export().run(stop=lambda: next(answers)) == Exported(written=2)
-    assert world.export().run() == Exported(written=3, unchanged=2)
+    assert world.export().run(stop=lambda: next(answers)) == ExportReport(written=2)
+    assert world.export().run() == ExportReport(written=3, unchanged=2)
 
 
 def test_a_state_that_cannot_be_read_costs_only_work(world: World) -> None:

@@ -20,9 +20,9 @@ from mdrecall.errors import (
 from mdrecall.locks import FileLock
 from mdrecall.qmd.collection_plan import export_dir
 from mdrecall.qmd.export import Origin, SessionExport
-from mdrecall.qmd.index_update import Reading
+from mdrecall.qmd.index_update import IndexUpdate
 from mdrecall.qmd.process import Output, Program
-from mdrecall.sources.sessions import Sessions
+from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.types import Issue, Stop, never
 from tests.qmd.place import Place, Scripted, without
 
@@ -33,7 +33,7 @@ TWICE = ProgramFailed(
 
 
 def run(
-    reading: Reading, *, force: bool = False, patient: bool = False, stop: Stop = never
+    reading: IndexUpdate, *, force: bool = False, patient: bool = False, stop: Stop = never
 ) -> tuple[str, tuple[Issue, ...]]:
     issues: list[Issue] = []
     skipped = reading.run(issues, force=force, patient=patient, stop=stop)
@@ -102,12 +102,12 @@ def test_what_qmd_could_not_read_is_told(bound: Place) -> None:
 
 
 def test_whether_files_have_changed_is_known_in_another_process_too(bound: Place) -> None:
-    assert bound.reading(Scripted()).behind()
+    assert bound.reading(Scripted()).is_behind()
     run(bound.reading(Scripted()))
-    assert not bound.reading(Scripted()).behind()
+    assert not bound.reading(Scripted()).is_behind()
     assert bound.reading(Scripted()).completed_at()
     os.utime(bound.note("memory/a.md", "# A"), ns=(1, 1))
-    assert bound.reading(Scripted()).behind()
+    assert bound.reading(Scripted()).is_behind()
     run(bound.reading(Scripted()))
     for change in (
         lambda: bound.note("memory/deep/b.md", "# B"),
@@ -116,7 +116,7 @@ def test_whether_files_have_changed_is_known_in_another_process_too(bound: Place
         lambda: Path(bound.database.path).unlink(),
     ):
         change()
-        assert bound.reading(Scripted()).behind()
+        assert bound.reading(Scripted()).is_behind()
         run(bound.reading(Scripted()))
 
 
@@ -125,7 +125,7 @@ def test_files_that_qmd_does_not_look_at_do_not_count(bound: Place) -> None:
     for name in ("a.txt", ".hidden.md", ".git/a.md", "node_modules/a.md"):
         bound.note(f"memory/{name}", "x")
     bound.note("other.md", "x")
-    assert not bound.reading(Scripted()).behind()
+    assert not bound.reading(Scripted()).is_behind()
 
 
 def test_a_change_during_an_update_is_not_taken_for_read(bound: Place) -> None:
@@ -135,37 +135,37 @@ def test_a_change_during_an_update_is_not_taken_for_read(bound: Place) -> None:
 
     reading = bound.reading(Scripted(update=[reads]))
     run(reading)
-    assert reading.behind()
+    assert reading.is_behind()
 
 
 def test_a_failed_update_leaves_it_behind(bound: Place) -> None:
     reading = bound.reading(Scripted(update=[ProgramTimedOut("slow")]))
     with pytest.raises(ProgramTimedOut):
         run(reading)
-    assert reading.behind()
+    assert reading.is_behind()
 
 
 def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None:
     masks = redactor(())
     folder = bound.qmd_dir / "sessions"
     export = SessionExport(
-        Sessions(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
+        OpenClawJsonl(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
     )
     program = Scripted(update=[lambda _: str(sorted(os.listdir(folder)))])
     reading = bound.reading(program, export=export)
     bound.say("one", "hello")
     run(reading)
     assert os.listdir(folder) == ["one.md"]
-    assert not reading.behind()
+    assert not reading.is_behind()
     bound.say("one", "more")
-    assert reading.behind()
+    assert reading.is_behind()
 
 
 def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place: Place, qmd: Program) -> None:
     place.qmd(includeDefaultMemory=False, sessions={"enabled": True})
     place.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
     folder = export_dir(place.settings, str(place.home))
-    source = Sessions(place.settings.sessions_dir)
+    source = OpenClawJsonl(place.settings.sessions_dir)
     export = SessionExport(source, redactor(()), folder=folder, state_dir=str(place.state_dir))
     assert run(place.reading(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
@@ -220,17 +220,17 @@ def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place
     assert run(reading) == ("", ())
     disk.rename(place.home / "unplugged")
     place.note("memory/new.md", "# New\ndarjeeling\n")
-    assert reading.behind()
+    assert reading.is_behind()
     skipped, issues = run(reading)
     assert skipped == ""
     assert [issue.path for issue in issues] == [str(disk)]
     assert [entry.name for entry in reading.lost] == ["disk-main"]
     assert place.database.counts() == {"disk-main": 1, "n-main": 2}
     assert "far.md" in qmd.run(["search", "zanzibar", "--json", "-c", "disk-main"], timeout_s=30).stdout
-    assert not reading.behind()
+    assert not reading.is_behind()
     (place.home / "unplugged").rename(disk)
     (disk / "far.md").unlink()
-    assert reading.behind()
+    assert reading.is_behind()
     assert run(reading) == ("", ())
     assert reading.lost == ()
     assert place.database.counts() == {"n-main": 2}
@@ -246,7 +246,7 @@ def test_where_what_has_gone_cannot_be_left_out_nothing_is_updated(place: Place,
     assert skipped == "lost"
     assert place.database.counts() == {"n-main": 1}
     assert [issue.path for issue in issues] == [str(place.workspace / "memory")]
-    assert reading.behind()
+    assert reading.is_behind()
 
 
 def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Program) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.qmd.keyword_lists import MAX_KEYWORDS, Keywords, keywords, word_lists
+from mdrecall.qmd.keyword_lists import MAX_KEYWORDS, Keywords, build_word_lists, extract_keywords
 
 
 @pytest.mark.parametrize(
@@ -23,51 +23,51 @@ from mdrecall.qmd.keyword_lists import MAX_KEYWORDS, Keywords, keywords, word_li
     ],
 )
 def test_only_what_tells_something_is_looked_up(question: str, words: tuple[str, ...]) -> None:
-    assert keywords(question).words == words
+    assert extract_keywords(question).words == words
 
 
 def test_a_question_of_little_words_keeps_them() -> None:
-    assert keywords("to be or not to be").words == ("to", "be", "or", "not")
+    assert extract_keywords("to be or not to be").words == ("to", "be", "or", "not")
 
 
 def test_nothing_to_look_up_gives_no_list() -> None:
     for question in ("", "?!", '""', "-"):
-        assert word_lists(keywords(question)) == []
+        assert build_word_lists(extract_keywords(question)) == []
 
 
 def test_what_is_quoted_or_left_out_stands_in_every_list() -> None:
-    asked = keywords('postponed "billing  migration" -ana -"old plan"')
+    asked = extract_keywords('postponed "billing  migration" -ana -"old plan"')
     assert asked == Keywords(("postponed",), ('"billing migration"',), ('-"old plan"', "-ana"))
-    assert word_lists(asked) == [
+    assert build_word_lists(asked) == [
         '"billing migration" postponed -"old plan" -ana',
         '"billing migration" -"old plan" -ana',
     ]
 
 
 def test_a_dash_alone_or_inside_a_word_leaves_nothing_out() -> None:
-    assert keywords("multi-agent - plan --verbose -5").without == ()
+    assert extract_keywords("multi-agent - plan --verbose -5").without == ()
 
 
 def test_leaving_out_alone_cannot_be_asked_so_it_is_a_word() -> None:
-    assert keywords("-clean") == Keywords(("clean",))
+    assert extract_keywords("-clean") == Keywords(("clean",))
 
 
 def test_the_fullest_list_comes_first_and_each_word_alone_last() -> None:
-    lists = word_lists(Keywords(("a1", "b2", "c3")))
+    lists = build_word_lists(Keywords(("a1", "b2", "c3")))
     assert lists == ["a1 b2 c3", "b2 c3", "a1 c3", "a1 b2", "a1", "b2", "c3"]
-    assert word_lists(Keywords(("a1", "b2"))) == ["a1 b2", "a1", "b2"]
-    assert word_lists(Keywords(("a1",))) == ["a1"]
+    assert build_word_lists(Keywords(("a1", "b2"))) == ["a1 b2", "a1", "b2"]
+    assert build_word_lists(Keywords(("a1",))) == ["a1"]
 
 
 def test_a_long_question_gives_no_more_than_its_longest_words() -> None:
-    asked = keywords(" ".join(f"word{'x' * number}" for number in range(40)))
+    asked = extract_keywords(" ".join(f"word{'x' * number}" for number in range(40)))
     assert len(asked.words) == MAX_KEYWORDS
-    assert len(word_lists(asked)) == MAX_KEYWORDS + 1
+    assert len(build_word_lists(asked)) == MAX_KEYWORDS + 1
 
 
 @given(st.text())
 def test_every_list_is_one_line_with_its_quotes_closed_and_something_to_find(question: str) -> None:
-    for line in word_lists(keywords(question)):
+    for line in build_word_lists(extract_keywords(question)):
         assert line.count('"') % 2 == 0
         assert len(line.splitlines()) == 1
         assert not all(word.startswith("-") for word in line.split())

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.qmd.launcher import behind_launcher
-from mdrecall.qmd.process import named
+from mdrecall.qmd.command import resolve_launcher, short_name
 from tests.qmd.real import Tools
 
 
@@ -31,15 +30,15 @@ class Installed:
 def test_the_program_is_started_without_its_launcher(tmp_path: Path) -> None:
     made = Installed(tmp_path)
     for command in ("qmd", str(made.bin / "qmd"), str(made.package / "bin/qmd")):
-        found, env = behind_launcher((command,), made.env)
+        found, env = resolve_launcher((command,), made.env)
         assert found == made.direct
         assert env["LLAMA_LOG_LEVEL"] == "error"
-    assert named(made.direct, ("search",)) == "qmd search"
+    assert short_name(made.direct, ("search",)) == "qmd search"
 
 
 def test_what_the_user_has_set_stays(tmp_path: Path) -> None:
     made = Installed(tmp_path)
-    _, env = behind_launcher(("qmd",), {**made.env, "LLAMA_LOG_LEVEL": "debug"})
+    _, env = resolve_launcher(("qmd",), {**made.env, "LLAMA_LOG_LEVEL": "debug"})
     assert env["LLAMA_LOG_LEVEL"] == "debug"
 
 
@@ -47,26 +46,26 @@ def test_what_the_user_has_set_stays(tmp_path: Path) -> None:
 def test_one_that_was_installed_for_bun_is_left_to_its_launcher(tmp_path: Path, lock: str) -> None:
     made = Installed(tmp_path)
     (tmp_path / lock).write_text("")
-    assert behind_launcher(("qmd",), made.env) == (("qmd",), made.env)
+    assert resolve_launcher(("qmd",), made.env) == (("qmd",), made.env)
     (tmp_path / "node_modules/@tobilu/qmd/package-lock.json").write_text("")
-    assert behind_launcher(("qmd",), made.env)[0] == made.direct
+    assert resolve_launcher(("qmd",), made.env)[0] == made.direct
 
 
 def test_anything_else_is_left_as_it_is(tmp_path: Path) -> None:
     made = Installed(tmp_path)
     for command in (("qmd", "--index", "x"), ("no-such-qmd",), (str(made.bin / "node"),)):
-        assert behind_launcher(command, made.env) == (command, made.env)
+        assert resolve_launcher(command, made.env) == (command, made.env)
     source = {**made.env, "QMD_SOURCE_MODE": "1"}
-    assert behind_launcher(("qmd",), source) == (("qmd",), source)
+    assert resolve_launcher(("qmd",), source) == (("qmd",), source)
     (made.package / "dist/cli/qmd.js").unlink()
-    assert behind_launcher(("qmd",), made.env) == (("qmd",), made.env)
+    assert resolve_launcher(("qmd",), made.env) == (("qmd",), made.env)
 
 
 def test_a_checkout_is_left_to_its_launcher(tmp_path: Path) -> None:
     made = Installed(tmp_path, inside="src/qmd")
-    assert behind_launcher(("qmd",), made.env)[0] == ("qmd",)
+    assert resolve_launcher(("qmd",), made.env)[0] == ("qmd",)
 
 
 def test_the_real_one_is_found(real_tools: Tools) -> None:
-    found, _ = behind_launcher((real_tools.qmd,), {"PATH": real_tools.path})
+    found, _ = resolve_launcher((real_tools.qmd,), {"PATH": real_tools.path})
     assert found[1].endswith("dist/cli/qmd.js")

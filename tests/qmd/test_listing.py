@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.qmd.listing import Listed, config_without, from_config, from_items, from_output
+from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config, parse_listing, parse_names
 
 CONFIG = """\
 collections:
@@ -31,12 +31,12 @@ models:
 
 def test_json_of_names_and_objects_is_understood_and_the_rest_passed_over() -> None:
     text = '["a",{"name":"b","path":"/x","mask":"*.md"},{"path":"/y"},3]'
-    assert from_output(text) == (Listed("a"), Listed("b", "/x", "*.md"))
+    assert parse_listing(text) == (ListedCollection("a"), ListedCollection("b", "/x", "*.md"))
 
 
 def test_text_is_understood_and_an_orphaned_path_belongs_to_nobody() -> None:
     text = "memory-dir-main (qmd://memory-dir-main/)\n  Path: /w/memory\n  Pattern: **/*.md\n\n  path: /nobody's\n"
-    assert from_output(text) == (Listed("memory-dir-main", "/w/memory", "**/*.md"),)
+    assert parse_listing(text) == (ListedCollection("memory-dir-main", "/w/memory", "**/*.md"),)
 
 
 def test_the_text_of_2_8_3_says_no_paths() -> None:
@@ -44,27 +44,30 @@ def test_the_text_of_2_8_3_says_no_paths() -> None:
         "Collections (2):\n\nmemory-root-main (qmd://memory-root-main/)\n  Pattern:  MEMORY.md\n  Files:    0\n"
         "  Updated:  0s ago\n\nx (qmd://x/) [excluded]\n  Pattern:  **/*.md\n  Files:    1\n  Updated:  0s ago\n"
     )
-    assert from_output(text) == (Listed("memory-root-main", None, "MEMORY.md"), Listed("x", None, "**/*.md"))
+    assert parse_listing(text) == (
+        ListedCollection("memory-root-main", None, "MEMORY.md"),
+        ListedCollection("x", None, "**/*.md"),
+    )
 
 
 def test_a_sentence_is_no_collection() -> None:
-    assert from_output("No collections found. Run 'qmd collection add .' to create one.\n") == ()
+    assert parse_listing("No collections found. Run 'qmd collection add .' to create one.\n") == ()
 
 
 def test_the_status_of_the_server_is_understood() -> None:
-    assert from_items([{"name": "ws", "path": "/abs", "pattern": "**/*.md", "documents": 5}]) == (
-        Listed("ws", "/abs", "**/*.md"),
+    assert parse_names([{"name": "ws", "path": "/abs", "pattern": "**/*.md", "documents": 5}]) == (
+        ListedCollection("ws", "/abs", "**/*.md"),
     )
 
 
 def test_the_configuration_that_qmd_writes_is_understood() -> None:
-    assert from_config(CONFIG) == (
-        Listed("memory-root-main", "/w", "MEMORY.md"),
-        Listed("odd", '/tmp/o\'dd: #ü "x"', "{a,b}.md"),
-        Listed("it's", "/it's", "**/*.md"),
+    assert parse_config(CONFIG) == (
+        ListedCollection("memory-root-main", "/w", "MEMORY.md"),
+        ListedCollection("odd", '/tmp/o\'dd: #ü "x"', "{a,b}.md"),
+        ListedCollection("it's", "/it's", "**/*.md"),
     )
-    assert from_config("collections: {}\n") == ()
-    assert from_config("") == ()
+    assert parse_config("collections: {}\n") == ()
+    assert parse_config("") == ()
 
 
 @pytest.mark.parametrize(
@@ -86,13 +89,13 @@ def test_the_configuration_that_qmd_writes_is_understood() -> None:
     ],
 )
 def test_a_configuration_of_any_other_shape_is_not_guessed_at(text: str) -> None:
-    assert from_config(text) is None
-    assert config_without(text, ["a"]) is None
+    assert parse_config(text) is None
+    assert drop_collections(text, ["a"]) is None
 
 
 def test_a_configuration_can_leave_out_collections_and_keeps_the_rest_to_the_letter() -> None:
-    left = config_without(CONFIG, ["odd", "it's"])
+    left = drop_collections(CONFIG, ["odd", "it's"])
     assert left is not None
-    assert from_config(left) == (Listed("memory-root-main", "/w", "MEMORY.md"),)
+    assert parse_config(left) == (ListedCollection("memory-root-main", "/w", "MEMORY.md"),)
     assert left.endswith(CONFIG[CONFIG.index("global_context") :])
-    assert config_without(CONFIG, []) == CONFIG
+    assert drop_collections(CONFIG, []) == CONFIG

@@ -7,8 +7,8 @@ import pytest
 from mdrecall.errors import PathOutside
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.parse import RawHit
-from mdrecall.qmd.paths import Places, covers
+from mdrecall.qmd.hits import RawHit
+from mdrecall.qmd.paths import CollectionPaths, covers
 
 
 class Desk:
@@ -21,7 +21,7 @@ class Desk:
             Collection("docs", str(self.outside), "**/*.md", "custom"),
         )
         database = QmdDatabase(str(base / "index.sqlite"))
-        self.places = Places(self.collections, database, workspace=str(self.workspace), max_bytes=1000)
+        self.places = CollectionPaths(self.collections, database, workspace=str(self.workspace), max_bytes=1000)
 
     def write(self, path: str) -> None:
         file = self.workspace.parent / path

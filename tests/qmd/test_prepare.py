@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import BackendUnavailable
-from mdrecall.qmd.process import WORK_DIR, config_path, index_path, prepare
+from mdrecall.qmd.command import WORK_DIR, config_path, index_path, prepare
 
 
 def test_the_folders_are_made_and_named_to_qmd(tmp_path: Path) -> None:
@@ -59,6 +59,6 @@ def test_no_models_no_link(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BackendUnavailable, match="No folder for qmd") as told:
+    with pytest.raises(BackendUnavailable, match="Cannot create the qmd folder") as told:
         prepare(str(tmp_path / "file" / "qmd"), {}, home=str(tmp_path))
     assert told.value.hint

@@ -17,7 +17,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.process import MAX_CHARS, Output, Program, telling_line
+from mdrecall.qmd.process import MAX_CHARS, Output, Program, find_error_line
 from tests.processes import PATIENCE_S, marked, runs, until
 from tests.qmd.fake_qmd import FakeQmd
 
@@ -217,7 +217,8 @@ def test_it_does_not_wait_for_input(fake_qmd: FakeQmd) -> None:
 
 def test_the_telling_line_is_neither_warning_nor_trace() -> None:
     assert (
-        telling_line("QMD Warning: no GPU\nDocument not found: x\n\nDid you mean:\n  a.md") == "Document not found: x"
+        find_error_line("QMD Warning: no GPU\nDocument not found: x\n\nDid you mean:\n  a.md")
+        == "Document not found: x"
     )
-    assert telling_line("\x1b[?25lfetch failed\n") == "fetch failed"
-    assert telling_line("") == ""
+    assert find_error_line("\x1b[?25lfetch failed\n") == "fetch failed"
+    assert find_error_line("") == ""

@@ -12,11 +12,12 @@ import apsw
 import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
-from mdrecall.qmd.capabilities import probe
-from mdrecall.qmd.mcp_requests import Mode, requests_for
+from mdrecall.qmd.capabilities import probe_capabilities
+from mdrecall.qmd.command import WORK_DIR, config_path, index_path, parse_command
 from mdrecall.qmd.mcporter import Mcporter
-from mdrecall.qmd.process import WORK_DIR, Program, command_of, config_path, index_path
+from mdrecall.qmd.process import Program
 from mdrecall.qmd.session import Session
+from mdrecall.qmd.tool_client import Mode, build_requests
 from tests.processes import marked, until
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 
@@ -38,7 +39,7 @@ def search(agent: Agent, query: str, program: Program | None = None) -> list[str
 
 def ask(calls: Session | Mcporter, query: str) -> list[str]:
     """Ask without looking at the tools, which takes a second with mcporter."""
-    [(tool, arguments)] = requests_for("search", query, TOOLS, limit=5, collections=["notes"])
+    [(tool, arguments)] = build_requests("search", query, TOOLS, limit=5, collections=["notes"])
     return files(calls.call(tool, arguments, timeout_s=PATIENCE_S)["results"])
 
 
@@ -61,7 +62,7 @@ def test_index_and_configuration_are_where_we_say(agent: Agent) -> None:
     agent.index(fox=FOX)
     assert os.path.getsize(index_path(str(agent.qmd_dir))) > 0
     assert "notes:" in Path(config_path(str(agent.qmd_dir))).read_text()
-    assert probe(agent.program(), str(agent.qmd_dir), timeout_s=PATIENCE_S).many_collections
+    assert probe_capabilities(agent.program(), str(agent.qmd_dir), timeout_s=PATIENCE_S).many_collections
 
 
 def test_a_question_that_begins_with_a_dash_is_a_question(agent: Agent) -> None:
@@ -121,7 +122,7 @@ def test_the_command_may_have_spaces_and_arguments(agent: Agent, tmp_path: Path)
     (folder / "qmd").chmod(0o755)
     script = Path(os.path.realpath(agent.tools.qmd)).parent.parent / "dist" / "cli" / "qmd.js"
     for text in (f"{folder}/qmd", f'"{folder}/qmd"', f"{node_of(agent.tools)} {script}"):
-        assert search(agent, "fox", agent.program(command_of(text))) == ["notes/fox.md"]
+        assert search(agent, "fox", agent.program(parse_command(text))) == ["notes/fox.md"]
 
 
 def test_a_foreign_configuration_above_the_folder_changes_nothing(real_tools: Tools, tmp_path: Path) -> None:
@@ -196,6 +197,6 @@ def test_every_way_of_searching_works_with_the_models_of_the_user(
     session = session_of(agent)
     asked: dict[Mode, str] = {"search": "database pool", "vsearch": question, "query": question}
     for mode, query in asked.items():
-        [(tool, arguments)] = requests_for(mode, query, session.tools(PATIENCE_S), limit=5, collections=["notes"])
+        [(tool, arguments)] = build_requests(mode, query, session.tools(PATIENCE_S), limit=5, collections=["notes"])
         assert files(session.call(tool, arguments, timeout_s=PATIENCE_S)["results"])[0] == "notes/pool.md", mode
     session.close()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.capabilities import capabilities_of
-from mdrecall.qmd.search import Found, QmdSearch
+from mdrecall.qmd.capabilities import parse_capabilities
+from mdrecall.qmd.search import QmdSearch, SearchHits
 from tests.qmd.place import Reply, Scripted
 
 NEW, BEFORE_RERANK, OLD = "qmd 2.8.3", "qmd 2.0.1", "qmd 1.0.7"
@@ -52,7 +52,7 @@ class Desk:
         self.ensured = 0
         self.search = QmdSearch(
             self.program,
-            capabilities=lambda within_s: capabilities_of(version),
+            capabilities=lambda within_s: parse_capabilities(version),
             names=names,
             ensure=self._ensure,
             server=server,
@@ -61,11 +61,11 @@ class Desk:
     def _ensure(self) -> None:
         self.ensured += 1
 
-    def ask(self, question: str = "billing migration", mode: Any = "search", within_s: float = 20) -> Found:
+    def ask(self, question: str = "billing migration", mode: Any = "search", within_s: float = 20) -> SearchHits:
         return self.search.search(question, mode, limit=6, within_s=within_s)
 
 
-def paths(found: Found) -> list[str]:
+def paths(found: SearchHits) -> list[str]:
     return [f"{hit.collection}/{hit.path}" for hit in found.hits]
 
 

@@ -16,9 +16,8 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.connection import Connection
 from mdrecall.qmd.process import spawn
-from mdrecall.qmd.session import Session
+from mdrecall.qmd.session import Connection, Session
 from tests.processes import PATIENCE_S, marked, until
 from tests.qmd.fake_qmd import FakeQmd
 

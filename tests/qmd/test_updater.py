@@ -125,17 +125,17 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(updater.run, "boot", force=True)
         assert begun.wait(PATIENCE_S)
-        assert updater.running()
+        assert updater.is_updating()
         assert not updater.wait(0.01)
         later = pool.submit(updater.run, "manual", force=True)
         joined = pool.submit(updater.run, "search")
-        until(lambda: updater.asking == 3)
+        until(lambda: updater.waiting == 3)
         go.set()
         assert first.result(PATIENCE_S).reason == "boot"
         assert joined.result(PATIENCE_S).reason == "boot"
         assert later.result(PATIENCE_S).reason == "manual:queued"
     assert updater.wait(0)
-    assert not updater.running()
+    assert not updater.is_updating()
     assert world.program.names() == ["update"] * 2
 
 
@@ -199,7 +199,7 @@ def test_closing_ends_what_runs_drops_what_waits_and_may_be_done_twice(world: Wo
     assert begun.wait(PATIENCE_S)
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(updater.run, "manual", force=True)
-        until(lambda: updater.asking == 2)
+        until(lambda: updater.waiting == 2)
         updater.close()
         updater.close()
         assert later.result(PATIENCE_S).skipped == "closed"
@@ -242,7 +242,7 @@ def test_a_failed_embedding_leaves_the_update_done_and_is_tried_ever_less_often(
         report = updater.run("manual", force=True)
         assert (report.skipped, report.embedded) == ("", False)
         assert [issue.path for issue in report.issues] == ["qmd embed"]
-        assert not updater.behind()
+        assert not updater.is_behind()
         assert updater.status()["embedFailures"] == failures
         state = world.embedding().state()
         pauses.append(state.next_try - world.now_s)
@@ -301,7 +301,7 @@ def test_a_search_does_not_wait_for_embedding(world: World) -> None:
         first = pool.submit(updater.run, "manual", force=True)
         assert begun.wait(PATIENCE_S)
         assert updater.wait(0)
-        assert not updater.behind()
+        assert not updater.is_behind()
         updater.close()
         assert not first.result(PATIENCE_S).embedded
 

@@ -23,7 +23,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from mdrecall.config.keys import IGNORED_FOLDERS, OWN
+from mdrecall.config.settings import IGNORED_FOLDERS, SECTIONS
 from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
 from tests.conftest import LONG_AGO_NS, Workspace
@@ -453,7 +453,7 @@ class AnyOrder(RuleBasedStateMachine):
             "extraPaths": self.extra,
             "store": {"vector": {"enabled": self.vectors}},
         }
-        own = {"searchWaitMs": 60_000} if "searchWaitMs" in OWN.keys else {}
+        own = {"searchWaitMs": 60_000} if "searchWaitMs" in SECTIONS["mdrecall"].entries else {}
         self.space.configure(json.dumps({"memorySearch": search, "mdrecall": own}))
 
     def _word(self) -> bytes:

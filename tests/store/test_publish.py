@@ -13,7 +13,7 @@ import pytest
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
-from mdrecall.engine.sync_run import Sync
+from mdrecall.engine.sync_run import SyncRun
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
@@ -456,7 +456,7 @@ class Slow:
         self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
         indexer = Indexer(self.store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
         self.filler = ChunkEmbedder(self.store, embedder, Caching(enabled=True, most=None))
-        self.sync = Sync(self.store, [indexer], self.filler)
+        self.sync = SyncRun(self.store, [indexer], self.filler)
 
 
 @pytest.fixture

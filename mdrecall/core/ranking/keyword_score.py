@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from mdrecall.core.ranking.query import Term
 from mdrecall.core.text.stem import stem
+from mdrecall.types import Match
 
 STOP_WEIGHT = 0.1
 GUESS_WEIGHT = 0.5
@@ -29,22 +29,6 @@ COMPLETE_FROM = 0.7
 _COMPLETE_CURVE = 0.5
 _PARTIAL_CURVE = 0.22
 _MOST_TIES = 4
-
-
-class Match(NamedTuple):
-    """Where a term occurs: chunk id to saturation, which is 0 to 1."""
-
-    term: Term
-    chunks: Mapping[int, float]
-    held_by: int
-    """In how many chunks the term is; more than ``chunks`` has, if it was looked for only among some."""
-    loose: bool = False
-    """Found only as the beginning of longer terms."""
-
-    @property
-    def is_guess(self) -> bool:
-        """Whether the term is a word of a language that no chunk has, and what was found only resembles it."""
-        return self.loose and self.term.surface.isalpha() and not self.term.always_prefix
 
 
 class Weighted(NamedTuple):
@@ -131,7 +115,7 @@ def _strongest(strength: Mapping[int, float], limit: int) -> list[tuple[int, flo
     return best
 
 
-def by_words(weighted: Weighted, passage_coverage: float) -> float:
+def keyword_strength(weighted: Weighted, passage_coverage: float) -> float:
     """The strength of a chunk whose best passage holds ``passage_coverage`` of the query's weight."""
     return (1 - PASSAGE_SHARE) * weighted.strength + PASSAGE_SHARE * passage_coverage
 

@@ -1,35 +1,15 @@
 """A query to the terms that are looked up. Everything typed is plain text: there are no operators."""
 
-from typing import NamedTuple
-
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.stopwords import STOP_WORDS
 from mdrecall.core.text.words import is_unspaced, name_terms, surface_words, tokens
+from mdrecall.types import Term
 
 #: What follows is not looked for; nobody asks so much, but a text may be pasted.
 MAX_QUERY_CHARS = 4_000
 MAX_TERMS = 64
 _MIN_PREFIX_CHARS = 3
 _MIN_LETTERS_PREFIX_CHARS = 4
-
-
-class Term(NamedTuple):
-    """One thing to look up."""
-
-    text: str
-    """The term as the analyser makes it, stemmed."""
-    surface: str
-    """The same before stemming, for an engine that stems by itself."""
-    also: tuple[str, ...] = ()
-    """Other surfaces of the same term, for an engine that stems them otherwise."""
-    parts: tuple[str, ...] = ()
-    """For a name such as ``dec-0054``: its words before stemming, which in a row mean the same."""
-    stop: bool = False
-    """Whether it says so little that it hardly counts."""
-    prefix: bool = False
-    """Whether it may stand for longer terms that begin with it when nothing matches it whole."""
-    always_prefix: bool = False
-    """Whether it is looked up as a beginning in any case: a lone character of an unspaced script."""
 
 
 def parse_query(query: str) -> tuple[Term, ...]:

@@ -6,7 +6,7 @@ import apsw
 
 from mdrecall.store.sqlite.rows import rows, single
 from mdrecall.types import KnownDocument, SourceCount, SourceName, StoredChunk
-from mdrecall.types.parts import file_of
+from mdrecall.types.transcripts import file_path
 
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _COUNTS = """
@@ -40,7 +40,7 @@ def hashes(db: apsw.Connection, source: SourceName) -> dict[str, bytes]:
     """Every file of a source with a hash of its content."""
     found: dict[str, list[bytes]] = {}
     for path, digest in rows(db, "SELECT path, hash FROM documents WHERE source=? ORDER BY path", (source,)):
-        found.setdefault(file_of(path), []).append(digest)
+        found.setdefault(file_path(path), []).append(digest)
     return {path: b"".join(digests) for path, digests in found.items()}
 
 
@@ -80,5 +80,5 @@ def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
         whole = tail_before(db, document_id, ordinal, overlap) + text
         headings = tuple(trail.split("\n")) if trail else ()
         numbers = tuple(map(int, records.split(","))) if records else ()
-        return StoredChunk(chunk_id, source, file_of(path), start, end, whole, headings, mtime, numbers)
+        return StoredChunk(chunk_id, source, file_path(path), start, end, whole, headings, mtime, numbers)
     return None

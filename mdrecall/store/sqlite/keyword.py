@@ -10,10 +10,9 @@ from itertools import islice
 
 import apsw
 
-from mdrecall.core.ranking.keyword_score import Match
-from mdrecall.core.ranking.query import Term
 from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.rows import rows, single
+from mdrecall.types import Match, Term
 
 # Occurrences in the title count as much as those in the text, camelCase parts a little less.
 _COLUMN_WEIGHTS = "1.0, 0.7, 1.0"

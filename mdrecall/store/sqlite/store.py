@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 
-from mdrecall.core.ranking.keyword_score import Match
-from mdrecall.core.ranking.query import Term
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock
 from mdrecall.store.sqlite import documents, jobs, keyword, publish, transcripts, vectors, write
@@ -21,12 +19,14 @@ from mdrecall.types import (
     IndexedChunk,
     Job,
     KnownDocument,
+    Match,
     PendingChunk,
     SourceCount,
     SourceName,
     Space,
     StoredChunk,
     StoredSpace,
+    Term,
     Transcript,
 )
 

@@ -7,7 +7,7 @@ import apsw
 from mdrecall.store.sqlite.rows import rows, transaction
 from mdrecall.store.sqlite.write import put_documents, remove_documents
 from mdrecall.types import Document, IndexedChunk, Transcript
-from mdrecall.types.parts import MARK, part_path
+from mdrecall.types.transcripts import PART_MARK, part_path
 
 _COLUMNS = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
@@ -41,6 +41,6 @@ def remove(db: apsw.Connection, paths: Iterable[str]) -> None:
 
 
 def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
-    between = (part_path(path, first), f"{path}{MARK}~")
+    between = (part_path(path, first), f"{path}{PART_MARK}~")
     found = rows(db, "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?", between)
     return [part for (part,) in found]

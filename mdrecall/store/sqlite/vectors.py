@@ -13,7 +13,7 @@ from mdrecall.errors import StoreBusy
 from mdrecall.store.sqlite.documents import tail_before
 from mdrecall.store.sqlite.rows import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
-from mdrecall.types.parts import named
+from mdrecall.types.transcripts import title_path
 
 #: Removals older than this many revisions are forgotten; whoever fell behind further loads everything again.
 REMEMBERED_REVISIONS = 1_000
@@ -86,7 +86,7 @@ def pending(db: apsw.Connection, space: int, after: int, limit: int) -> list[Pen
             text = last_text[-overlap:] + fresh
         else:
             text = tail_before(db, document_id, ordinal, overlap) + fresh
-        found.append(PendingChunk(chunk_id, named(path), tuple(trail.split("\n")) if trail else (), text))
+        found.append(PendingChunk(chunk_id, title_path(path), tuple(trail.split("\n")) if trail else (), text))
         last_document, last_id, last_text = document_id, chunk_id, text
     return found
 

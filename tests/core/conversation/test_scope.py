@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.keys import DEFAULT_SCOPE
+from mdrecall.config.settings import DEFAULT_SCOPE
 from mdrecall.core.conversation.scope import denial, judge
 
 #: What OpenClaw allows under its default, and does so here.

@@ -1,0 +1,73 @@
+"""Every setting, declared once, and the frozen value that carries them all."""
+
+from typing import NamedTuple
+
+from mdrecall.config.declare import section_of
+from mdrecall.config.settings.mdrecall import IGNORED_FOLDERS, MdrecallSettings
+from mdrecall.config.settings.memory_search import DEFAULT_MODELS, PROVIDERS, Chunking, ExtraPath, MemorySearch, Remote
+from mdrecall.config.settings.openclaw import (
+    DEFAULT_SCOPE,
+    AgentDefaults,
+    Compaction,
+    LanceDb,
+    LanceDbEmbedding,
+    Logging,
+    MemoryBackend,
+    Plugins,
+    Slots,
+)
+
+__all__ = [
+    "DEFAULT_MODELS",
+    "DEFAULT_SCOPE",
+    "IGNORED_FOLDERS",
+    "PROVIDERS",
+    "SECTIONS",
+    "Chunking",
+    "ExtraPath",
+    "LanceDb",
+    "LanceDbEmbedding",
+    "MemorySearch",
+    "Plugins",
+    "Remote",
+    "Settings",
+    "Slots",
+]
+
+#: Every section by the path of its settings in a configuration file.
+SECTIONS = {
+    "memorySearch": section_of(MemorySearch),
+    "memory": section_of(MemoryBackend),
+    "agents.defaults.compaction": section_of(Compaction, strict=False),
+    "agents.defaults": section_of(AgentDefaults, strict=False),
+    "plugins": section_of(Plugins, strict=False),
+    "plugins.entries.memory-lancedb.config": section_of(LanceDb),
+    "logging": section_of(Logging, strict=False),
+    "mdrecall": section_of(MdrecallSettings),
+}
+
+
+class Settings(NamedTuple):
+    """Everything that one agent's memory needs to know."""
+
+    agent_id: str
+    workspace: str
+    index_path: str
+    index_path_is_ours: bool
+    """Whether the path is one that only mdrecall writes to, rather than one from ``store.path``."""
+    sessions_dir: str
+    """Where this agent's transcripts and its ``sessions.json`` are; without OpenClaw, in mdrecall's own folder."""
+    state_dir: str
+    """OpenClaw's folder for what it keeps; without OpenClaw, mdrecall's own."""
+    qmd_dir: str
+    """Where this agent's qmd keeps its configuration, its index and the exported transcripts."""
+    standalone: bool
+    """Whether there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
+    memory_search: MemorySearch
+    memory: MemoryBackend
+    compaction: Compaction
+    defaults: AgentDefaults
+    plugins: Plugins
+    lancedb: LanceDb
+    logging: Logging
+    mdrecall: MdrecallSettings

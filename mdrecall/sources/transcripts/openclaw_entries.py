@@ -1,0 +1,168 @@
+"""What ``sessions.json`` says of a session, and writing down there that its memories were flushed.
+
+The file belongs to OpenClaw. It is changed as OpenClaw does it: under ``sessions.json.lock``, which must not exist
+before, by a new file that takes the place of the old one. Everything that is not ours in it stays as it is, in its
+order. A file that cannot be understood is never written to.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from mdrecall.core.conversation.flush import Book
+from mdrecall.errors import SessionsError
+from mdrecall.openclaw_lock import lock_file
+
+FILE = "sessions.json"
+WAIT_S = 10.0
+
+_OWN = "mdrecall"
+_HINT = "Nothing was changed. Mend the file, or take it from a backup."
+
+
+class Entry(NamedTuple):
+    """What matters for a flush in a session's entry."""
+
+    book: Book
+    compaction_count: int = 0
+    total_tokens: int = 0
+    total_is_fresh: bool = True
+    context_tokens: int | None = None
+    session: str = ""
+    """The session id, which names the transcript."""
+    file: str = ""
+    """The transcript's file, if the entry names it."""
+
+
+def read_entry(folder: str, key: str) -> Entry | None:
+    """A session's entry in the ``sessions.json`` of a folder; nothing, if it has none."""
+    every = _read(os.path.join(folder, FILE))
+    name = _name(every, key)
+    return None if name is None else _entry(every[name])
+
+
+def rebook(
+    folder: str, key: str, change: Callable[[Entry], Book], *, now_ms: int | None, create: bool, wait_s: float = WAIT_S
+) -> None:
+    """Change a session's book; ``now_ms`` is when it was flushed, if it was. ``create`` makes what is missing."""
+    path = os.path.realpath(os.path.join(folder, FILE))
+    try:
+        if create:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        with lock_file(f"{path}.lock", wait_s):
+            every = _read(path)
+            name = _name(every, key)
+            if name is None and not create:
+                hint = "Check the session key: it must be one of the keys in the file."
+                raise SessionsError(f"{path} has no session {key!r}.", hint=hint)
+            entry = every.setdefault(name or key, {})
+            book = change(_entry(entry))
+            entry.update(_changes(book, now_ms))
+            entry[_OWN] = {**_object(entry.get(_OWN)), "flush": _own(book)}
+            _replace(path, every)
+    except OSError as error:
+        hint = "Nothing was changed. Check the disk and the permissions."
+        raise SessionsError(f"Cannot write {path}: {error.strerror or error}.", hint=hint) from error
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            every = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SessionsError(f"Cannot read {path}: {error.strerror}.", hint="Check its permissions.") from error
+    except (ValueError, RecursionError) as error:
+        raise SessionsError(f"{path} is not JSON: {error}.", hint=_HINT) from error
+    if not isinstance(every, dict):
+        raise SessionsError(f"{path} does not hold an object with a member for each session.", hint=_HINT)
+    return every
+
+
+def _name(every: dict[str, Any], key: str) -> str | None:
+    """The key as the file spells it; capitals make no difference."""
+    name = key if key in every else next((name for name in every if name.lower() == key.lower()), None)
+    if name is not None and not isinstance(every[name], dict):
+        raise SessionsError(f"The session {name!r} in {FILE} is not an object.", hint=_HINT)
+    return name
+
+
+def _entry(entry: dict[str, Any]) -> Entry:
+    own = _object(_object(entry.get(_OWN)).get("flush"))
+    count = _number(entry.get("memoryFlushCompactionCount"))
+    book = Book(
+        has_entry=True,
+        flushed_count=count,
+        flushed_bytes=_number(own.get("bytes")) or 0,
+        attempts=_number(own.get("attempts")) or 0,
+        attempts_count=_number(own.get("attemptsCompactionCount")),
+    )
+    return Entry(
+        book,
+        compaction_count=_number(entry.get("compactionCount")) or 0,
+        total_tokens=_number(entry.get("totalTokens")) or 0,
+        total_is_fresh=entry.get("totalTokensFresh") is not False,
+        context_tokens=_number(entry.get("contextTokens")) or None,
+        session=_text(entry.get("sessionId")),
+        file=_text(entry.get("sessionFile")),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _changes(book: Book, now_ms: int | None) -> dict[str, Any]:
+    if now_ms is None:
+        return {}
+    return {"memoryFlushAt": now_ms, "memoryFlushCompactionCount": book.flushed_count}
+
+
+def _own(book: Book) -> dict[str, Any]:
+    own = {"bytes": book.flushed_bytes}
+    return own | {"attempts": book.attempts, "attemptsCompactionCount": book.attempts_count} if book.attempts else own
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2**53
+    return int(value) if is_number else None
+
+
+def _replace(path: str, every: dict[str, Any]) -> None:
+    """Put a new file in the place of the old one, with its permissions."""
+    try:
+        data = json.dumps(every, ensure_ascii=False, indent=2).encode()
+    except UnicodeEncodeError:
+        data = json.dumps(every, indent=2).encode()
+    # Whoever holds the lock is alone with this name; what a killed process left there is written over.
+    name = f"{path}.mdrecall.tmp"
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(file, "wb") as new:
+            with suppress(FileNotFoundError):
+                os.fchmod(new.fileno(), os.stat(path).st_mode & 0o777)
+            new.write(data)
+            new.flush()
+            os.fsync(new.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+    _sync_folder(os.path.dirname(path))
+
+
+def _sync_folder(folder: str) -> None:
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

@@ -1,0 +1,73 @@
+"""A folder of transcripts and an index of them, to compare with one that is made anew."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from mdrecall.core.text.words import Analyser
+from mdrecall.engine.indexer import ChunkSize, describe_index_format
+from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.store.sqlite import Owner, SqliteStore
+
+SIZE = ChunkSize(32, 8)
+AT_ONCE = GrowthThresholds(0, 0)
+LONG_AGO = 1_600_000_000
+
+
+def message(text: str, role: str = "user", day: str = "2026-02-10") -> str:
+    record = {"type": "message", "timestamp": f"{day}T10:00:00Z", "message": {"role": role, "content": text}}
+    return json.dumps(record) + "\n"
+
+
+class TranscriptFolder:
+    """A folder of transcripts and an index of them."""
+
+    def __init__(self, base: Path, thresholds: GrowthThresholds = AT_ONCE) -> None:
+        self.folder = base / "sessions"
+        self.folder.mkdir()
+        self.base = base
+        self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+        self.indexer = self.indexer_on(self.store, thresholds)
+
+    def indexer_on(self, store: SqliteStore, thresholds: GrowthThresholds = AT_ONCE) -> TranscriptIndexer:
+        source = OpenClawJsonl(str(self.folder))
+        return TranscriptIndexer(
+            store, source, SIZE, Analyser(), redact=str, thresholds=thresholds, index_format=describe_index_format(SIZE)
+        )
+
+    def write(self, name: str, *texts: str, mode: str = "a") -> Path:
+        path = self.folder / name
+        with path.open(mode) as file:
+            file.write("".join(texts))
+        return path
+
+    def content(self, store: SqliteStore | None = None) -> list[tuple[Any, ...]]:
+        db = apsw.Connection((store or self.store).file_path)
+        found = list(
+            db.execute(
+                """
+                SELECT path, hash, ordinal, start_line, end_line, overlap, trail, records, text
+                FROM chunks JOIN documents ON documents.id = document_id ORDER BY path, ordinal
+                """
+            )
+        )
+        db.close()
+        return found
+
+    def chunk_ids(self) -> set[int]:
+        db = apsw.Connection(self.store.file_path)
+        found = {number for (number,) in db.execute("SELECT id FROM chunks")}
+        db.close()
+        return found
+
+    def reindexed(self) -> list[tuple[Any, ...]]:
+        store = SqliteStore(str(self.base / "anew.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+        try:
+            self.indexer_on(store).sync()
+            return self.content(store)
+        finally:
+            store.destroy()
+            store.close()

@@ -1,0 +1,159 @@
+"""Which note a name means, and what appending to it leaves as it was."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
+from mdrecall.sources.notes import NotePath, append_note, resolve_note
+from mdrecall.types import Appended
+
+DAY = "2026-02-16"
+
+
+def append(root: Path, text: str, file: str = "", max_bytes: int = 1000) -> Appended:
+    return append_note(str(root), text, resolve_note(file, today=DAY), max_bytes=max_bytes)
+
+
+@pytest.mark.parametrize(
+    ("file", "path"),
+    [
+        ("", f"memory/{DAY}.md"),
+        ("  ", f"memory/{DAY}.md"),
+        ("2026-01-02", "memory/2026-01-02.md"),
+        ("memory/2026-01-02.md", "memory/2026-01-02.md"),
+        ("./memory/ideas.md", "memory/ideas.md"),
+        ("Memory/ideas.MD", "memory/ideas.md"),
+        ("ideas", "memory/ideas.md"),
+        (" ideas.md ", "memory/ideas.md"),
+        ("release 1.2", "memory/release 1.2.md"),
+        ("café", "memory/café.md"),
+        ("cafe\u0301", "memory/café.md"),
+        ("会议", "memory/会议.md"),
+        ("می\u200cخواهم", "memory/می\u200cخواهم.md"),
+        ("MEMORY.md", "MEMORY.md"),
+        ("memory.md", "memory.md"),
+        ("MEMORY", "MEMORY.md"),
+        ("Memory.md", "MEMORY.md"),
+        ("memory/MEMORY.md", "memory/MEMORY.md"),
+        ("a" * 252, f"memory/{'a' * 252}.md"),
+    ],
+)
+def test_a_name_means_one_place(file: str, path: str) -> None:
+    assert resolve_note(file, today=DAY).shown == path
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "..", "../x.md", "/etc/passwd", "/x.md", "memory/../x.md", "memory/../../x", "memory/", "memory//x", "memory/.",
+        "memory/..", "memory/.hidden.md", ".hidden", ".md", " .md", "memory/a/b.md", "other/x.md", "~/x.md", "x.txt",
+        "memory/x.markdown", "x.md.exe", "a\0b", "a\nb", "a\u2028b", "a\x7fb", "\ud800", "a\\b", "..\\x", "x\u202edm.",
+        "\u200bMEMORY.md", "\ufeffMEMORY", "me\u00admory", "2026\u2060-01-02",
+        "a" * 253, "é" * 127, "2026-02-30", "2026-13-01.md", "memory/2026-00-10.md", "file:///tmp/x.md",
+    ],
+)  # fmt: skip
+def test_any_other_name_is_refused(file: str) -> None:
+    with pytest.raises(PathRefused) as caught:
+        resolve_note(file, today=DAY)
+    assert caught.value.hint
+    str(caught.value).encode()
+
+
+@pytest.mark.parametrize("file", ["MEMORY.md", "memory", "memory/x.md"])
+def test_a_plain_folder_gets_no_memory_folder_that_would_hide_its_notes(file: str) -> None:
+    assert resolve_note("", today=DAY, is_plain=True) == NotePath("", f"{DAY}.md")
+    assert resolve_note("ideas", today=DAY, is_plain=True) == NotePath("", "ideas.md")
+    with pytest.raises(PathRefused):
+        resolve_note(file, today=DAY, is_plain=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after", "lines"),
+    [
+        ("", "b", "b\n", (1, 1)),
+        ("a", "b", "a\n\nb\n", (3, 3)),
+        ("a\n", "b\nc", "a\n\nb\nc\n", (3, 4)),
+        ("a\n\n", "b", "a\n\nb\n", (3, 3)),
+        ("a\n\n\n", "\n\nb", "a\n\n\nb\n", (4, 4)),
+        ("a\r\n", "b", "a\r\n\r\nb\r\n", (3, 3)),
+        ("\n", "b", "\nb\n", (2, 2)),
+        ("\ufeff", "b", "\ufeffb\n", (1, 1)),
+    ],
+)
+def test_each_text_is_a_paragraph_of_its_own(
+    tmp_path: Path, before: str, text: str, after: str, lines: tuple[int, int]
+) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory/a.md").write_bytes(before.encode())
+    done = append(tmp_path, text, "a")
+    assert (tmp_path / "memory/a.md").read_bytes() == after.encode()
+    assert (done.bytes, done.start_line, done.end_line) == (len(after.encode()) - len(before.encode()), *lines)
+
+
+def test_a_note_that_differs_only_in_case_or_composition_is_the_same_note(tmp_path: Path) -> None:
+    append(tmp_path, "one", "Anaïs")
+    assert append(tmp_path, "two", "anai\u0308s").path == "memory/Anaïs.md"
+    assert os.listdir(tmp_path / "memory") == ["Anaïs.md"]
+
+
+@pytest.mark.parametrize(
+    ("there", "file", "path"),
+    [
+        ([], "memory.md", "MEMORY.md"),
+        (["memory.md"], "MEMORY.md", "memory.md"),
+        (["MEMORY.md"], "memory.md", "MEMORY.md"),
+        (["MEMORY.md", "memory.md"], "memory.md", "memory.md"),
+        (["MEMORY.md", "memory.md"], "MEMORY", "MEMORY.md"),
+    ],
+)
+def test_the_lasting_note_is_the_one_that_is_there(tmp_path: Path, there: list[str], file: str, path: str) -> None:
+    for name in there:
+        (tmp_path / name).write_text("a\n")
+    assert append(tmp_path, "b", file).path == path
+    assert not (tmp_path / "memory").exists()
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "memory/a.md"])
+def test_a_link_is_not_written_through(tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("theirs\n")
+    root = tmp_path / "root"
+    (root / "memory").mkdir(parents=True)
+    (root / name).symlink_to(outside)
+    with pytest.raises(FileUnwritable, match="symbolic link"):
+        append(root, "mine", name)
+    assert outside.read_text() == "theirs\n"
+
+
+def test_a_folder_that_is_a_link_is_not_written_into(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/memory").symlink_to(tmp_path / "outside")
+    with pytest.raises(FileUnwritable, match="symbolic link"):
+        append(tmp_path / "root", "mine", "a")
+    assert os.listdir(tmp_path / "outside") == []
+
+
+def test_a_note_never_becomes_too_large_to_be_read(tmp_path: Path) -> None:
+    append(tmp_path, "x" * 900, "a")
+    with pytest.raises(FileUnwritable, match="would have more than 1,000 bytes"):
+        append(tmp_path, "y" * 100, "a")
+    assert (tmp_path / "memory/a.md").stat().st_size == 901
+    with pytest.raises(FileUnwritable):
+        append(tmp_path, "z" * 2000, "new")
+    assert os.listdir(tmp_path / "memory") == ["a.md"]
+
+
+def test_a_blank_text_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(NothingToWrite):
+        append(tmp_path, " \n", "a")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "claude", "Soul.MD"])
+def test_in_a_plain_folder_what_agents_obey_is_no_note(name: str) -> None:
+    with pytest.raises(PathRefused, match="is not a note that may be written"):
+        resolve_note(name, today="2026-02-10", is_plain=True)
+    assert resolve_note(name, today="2026-02-10").folder == "memory"

@@ -1,0 +1,208 @@
+import json
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.core.conversation.flush import Book, begun, flushed
+from mdrecall.errors import SessionsError
+from mdrecall.sources.transcripts.openclaw_entries import FILE, Entry, read_entry, rebook
+from tests.processes import finish, python
+
+KEY = "agent:main:main"
+REST = {"sessionId": "s1", "updatedAt": 1.5, "compactionCount": 2, "deep": {"zebra": [1, None, True], "é": "ü\u2028"}}
+
+
+def store(folder: Path, value: Any) -> Path:
+    path = folder / FILE
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def write(folder: Path, book: Book, key: str = KEY, *, now_ms: int | None = 77, create: bool = False) -> None:
+    rebook(str(folder), key, lambda _: book, now_ms=now_ms, create=create, wait_s=2)
+
+
+def read(folder: Path, key: str = KEY) -> Entry | None:
+    return read_entry(str(folder), key)
+
+
+def test_an_entry_is_read_with_what_openclaw_and_mdrecall_wrote(tmp_path: Path) -> None:
+    own = {"flush": {"bytes": 9, "attempts": 1, "attemptsCompactionCount": 2}}
+    entry = {**REST, "totalTokens": 8, "totalTokensFresh": False, "memoryFlushCompactionCount": 1, "mdrecall": own}
+    store(tmp_path, {KEY: entry | {"contextTokens": 100}})
+    assert read(tmp_path) == Entry(Book(True, 1, 9, 1, 2), 2, 8, False, 100, "s1")
+
+
+def test_what_is_missing_or_nonsense_counts_as_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path) is None
+    store(tmp_path, {KEY: {"totalTokens": "many", "compactionCount": -1, "mdrecall": 7, "sessionFile": 3}})
+    assert read(tmp_path) == Entry(Book())
+    assert read(tmp_path, "other") is None
+
+
+def test_the_transcript_is_the_one_that_the_entry_names(tmp_path: Path) -> None:
+    store(tmp_path, {KEY: {"sessionId": "s1", "sessionFile": "/elsewhere/t.jsonl"}, "b": {"sessionFile": "t.jsonl"}})
+    first, second = read(tmp_path), read(tmp_path, "b")
+    assert first
+    assert second
+    assert ((first.session, first.file), (second.session, second.file)) == (
+        ("s1", "/elsewhere/t.jsonl"),
+        ("", "t.jsonl"),
+    )
+
+
+def test_a_book_is_written_and_everything_else_stays_in_its_order(tmp_path: Path) -> None:
+    path = store(tmp_path, {"z": {"a": 1}, KEY: dict(REST), "a": {"mdrecall": {"other": 1}}})
+    os.chmod(path, 0o640)
+    book = flushed(Book(), 2, 1234)
+    write(tmp_path, book)
+    every = json.loads(path.read_text())
+    assert list(every) == ["z", KEY, "a"]
+    own = {"memoryFlushAt": 77, "memoryFlushCompactionCount": 2, "mdrecall": {"flush": {"bytes": 1234}}}
+    assert every[KEY] == REST | own
+    assert list(every[KEY])[: len(REST)] == list(REST)
+    assert (every["z"], every["a"]) == ({"a": 1}, {"mdrecall": {"other": 1}})
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == [FILE]
+    found = read(tmp_path)
+    assert found
+    assert found.book == book
+
+
+def test_an_attempt_is_written_without_pretending_a_flush(tmp_path: Path) -> None:
+    path = store(tmp_path, {KEY: {"mdrecall": {"other": 1}}})
+    write(tmp_path, begun(Book(), 0), now_ms=None)
+    flush = {"bytes": 0, "attempts": 1, "attemptsCompactionCount": 0}
+    assert json.loads(path.read_text()) == {KEY: {"mdrecall": {"other": 1, "flush": flush}}}
+    found = read(tmp_path)
+    assert found
+    assert found.book == begun(Book(), 0)
+
+
+def test_the_key_may_be_spelled_with_other_capitals(tmp_path: Path) -> None:
+    path = store(tmp_path, {"agent:Main:MAIN": {}})
+    assert read(tmp_path)
+    write(tmp_path, flushed(Book(), 0, 0))
+    assert list(json.loads(path.read_text())) == ["agent:Main:MAIN"]
+
+
+def test_a_session_that_is_not_there_is_made_only_if_that_is_wanted(tmp_path: Path) -> None:
+    path = store(tmp_path, "{}")
+    with pytest.raises(SessionsError, match="no session"):
+        write(tmp_path, Book())
+    assert path.read_text() == "{}"
+    write(tmp_path / "new", flushed(Book(), 0, 5), create=True)
+    found = read(tmp_path / "new")
+    assert found
+    assert found.book.flushed_count == 0
+    assert (tmp_path / "new" / FILE).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("broken", ["", "{", '{"a": 1', "[]", "7", "\xff", f'{{"{KEY}": 7}}', "[" * 100_000])
+def test_a_broken_file_is_never_written_to(tmp_path: Path, broken: str) -> None:
+    path = tmp_path / FILE
+    path.write_bytes(broken.encode("latin-1"))
+    for create in (False, True):
+        with pytest.raises(SessionsError, match=FILE) as caught:
+            write(tmp_path, Book(), create=create)
+        assert caught.value.hint
+    with pytest.raises(SessionsError):
+        read(tmp_path)
+    assert path.read_bytes() == broken.encode("latin-1")
+    assert os.listdir(tmp_path) == [FILE]
+
+
+def test_texts_that_are_no_unicode_survive(tmp_path: Path) -> None:
+    path = store(tmp_path, {KEY: {"x": "\ud800"}})
+    write(tmp_path, Book())
+    assert json.loads(path.read_text())[KEY]["x"] == "\ud800"
+
+
+def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    path = store(tmp_path / "real", {KEY: {}})
+    (tmp_path / FILE).symlink_to(path)
+    write(tmp_path, flushed(Book(), 3, 0))
+    assert (tmp_path / FILE).is_symlink()
+    assert json.loads(path.read_text())[KEY]["memoryFlushCompactionCount"] == 3
+
+
+def test_on_a_full_disk_the_file_stays_as_it_was(tmp_path: Path) -> None:
+    path = store(tmp_path, {KEY: {"x": "y" * 9999}})
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        with pytest.raises(SessionsError, match="Cannot write"):
+            write(tmp_path, Book())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == [FILE]
+
+
+def lock(folder: Path, pid: int | None, age_s: float = 0) -> Path:
+    path = folder / f"{FILE}.lock"
+    path.write_text("" if pid is None else json.dumps({"pid": pid, "createdAt": "2026-02-16T10:00:00.000Z"}))
+    os.utime(path, (time.time() - age_s, time.time() - age_s))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("pid", "age_s"), [(os.getpid(), 0.0), (None, 0.0), (1, 5.0)], ids=["mine", "nobody", "another"]
+)
+def test_what_openclaw_has_locked_is_waited_for_and_left_alone(tmp_path: Path, pid: int | None, age_s: float) -> None:
+    store(tmp_path, {KEY: {}})
+    path = lock(tmp_path, pid, age_s)
+    with pytest.raises(SessionsError, match="kept"):
+        rebook(str(tmp_path), KEY, lambda _: Book(), now_ms=1, create=False, wait_s=0.05)
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("pid", "age_s"), [(2**22 + 1, 0.0), (None, 5.0), (os.getpid(), 60.0)], ids=["ended", "nobody", "mine"]
+)
+def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int | None, age_s: float) -> None:
+    store(tmp_path, {KEY: {}})
+    path = lock(tmp_path, pid, age_s)
+    write(tmp_path, Book())
+    assert not path.exists()
+
+
+_COUNT = """
+import sys
+from mdrecall.core.conversation.flush import Book
+from mdrecall.sources.transcripts.openclaw_entries import rebook
+for number in range(int(sys.argv[3])):
+    book = Book(flushed_count=number)
+    rebook(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: book, now_ms=1, create=True, wait_s=60)
+    print(number, flush=True)
+"""
+
+
+def test_several_processes_lose_no_update(tmp_path: Path) -> None:
+    processes = [python(_COUNT, str(tmp_path), who, "60") for who in ("ada", "bob", "cyd")]
+    for process in processes:
+        process.communicate(timeout=120)
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert len(json.loads((tmp_path / FILE).read_text())) == 180
+    assert os.listdir(tmp_path) == [FILE]
+
+
+def test_a_killed_process_leaves_the_file_whole_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    for number in range(8):
+        process = python(_COUNT, str(tmp_path), f"round{number}", "100000")
+        assert process.stdout
+        process.stdout.readline()
+        time.sleep(0.003 * number)
+        process.send_signal(signal.SIGKILL)
+        told = finish(process).split()
+        every = json.loads((tmp_path / FILE).read_text())
+        assert all(f"round{number}-{count}" in every for count in told)
+        rebook(str(tmp_path), f"after{number}", lambda entry: entry.book, now_ms=1, create=True, wait_s=10)
+    assert os.listdir(tmp_path) == [FILE]
