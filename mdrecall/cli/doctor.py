@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
 def _summarise(errors: int, warnings: int) -> str:
     if not errors and not warnings:
         return "No problems found."
-    return f"{plural(errors, 'error') if errors else 'No errors'}, {plural(warnings, 'warning')}."
+    parts = [plural(errors, "error") if errors else "No errors"]
+    return ", ".join(parts + ([plural(warnings, "warning")] if warnings else [])) + "."
 
 
 def _examine_all(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
