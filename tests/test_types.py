@@ -1,10 +1,12 @@
 import json
 import logging
 import pickle
+from typing import Any, get_type_hints
 
 import pytest
 
-from mdrecall.types import Secret
+from mdrecall.types import SearchOptions, SearchRequest, Secret
+from tests.conftest import Workspace
 
 
 def test_it_is_shown_to_nobody_who_does_not_ask_for_it() -> None:
@@ -37,3 +39,14 @@ def test_it_is_equal_by_value_and_false_when_empty() -> None:
     assert Secret("a") != "a"
     assert Secret("a")
     assert not Secret("")
+
+
+def test_every_field_of_a_search_request_is_an_option_of_a_search() -> None:
+    assert ("query", *SearchOptions.__annotations__) == SearchRequest._fields
+    assert get_type_hints(SearchOptions) | {"query": str} == get_type_hints(SearchRequest)
+
+
+def test_an_option_that_a_search_does_not_have_is_an_error_that_names_it(workspace: Workspace) -> None:
+    unknown: Any = {"limit": 3}
+    with pytest.raises(TypeError, match="limit"):
+        workspace.memory().search("walrus", **unknown)

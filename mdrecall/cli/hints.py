@@ -23,7 +23,7 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "": "",
     "no_match": "Run `mdrecall status` to see what is indexed.",
     "below_min_score": "To see every match, add --min-score 0.",
-    "index_empty": "Run `mdrecall index` to index now, or choose another folder with --workspace.",
+    "index_empty": "Choose another folder with --workspace, or run `mdrecall index` if its notes are not indexed yet.",
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }

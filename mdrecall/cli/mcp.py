@@ -10,7 +10,7 @@ from mdrecall.mcp_server.clients import CLIENTS, SCOPES
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.clients import Entry, Target
-    from mdrecall.mcp_server.workspaces import Asked
+    from mdrecall.mcp_server.workspaces import Selection
 
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print")
 
@@ -56,23 +56,25 @@ def run(options: argparse.Namespace) -> int:
     if sys.stdin and sys.stdin.isatty():
         text = "This server is meant to be started by an MCP client: see `mdrecall mcp install`. Press Ctrl-C to stop."
         print(text, file=sys.stderr)
-    return run_stdio(choose_memories(options), options.session_key)
+    return run_stdio(make_selection(options), options.session_key)
 
 
-def choose_memories(options: argparse.Namespace) -> "Asked":
+def make_selection(options: argparse.Namespace) -> "Selection":
     """Return the memories that the options choose."""
-    from mdrecall.mcp_server.workspaces import Asked
+    from mdrecall.mcp_server.workspaces import Selection
 
-    return Asked(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)
+    return Selection(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)
 
 
 def _install(options: argparse.Namespace) -> int:
-    from mdrecall.config.programs import program_folders
+    from mdrecall.config.environment import find_program_folders
     from mdrecall.mcp_server.clients import target_of
 
     if options.client is None:
         raise RecallError("Which client?", hint=f"Choose one of: {', '.join(CLIENTS)}.")
-    target = target_of(options.client, options.scope or "user", program_folders(os.environ, os.getcwd()), os.getcwd())
+    target = target_of(
+        options.client, options.scope or "user", find_program_folders(os.environ, os.getcwd()), os.getcwd()
+    )
     entry = _make_entry(options)
     if options.print:
         return _print_lines(target, entry)
@@ -122,7 +124,7 @@ def _make_entry(options: argparse.Namespace) -> "Entry":
     import re
 
     from mdrecall.mcp_server.clients import Entry, own_command
-    from mdrecall.mcp_server.sdk import require_sdk
+    from mdrecall.mcp_server.start import require_sdk
 
     name = options.name or "mdrecall"
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
@@ -134,9 +136,9 @@ def _make_entry(options: argparse.Namespace) -> "Entry":
 
 def _make_arguments(options: argparse.Namespace) -> list[str]:
     """Return the options with absolute paths, because the client starts the server in another folder."""
-    from mdrecall.mcp_server.workspaces import find_places
+    from mdrecall.mcp_server.workspaces import select_memories
 
-    places = find_places(choose_memories(options))
+    places = select_memories(make_selection(options))
     arguments = ["--all-agents"] if options.all_agents else []
     for place in places:
         if place.workspace:

@@ -27,9 +27,11 @@ def open_memory(options: argparse.Namespace, agent: str | None = None, *, one_sh
 
 def choose_agents(options: argparse.Namespace) -> list[str]:
     """Return the agent that the options name, or else every configured one."""
-    from mdrecall.config.load import agent_ids
+    from mdrecall.config.load import list_agent_ids
 
-    return [options.agent] if options.agent else list(agent_ids(config=options.config, workspace=options.workspace))
+    if options.agent:
+        return [options.agent]
+    return list(list_agent_ids(config=options.config, workspace=options.workspace))
 
 
 def run_for_each_agent(

@@ -36,9 +36,9 @@ def _report_agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
 def _report_plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     """Return which plugin provides the memory and the problems it has."""
     from mdrecall.config.load import load
-    from mdrecall.plugins.registry import diagnosed
+    from mdrecall.plugins.registry import diagnose
 
-    choice, diagnostics = diagnosed(load(workspace=options.workspace, agent=agent, config=options.config))
+    choice, diagnostics = diagnose(load(workspace=options.workspace, agent=agent, config=options.config))
     if not options.json and choice.id != "memory-core":
         print(f"  {'Plugin:':12} {choice.id or 'none'}")
         print_issues(tuple(Issue("", f"{found.problem} {found.hint}".strip()) for found in diagnostics))
@@ -80,6 +80,8 @@ def _builtin_lines(status: Status) -> Iterator[tuple[str, str]]:
     yield "Search", _format_search(status)
     if status.fallback:
         yield "Fallback", _format_fallback(status)
+    if embedder := status.custom.get("embeddingFallback"):
+        yield "Embedder", f"{status.provider} instead of {embedder['from']}: {embedder['reason']}"
     if note := status.custom.get("providerNote"):
         yield "Note", note
     if batch := _format_batch(status.batch):
@@ -143,7 +145,7 @@ def _deep_lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, s
         yield "Provider", success if probe["ok"] else probe["error"]
         if status.backend == "builtin":
             yield "Embeddings", _format_embeddings(status)
-            yield "Cache", f"{plural(status.cache['entries'], 'embedding')} of earlier texts"
+            yield "Cache", plural(status.cache["entries"], "embedding")
     if "indexProblems" in record:
         problems = "; ".join(record["indexProblems"])
         yield "Index check", f"{problems}; run `mdrecall index --force` to rebuild it" if problems else "no problems"

@@ -141,11 +141,17 @@ class Updates:
 
     def _make_follower(self, lock: FileLock, tell: Callable[[WatchEvent], None]) -> "WatchLoop":
         from mdrecall.engine.watch_loop import Timing, WatchLoop
+        from mdrecall.sources.transcripts.readers import open_transcripts
         from mdrecall.sources.watch import FolderWatch
 
         own = self._settings.mdrecall
-        sessions = [self._settings.sessions_dir] if any(e.kind == "sessions" for e in self._collections) else []
-        watch = FolderWatch(lambda: (*self.folders(), *sessions), lambda name: name.lower() in own.ignore)
+        has_sessions = any(collection.kind == "sessions" for collection in self._collections)
+
+        def folders() -> tuple[str, ...]:
+            transcripts = open_transcripts(self._settings).scan().folders if has_sessions else ()
+            return (*self.folders(), *transcripts)
+
+        watch = FolderWatch(folders, lambda name: name.lower() in own.ignore)
         timing = Timing(self._settings.memory_search.sync.watch_debounce_ms / 1000, float(own.watch.scan_seconds))
 
         def beat(health: "Health") -> None:

@@ -110,7 +110,7 @@ def test_index_tells_what_it_did(workspace: Workspace, run: Run) -> None:
     assert run("index").out.startswith("Indexed 1 file as 1 chunk in")
     assert "(no changes)" in run("index").out
     (workspace.path / "MEMORY.md").unlink()
-    assert "There is no note to index" in run("index").err
+    assert "There are no notes to index" in run("index").err
     workspace.write("MEMORY.md", "text")
     run("index")
     (report,) = run("index", "--force", "--json").json

@@ -114,7 +114,7 @@ def test_a_damaged_index_is_built_anew_and_the_old_one_named(workspace: Workspac
     (note,) = [line for line in lines(ran) if line.startswith("!")]
     assert note.startswith("! index:          it was damaged and has been rebuilt; the damaged one was moved to ")
     assert note.endswith(kept)
-    assert "Delete that file." in ran.out
+    assert "Delete that file" in ran.out
     assert f"✓ notes:          1 in {workspace.path}" in ran.out
 
 

@@ -87,7 +87,7 @@ def test_what_waits_for_vectors_is_not_called_a_change_on_disk(workspace: Worksp
     assert "is without some vectors" in done.err
     assert "embeddings are missing; `mdrecall index` adds them" in run("status").out
     workspace.write("memory/new.md", "new")
-    assert "changes on disk wait" in run("status").out
+    assert "files have changed" in run("status").out
 
 
 def test_a_key_that_is_not_there_is_told_once(workspace: Workspace, run: Run) -> None:

@@ -30,10 +30,10 @@ def test_it_shows_what_goes_and_refuses_where_nobody_can_be_asked(index: Path, r
     assert head == "This deletes the index of agent main and the embeddings stored in it. Notes are not touched."
     assert file.split("  ")[-1] == str(index)
     assert f"{index.stat().st_size:,} bytes" in file
-    assert (
-        ran.err
-        == "mdrecall: Nothing was deleted: there is no terminal to confirm on.\n          Add --yes to delete without asking.\n"
-    )
+    assert ran.err.splitlines() == [
+        "mdrecall: Nothing was deleted: there is no terminal to confirm on.",
+        "          Add --yes to delete without asking.",
+    ]
     ran = run("reset", "--json")
     assert (ran.code, ran.json["error"]["type"]) == (2, "ConfirmationMissing")
     assert index.exists()
