@@ -102,7 +102,7 @@ def _running(
         with_config=lambda folder: Program(command, env={**env, "QMD_CONFIG_DIR": folder}),
     )
     updater = Updater(
-        collections, reading, _embedding(settings, program, database, state_dir), UpdateRules.of(settings)
+        collections, reading, _embedding(settings, program, database, state_dir), UpdateRules.from_settings(settings)
     )
     server, warm = _server(loaded, command, env, state_dir, one_shot)
 
