@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from mdrecall.backends.embedders import Chooser, choose_embedders
-from mdrecall.backends.embedding_status import probe_of
+from mdrecall.backends.embedding_status import probe_embedder
 from mdrecall.config.load import Loaded
 from mdrecall.config.references import mask_url
 from mdrecall.config.settings import PROVIDERS
@@ -64,6 +64,6 @@ def _row(loaded: Loaded, chooser: Chooser, name: str, role: str, uses_remote: bo
     if access:
         found = found._replace(where=mask_url(access.base_url or REMOTE[name].url))
     try:
-        return found._replace(probe=probe_of(embedder)) if probe else found
+        return found._replace(probe=probe_embedder(embedder)) if probe else found
     finally:
         embedder.close()
