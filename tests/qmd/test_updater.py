@@ -182,7 +182,7 @@ def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
     updater.start()
     assert both.acquire(timeout=PATIENCE_S)
     for number in range(2):
-        updater.wait(PATIENCE_S)
+        until(lambda: not updater.is_updating())
         assert not both.acquire(timeout=0.1)
         world.place.note(f"memory/{number}.md", "# New")
         assert both.acquire(timeout=PATIENCE_S)
