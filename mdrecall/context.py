@@ -8,7 +8,7 @@ from mdrecall.core.conversation.recall_prompt import recall_section
 from mdrecall.core.conversation.session_key import chat_type_of, parse
 from mdrecall.core.conversation.session_note import DEFAULT_MESSAGES, note_name, note_text
 from mdrecall.core.conversation.session_start import Excerpt, excerpt, render, share_budget
-from mdrecall.core.redact import redactor
+from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
 from mdrecall.sources.notes import create_note
@@ -109,7 +109,7 @@ def save_session(
     transcripts = open_transcripts(memory.settings)
     conversation = find_conversation(transcripts, session)
     moment = now.astimezone(UTC)
-    redact = redactor(memory.settings.logging.redact_patterns).redact
+    redact = make_redactor(memory.settings.logging.redact_patterns).redact
     text = note_text(
         last_messages(transcripts, conversation.path, redact, max(1, messages)),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",

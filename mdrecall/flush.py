@@ -135,9 +135,9 @@ class Flush:
         """
         if not self.settings.mdrecall.flush.checkpoint:
             return None
-        from mdrecall.core.redact import redactor
+        from mdrecall.core.redact import make_redactor
 
-        redact = redactor(self.settings.logging.redact_patterns).redact
+        redact = make_redactor(self.settings.logging.redact_patterns).redact
         moment = self._moment(now, zone)
         text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
         return self._append(text, moment, None) if text else None

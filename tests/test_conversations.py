@@ -333,16 +333,16 @@ def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
 ) -> None:
     from datetime import UTC, datetime
 
-    from mdrecall.core.redact import engine
+    from mdrecall.core.redact import masking
 
     masked: list[str] = []
-    find = engine.find
+    find = masking.find
 
-    def counted(text: str, **more: Any) -> list[engine.Finding]:
+    def counted(text: str, **more: Any) -> list[masking.Finding]:
         masked.append(text)
         return find(text, **more)
 
-    monkeypatch.setattr(engine, "find", counted)
+    monkeypatch.setattr(masking, "find", counted)
     home.say("talk", *(f"number {number}" for number in range(2_000)))
     with home.open() as memory:
         assert memory.read_session("talk", from_line=1_999, lines=1).text == "1999  User: number 1998"

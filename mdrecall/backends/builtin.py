@@ -247,11 +247,11 @@ class BuiltinSessions:
 
     def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Return the messages of a transcript, without secrets."""
-        from mdrecall.core.redact import redactor
+        from mdrecall.core.redact import make_redactor
         from mdrecall.sources.transcripts.readers import open_transcripts
         from mdrecall.sources.transcripts.reading import read_transcript
 
-        redact = redactor(self._settings.logging.redact_patterns).redact
+        redact = make_redactor(self._settings.logging.redact_patterns).redact
         return read_transcript(open_transcripts(self._settings), session, redact, from_line=from_line, lines=lines)
 
     def note_compaction(self, session: str) -> SyncReport:

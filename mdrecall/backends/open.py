@@ -151,11 +151,11 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     size = ChunkSize(chunking.tokens, chunking.overlap)
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(store, files, size, analyser)]
-    from mdrecall.core.redact import redactor
+    from mdrecall.core.redact import make_redactor
     from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
     from mdrecall.sources.transcripts.readers import open_transcripts
 
-    masks = redactor(settings.logging.redact_patterns)
+    masks = make_redactor(settings.logging.redact_patterns)
     with_notes = "memory" in settings.memory_search.sources
     # Without the notes it is another index: those that were in it must leave it.
     index_format = describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")

@@ -153,14 +153,14 @@ def _open_export(loaded: Loaded) -> "SessionExport | None":
     settings = loaded.settings
     if not settings.memory.qmd.sessions.enabled:
         return None
-    from mdrecall.core.redact import redactor
+    from mdrecall.core.redact import make_redactor
     from mdrecall.qmd.collection_plan import export_dir
     from mdrecall.qmd.export import SessionExport
     from mdrecall.sources.transcripts.readers import open_transcripts
 
     return SessionExport(
         open_transcripts(settings),
-        redactor(settings.logging.redact_patterns),
+        make_redactor(settings.logging.redact_patterns),
         folder=export_dir(settings, loaded.home),
         state_dir=state_dir_of(settings),
         retention_days=settings.memory.qmd.sessions.retention_days,

@@ -237,7 +237,7 @@ def test_check_reset_and_files_are_of_qmds_index(sidecar: Sidecar) -> None:
     assert str(sidecar.database) in [path for path, _ in memory.index_files()]
     memory.reset()
     assert not sidecar.database.exists()
-    assert memory.check() == ("qmd has made no index yet.",)
+    assert memory.check() == ("qmd has not built an index yet.",)
     assert (sidecar.workspace.path / "MEMORY.md").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mdrecall.core.redact import redactor
+from mdrecall.core.redact import make_redactor
 from mdrecall.errors import (
     BackendUnavailable,
     ProgramBusy,
@@ -146,7 +146,7 @@ def test_a_failed_update_leaves_it_behind(bound: Place) -> None:
 
 
 def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None:
-    masks = redactor(())
+    masks = make_redactor(())
     folder = bound.qmd_dir / "sessions"
     export = SessionExport(
         OpenClawJsonl(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
@@ -166,7 +166,7 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place:
     place.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
     folder = export_dir(place.settings, str(place.home))
     source = OpenClawJsonl(place.settings.sessions_dir)
-    export = SessionExport(source, redactor(()), folder=folder, state_dir=str(place.state_dir))
+    export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(place.state_dir))
     assert run(place.update(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
     assert export.origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
