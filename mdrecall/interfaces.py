@@ -131,14 +131,14 @@ class TranscriptReader(Protocol):
 
 
 class Lock(Protocol):
-    """Held by one process at a time, which others can ask after."""
+    """Held by one process at a time; the others can read which one that is."""
 
     @property
     def is_held(self) -> bool: ...
 
     def acquire(self, wait_s: float, doing: str) -> bool: ...
 
-    def tell(self, more: dict[str, Any]) -> None: ...
+    def record(self, more: dict[str, Any]) -> None: ...
 
     def holder(self) -> Holder | None: ...
 

@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from mdrecall.types import SearchOptions, SearchRequest, Secret
+from mdrecall.types import FileChange, Issue, SearchOptions, SearchRequest, Secret, SyncReport
 from tests.conftest import Workspace
 
 
@@ -50,3 +50,16 @@ def test_an_option_that_a_search_does_not_have_is_an_error_that_names_it(workspa
     unknown: Any = {"limit": 3}
     with pytest.raises(TypeError, match="limit"):
         workspace.memory().search("walrus", **unknown)
+
+
+def test_merged_sync_reports_keep_every_field() -> None:
+    issue, change = Issue("memory/a.md", "is too large"), FileChange("memory/a.md", "changed")
+    whole = SyncReport(1, 2, 3, 4, 5, (issue,), (issue,), (issue,), (change,), True, 6)
+    assert all(whole), "a new field needs a value here"
+    for name in SyncReport._fields:
+        alone = SyncReport(**{name: getattr(whole, name)})
+        for merged in (alone.merge(SyncReport()), SyncReport().merge(alone)):
+            assert merged == alone, name
+    assert whole.merge(whole) == SyncReport(
+        2, 4, 6, 8, 10, (issue, issue), (issue, issue), (issue, issue), (change, change), True, 12
+    )

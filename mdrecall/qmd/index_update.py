@@ -15,7 +15,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.locks import FileLock, named
+from mdrecall.locks import FileLock, describe_holder
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.database import (
@@ -162,7 +162,9 @@ class IndexUpdate:
                 if stop():
                     raise ProgramStopped("The update was stopped while it waited for another process.")
                 if time.monotonic() >= until:
-                    raise ProgramBusy(f"qmd is being updated by {named(lock.holder())}.", hint="Try again later.")
+                    raise ProgramBusy(
+                        f"qmd is being updated by {describe_holder(lock.holder())}.", hint="Try again later."
+                    )
         except OSError as error:
             raise BackendUnavailable(f"Cannot lock {lock.path}: {error.strerror}.") from error
         try:

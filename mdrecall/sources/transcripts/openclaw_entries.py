@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.core.conversation.flush import FlushHistory
 from mdrecall.errors import SessionsError
-from mdrecall.openclaw_lock import lock_file
+from mdrecall.locks import openclaw_lock
 
 FILE = "sessions.json"
 #: How long to wait for OpenClaw, which holds the lock while it writes the file.
@@ -58,7 +58,7 @@ def update_history(
     try:
         if create:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        with lock_file(f"{path}.lock", wait_s):
+        with openclaw_lock(f"{path}.lock", wait_s):
             every = _read(path)
             name = _find_key(every, key)
             if name is None and not create:
