@@ -78,12 +78,12 @@ def _with_short_waits(loaded: Loaded) -> Loaded:
 
 def _scope_denial(settings: Settings, key: str) -> SearchAnswer | None:
     """Return the answer to a session that may not search; None if it may."""
-    from mdrecall.core.conversation.scope import denial, judge
+    from mdrecall.core.conversation.scope import explain_denial, judge
 
     verdict = judge(settings.memory.qmd.scope, key)
     if verdict.allowed:
         return None
-    return SearchAnswer((), reason="scope_denied", action=denial(verdict, key), backend="qmd")
+    return SearchAnswer((), reason="scope_denied", action=explain_denial(verdict, key), backend="qmd")
 
 
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
@@ -221,10 +221,10 @@ def _jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
     if not batch.enabled:
         return None
     from mdrecall.embed.remote.embedder import RemoteEmbedder
-    from mdrecall.embed.remote.jobs import jobs_of
+    from mdrecall.embed.remote.jobs import batch_api_for
     from mdrecall.engine.jobs import JobRules, Jobs
 
-    api = jobs_of(embedder) if isinstance(embedder, RemoteEmbedder) else None
+    api = batch_api_for(embedder) if isinstance(embedder, RemoteEmbedder) else None
     if api is None:
         return None
     least = settings.mdrecall.remote.batch_min_chunks
