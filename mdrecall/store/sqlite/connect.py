@@ -9,10 +9,9 @@ from typing import NamedTuple
 import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreUnavailable
-from mdrecall.store.sqlite.errors import translated
-from mdrecall.store.sqlite.rows import rows, single, transaction
+from mdrecall.store.sqlite.revisions import forget_everything
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
-from mdrecall.store.sqlite.vectors import forget_all
+from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
 
 _MAGIC = b"SQLite format 3\0"
 _FORMATS_AT = slice(18, 20)
@@ -29,7 +28,7 @@ class Owner(NamedTuple):
     workspace: str
 
 
-class Place(NamedTuple):
+class IndexLocation(NamedTuple):
     """Where an index is, and what is known of it."""
 
     path: str
@@ -41,30 +40,30 @@ class Place(NamedTuple):
     """Whether it is built to be copied, so that nothing needs to survive a crash."""
 
 
-def prepare(place: Place, *, create: bool) -> None:
+def prepare(location: IndexLocation, *, create: bool) -> None:
     """Make sure that there is an index of the current format, creating or upgrading it; never touch another's file."""
-    is_new = not check_owner(place)
-    with translated(place.path):
-        db = _open(place, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
+    is_new = not check_owner(location)
+    with translate_errors(location.path):
+        db = _open(location, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
         try:
             if is_new:
                 # Only its owner can read it: it will hold the text of the notes.
                 with suppress(OSError):
-                    os.chmod(place.path, 0o600)
+                    os.chmod(location.path, 0o600)
             db.execute(f"PRAGMA page_size={PAGE_SIZE}")
-            _upgrade(db, place.path)
+            _upgrade(db, location.path)
             db.execute("PRAGMA journal_mode=WAL")
-            _claim(db, place)
+            _claim(db, location)
         finally:
             db.close()
 
 
-def connect(place: Place, *, writable: bool) -> apsw.Connection:
+def connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:
     """A connection to an index that ``prepare`` has seen."""
-    with translated(place.path):
-        db = _open(place, apsw.SQLITE_OPEN_READWRITE)
+    with translate_errors(location.path):
+        db = _open(location, apsw.SQLITE_OPEN_READWRITE)
         with _closed_on_failure(db):
-            db.execute(f"PRAGMA synchronous={'OFF' if place.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
+            db.execute(f"PRAGMA synchronous={'OFF' if location.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
             if not writable:
                 db.execute("PRAGMA query_only=1")
             # The first reading opens SQLite's side files, which may fail; better here than half way.
@@ -72,20 +71,20 @@ def connect(place: Place, *, writable: bool) -> apsw.Connection:
         return db
 
 
-def connect_unwritable(place: Place) -> apsw.Connection:
+def connect_unwritable(location: IndexLocation) -> apsw.Connection:
     """A connection to an index that cannot be written, nor anything beside it; raises if it is not ours."""
-    with translated(place.path):
-        db = _open(place, apsw.SQLITE_OPEN_READONLY)
+    with translate_errors(location.path):
+        db = _open(location, apsw.SQLITE_OPEN_READONLY)
         try:
             with _closed_on_failure(db):
-                _check_readable(db, place)
+                _check_readable(db, location)
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
-            if has_changes_beside(place.path):
+            if has_changes_beside(location.path):
                 raise
             # What is in the file is all there is, and no lock is needed to read it.
-            db = _open(place, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, "?immutable=1")
+            db = _open(location, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, "?immutable=1")
             with _closed_on_failure(db):
-                _check_readable(db, place)
+                _check_readable(db, location)
         return db
 
 
@@ -115,27 +114,27 @@ def identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _open(place: Place, flags: int, query: str = "") -> apsw.Connection:
-    name = place.path
+def _open(location: IndexLocation, flags: int, query: str = "") -> apsw.Connection:
+    name = location.path
     if query:
         from urllib.parse import quote
 
-        name = f"file:{quote(place.path)}{query}"
+        name = f"file:{quote(location.path)}{query}"
     db = apsw.Connection(name, flags=flags)
     db.set_busy_timeout(_BUSY_MS)
     return db
 
 
-def _check_readable(db: apsw.Connection, place: Place) -> None:
+def _check_readable(db: apsw.Connection, location: IndexLocation) -> None:
     version = single(db, "PRAGMA user_version")
     known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
-    if version != VERSION or known != place.owner._asdict():
-        raise StoreUnavailable(f"The index {place.path} is not one that can be used without changing it.")
+    if version != VERSION or known != location.owner._asdict():
+        raise StoreUnavailable(f"The index {location.path} is not one that can be used without changing it.")
 
 
-def check_owner(place: Place) -> bool:
+def check_owner(location: IndexLocation) -> bool:
     """Whether there is a file; raises if it is not one that mdrecall may use."""
-    path = place.path
+    path = location.path
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise _foreign(path, "is not a file")
@@ -144,7 +143,7 @@ def check_owner(place: Place) -> bool:
     except OSError as error:
         hint = "Mend its permissions."
         raise StoreUnavailable(f"Cannot open the index {path}: {error.strerror}.", hint=hint) from error
-    header = _header(place)
+    header = _header(location)
     if not header:
         return True
     is_database = header.startswith(_MAGIC)
@@ -154,9 +153,9 @@ def check_owner(place: Place) -> bool:
         if not is_unfinished:
             _check_header(path, header)
         return True
-    if place.is_ours and is_unfinished:
+    if location.is_ours and is_unfinished:
         return True
-    if place.is_ours:
+    if location.is_ours:
         raise CorruptIndex(f"The index {path} is damaged: it does not begin as an index does.")
     raise _foreign(path, "is a database of another program" if is_database else "is not a database")
 
@@ -171,30 +170,30 @@ def _check_header(path: str, header: bytes) -> None:
             raise CorruptIndex(f"The index {path} is damaged: it has been cut short.")
 
 
-def _header(place: Place) -> bytes:
+def _header(location: IndexLocation) -> bytes:
     """The first bytes of the file, read by SQLite: a file that Python closes would lose SQLite its locks on it."""
-    with translated(place.path):
-        file = apsw.VFSFile("", place.path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    with translate_errors(location.path):
+        file = apsw.VFSFile("", location.path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
         try:
             return file.xRead(100, 0)
         finally:
             file.xClose()
 
 
-def _claim(db: apsw.Connection, place: Place) -> None:
+def _claim(db: apsw.Connection, location: IndexLocation) -> None:
     """Write down whose index it is. Another agent's is left alone; of another workspace nothing is kept."""
     known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
-    owner = place.owner
+    owner = location.owner
     if known == owner._asdict():
         return
     if known.get("agent", owner.agent) != owner.agent:
         hint = "Write {agentId} into memorySearch.store.path, so that each agent has an index of its own."
-        raise ForeignDatabase(f"{place.path} is the index of agent {known['agent']} and is left as it is.", hint=hint)
+        raise ForeignDatabase(
+            f"{location.path} is the index of agent {known['agent']} and is left as it is.", hint=hint
+        )
     with transaction(db):
         if known:
-            forget_all(db)
-            db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
-            db.execute("DELETE FROM gone; DELETE FROM transcripts; DELETE FROM meta WHERE key='recipe'")
+            forget_everything(db)
         db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner._asdict().items()))
 
 

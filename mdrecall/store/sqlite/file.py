@@ -16,10 +16,9 @@ import apsw
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.locks import FileLock, named
 from mdrecall.store.sqlite import sidecar_files as beside
-from mdrecall.store.sqlite.connect import Place, connect, connect_unwritable, identity, prepare
-from mdrecall.store.sqlite.errors import translated
-from mdrecall.store.sqlite.rows import transaction
-from mdrecall.store.sqlite.vectors import bump
+from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwritable, identity, prepare
+from mdrecall.store.sqlite.revisions import bump
+from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
 
 WAIT_S = 5.0
 _RETRY_S = 10.0
@@ -30,15 +29,15 @@ _CREATE_S = 1.0
 class IndexFile:
     """What stands at one path, or in its stead."""
 
-    def __init__(self, place: Place, on_change: Callable[[], None]) -> None:
+    def __init__(self, location: IndexLocation, on_change: Callable[[], None]) -> None:
         """``on_change`` is called whenever another file than before is going to answer."""
-        self.path = place.path
+        self.place = self.path = location.path
         self.quarantined_path = ""
-        self.place = self._home = place
+        self._location = self._home = location
         self._on_change = on_change
         self._problem: StoreUnavailable | None = None
         self._turn = threading.RLock()
-        self._lock = FileLock(place.path + beside.WRITE_LOCK)
+        self._lock = FileLock(location.path + beside.WRITE_LOCK)
         self._opening = threading.RLock()
         self._opened: tuple[int, int] | None = None
         self._generation = 0
@@ -83,10 +82,10 @@ class IndexFile:
     def _is_open(self) -> bool:
         if self._opened is None or (self._problem and time.monotonic() >= self._retry_at):
             return False
-        return identity(self.place.path) == self._opened
+        return identity(self._location.path) == self._opened
 
     def _now_open(self) -> None:
-        now = identity(self.place.path)
+        now = identity(self._location.path)
         if now != self._opened:
             self._opened = now
             self._generation += 1
@@ -132,12 +131,12 @@ class IndexFile:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
-            self._close_own_reader(is_other=identity(self.place.path) != damaged)
+            self._close_own_reader(is_other=identity(self._location.path) != damaged)
             if not self._scratch and (damaged is None or identity(self.path) == damaged):
                 self.quarantined_path = beside.quarantine(self.path)
             elif self._scratch:
-                beside.remove(self.place.path)
-            prepare(self.place, create=True)
+                beside.remove(self._location.path)
+            prepare(self._location, create=True)
             self._now_open()
 
     def _make_do(self, problem: StoreUnavailable) -> None:
@@ -155,7 +154,7 @@ class IndexFile:
     def _keep_making_do(self, problem: StoreUnavailable) -> None:
         """What stood in may be gone: temporary folders are cleaned, and a disk may be taken away."""
         with self._opening:
-            if identity(self.place.path) != self._opened:
+            if identity(self._location.path) != self._opened:
                 self._read_only = False
                 self._opened = None
                 self._make_do(problem)
@@ -179,16 +178,16 @@ class IndexFile:
     def _move_in(self, problem: StoreUnavailable) -> None:
         try:
             scratch = beside.make_scratch(self)
-            place = self._home._replace(path=os.path.join(scratch, "index.sqlite"), is_ours=True, disposable=True)
-            beside.copy(self.path, place.path)
+            location = self._home._replace(path=os.path.join(scratch, "index.sqlite"), is_ours=True, disposable=True)
+            beside.copy(self.path, location.path)
             try:
-                prepare(place, create=True)
+                prepare(location, create=True)
             except CorruptIndex:
-                beside.remove(place.path)
-                prepare(place, create=True)
+                beside.remove(location.path)
+                prepare(location, create=True)
         except (OSError, StoreError):
             raise problem from None
-        self._scratch, self.place = scratch, place
+        self._scratch, self._location = scratch, location
 
     def _is_mended(self) -> bool:
         """Whether the index at its path can be written again; if not, it is tried again later."""
@@ -199,7 +198,7 @@ class IndexFile:
             if not lock.acquire(0, "opening the index"):
                 return False
             prepare(self._home, create=True)
-            with translated(self.path), closing(connect(self._home, writable=True)) as db, transaction(db):
+            with translate_errors(self.path), closing(connect(self._home, writable=True)) as db, transaction(db):
                 bump(db, "cache")
         except (OSError, StoreError):
             return False
@@ -210,7 +209,7 @@ class IndexFile:
     def _drop_stand_in(self) -> None:
         with self._opening:
             self._close_writer()
-            scratch, self._scratch, self.place = self._scratch, "", self._home
+            scratch, self._scratch, self._location = self._scratch, "", self._home
             self._opened, self._read_only, self._problem = None, False, None
             self._generation += 1
         if scratch:
@@ -219,7 +218,7 @@ class IndexFile:
     def close(self) -> None:
         """Close every connection; the index may be used again afterwards."""
         with self._opening:
-            is_other = self._opened is not None and identity(self.place.path) != self._opened
+            is_other = self._opened is not None and identity(self._location.path) != self._opened
             readers, self._readers = list(self._readers), weakref.WeakSet()
             self._close_writer()
             self._generation += 1
@@ -232,7 +231,7 @@ class IndexFile:
     def _close_writer(self) -> None:
         if self._writer is not None:
             with suppress(apsw.ThreadingViolationError):
-                _close(self._writer, is_other=identity(self.place.path) != self._opened)
+                _close(self._writer, is_other=identity(self._location.path) != self._opened)
             self._writer = None
 
     def _close_own_reader(self, *, is_other: bool) -> None:
@@ -254,7 +253,7 @@ class IndexFile:
             raise StoreBusy(f"The index {self.path} is being written.", hint="Try again when that has finished.")
         took = False
         try:
-            if not (self._lock.is_held or self.place.disposable):
+            if not (self._lock.is_held or self._location.disposable):
                 self._take(self._lock, doing, max(0.0, until - time.monotonic()))
                 took = True
             yield
@@ -289,7 +288,7 @@ class IndexFile:
     def reading(self) -> Iterator[apsw.Connection]:
         """This thread's connection; inside ``transaction``, the one that sees what has been changed so far."""
         db = getattr(self._local, "inside", None) or self._reader()
-        with translated(self.path):
+        with translate_errors(self.path):
             yield db
 
     def _reader(self) -> apsw.Connection:
@@ -310,14 +309,14 @@ class IndexFile:
         """A new connection to read."""
         if not self._read_only:
             try:
-                return connect(self.place, writable=False)
+                return connect(self._location, writable=False)
             except StoreUnavailable as problem:
                 if self._scratch:
                     raise
                 with self._opening:
                     self._opened = None
                 self._make_do(problem)
-        return connect_unwritable(self.place) if self._read_only else connect(self.place, writable=False)
+        return connect_unwritable(self._location) if self._read_only else connect(self._location, writable=False)
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
@@ -334,20 +333,34 @@ class IndexFile:
                     self.require_writable()
                 with self._opening:
                     self._close_writer()
-                    self._writer, self._writer_of = connect(self.place, writable=True), self._generation
+                    self._writer, self._writer_of = connect(self._location, writable=True), self._generation
             # What stood in when the turn began may have given way to the index itself, which needs the lock.
-            with self.write_lock("writing"), translated(self.path):
+            with self.write_lock("writing"), translate_errors(self.path):
                 yield self._writer
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Whatever this thread writes inside is written at once or not at all; what it reads inside includes it."""
+        """Commit everything that this thread writes inside at once, or nothing; its reads inside see its writes."""
+        if getattr(self._local, "inside", None) is not None:
+            yield
+            return
         with self.writing() as db, transaction(db):
             self._local.inside = db
             try:
                 yield
             finally:
                 self._local.inside = None
+
+    def check(self) -> tuple[str, ...]:
+        """Return the problems that SQLite finds in the file; empty if it is sound."""
+        # On a connection of its own: the full-text index is checked against what a connection remembers of it.
+        self.open()
+        with translate_errors(self.path), closing(self.connection()) as db:
+            return tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """Return every file that belongs to the index, with its size in bytes."""
+        return beside.sizes(self.path)
 
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it; a file that is not an index is left as it is."""

@@ -11,7 +11,7 @@ from itertools import islice
 import apsw
 
 from mdrecall.core.text.words import JOINERS
-from mdrecall.store.sqlite.rows import rows, single
+from mdrecall.store.sqlite.sql import rows, single
 from mdrecall.types import Match, Term
 
 # Occurrences in the title count as much as those in the text, camelCase parts a little less.
