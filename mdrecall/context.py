@@ -11,9 +11,9 @@ from mdrecall.core.conversation.session_start import Excerpt, excerpt, rendered,
 from mdrecall.core.redact import redactor
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
-from mdrecall.sources.conversation import last_spoken
-from mdrecall.sources.daily import create_note
-from mdrecall.sources.sessions import Sessions, transcript_of
+from mdrecall.sources.notes import create_note
+from mdrecall.sources.transcripts.readers import open_transcripts
+from mdrecall.sources.transcripts.reading import find_conversation, last_messages
 from mdrecall.types import Issue
 
 USUAL_CHARS = 12_000
@@ -102,17 +102,18 @@ def save_session(
 
     ``now`` must know its time zone. Without a ``slug`` the time of day in UTC stands in the note's name.
     """
-    listing = Sessions(memory.settings.sessions_dir)
-    path = transcript_of(session, listing.scan())
+    transcripts = open_transcripts(memory.settings)
+    conversation = find_conversation(transcripts, session)
     moment = now.astimezone(UTC)
     redact = redactor(memory.settings.logging.redact_patterns).redact
     text = note_text(
-        last_spoken(listing, path, redact, max(1, messages)),
+        last_messages(transcripts, conversation.path, redact, max(1, messages)),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",
         key=session_key,
-        session=path.removeprefix("sessions/").partition(".jsonl")[0],
+        session=conversation.session,
         source=source,
     )
     if not text:
-        raise NothingToWrite(f"Nothing is said in {path}.", path=path, hint="There is nothing to keep.")
+        path = conversation.path
+        raise NothingToWrite(f"There are no messages in {path}.", path=path, hint="There is nothing to save.")
     return create_note(memory.settings.workspace, note_name(f"{moment:%Y-%m-%d}", slug or f"{moment:%H%M}"), text)

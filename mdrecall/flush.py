@@ -25,9 +25,8 @@ from mdrecall.core.conversation.flush import (
 from mdrecall.core.conversation.flush_text import Moment, Prompts, daily_path, prompts
 from mdrecall.core.conversation.no_reply import visible
 from mdrecall.errors import SessionsError
-from mdrecall.sources.daily import append_daily
-from mdrecall.sources.session_entries import Entry, read_entry, rebook
-from mdrecall.sources.today import user_time
+from mdrecall.sources.notes import append_daily, user_time
+from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, rebook
 from mdrecall.types import Appended
 
 __all__ = ["Appended", "Decision", "Flush", "Message", "Prompts", "State"]
@@ -143,6 +142,13 @@ class Flush:
         text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
         return self._append(text, moment, None) if text else None
 
+    def read_messages(self, file: str) -> list[Message]:
+        """Return the messages of a transcript anywhere on the disk, for a checkpoint. Raise ``OSError`` on failure."""
+        from mdrecall.sources.transcripts.readers import open_transcripts
+
+        records = open_transcripts(self.settings).read_file(file) or ()
+        return [Message(record.speaker.lower(), record.text) for record in records if record.is_message]
+
     def done(self, now: datetime | None = None, *, compaction_count: int | None = None) -> None:
         """The flush went well; give the count if there was a compaction that ``sessions.json`` does not know of."""
         moment = now or datetime.now(UTC)
@@ -207,10 +213,11 @@ class Flush:
     def _bytes(self, entry: Entry) -> int:
         if self._state.transcript_bytes is not None:
             return self._state.transcript_bytes
-        try:
-            return os.stat(entry.transcript).st_size if entry.transcript else 0
-        except OSError:
+        if not entry.session and not entry.file:
             return 0
+        from mdrecall.sources.transcripts.readers import open_transcripts
+
+        return open_transcripts(self.settings).size_of(entry.session, entry.file)
 
     def _moment(self, now: datetime | None, zone: str | tzinfo | None) -> Moment:
         here = user_time(now, zone, self.settings.defaults.user_timezone)

@@ -36,6 +36,7 @@ from mdrecall.types import (
     Term,
     Traits,
     Transcript,
+    TranscriptRecord,
     WatchEvent,
 )
 
@@ -51,28 +52,84 @@ class Source(Protocol):
     def read(self, path: str, listing: Listing) -> Document: ...
 
 
-class OpenedTranscript(Protocol):
-    """The file of a conversation while it is open."""
+class OpenTranscript(Protocol):
+    """A transcript while it is open.
+
+    Offsets are opaque: 0 is the beginning, and every other one is the ``end`` of a record. A file may count bytes, a
+    table rows.
+    """
 
     @property
     def stamp(self) -> Stamp: ...
 
-    def between(self, start: int, end: int) -> bytes: ...
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
+        """Yield every record from an offset on; ``number`` is the number of the first one."""
+        ...
 
-    def lines(self, start: int) -> Iterator[tuple[int, bytes]]:
-        """Each complete line from a point on, with where it ends; last, with -1, what has no line end yet."""
+    def bytes_after(self, offset: int) -> int:
+        """Return about how many bytes follow an offset."""
+        ...
+
+    def records_after(self, offset: int) -> int:
+        """Return how many complete records follow an offset."""
+        ...
+
+    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
+        """Return a digest that changes if what precedes an offset has been rewritten.
+
+        A quick one may look at samples, but covers the transcript as it was when it was opened. A thorough one covers
+        everything.
+        """
         ...
 
 
-class TranscriptSource(Protocol):
-    """Gives conversations, which grow at their end."""
+class TranscriptReader(Protocol):
+    """Reads the transcripts of one format, and knows where they are and what they are called.
+
+    The path of a transcript begins with ``sessions/``. It is what results cite, and need not be a path on the disk.
+    """
 
     @property
     def name(self) -> SourceName: ...
 
-    def scan(self) -> Listing: ...
+    def scan(self) -> Listing:
+        """List every transcript by its path. A stamp starts with the size in bytes and the time of the last change."""
+        ...
 
-    def open(self, path: str) -> AbstractContextManager[OpenedTranscript]: ...
+    def owns(self, path: str) -> bool:
+        """True if a path is that of a transcript of this reader; a note in a folder ``sessions`` is not."""
+        ...
+
+    def find(self, session: str, listing: Listing) -> str | None:
+        """Return the path of a session given by its id, file name or path; None if it is not listed."""
+        ...
+
+    def describe(self, path: str, stamp: Stamp) -> Conversation:
+        """Return what ``sessions list`` shows about a transcript."""
+        ...
+
+    def export_name(self, path: str) -> str:
+        """Return a file name, without an ending, that stands for a transcript and that no other reader would use."""
+        ...
+
+    def exported_path(self, name: str) -> str | None:
+        """Return the path of the transcript with this export name; None if it is not one of this reader's names."""
+        ...
+
+    def size_of(self, session: str, file: str = "") -> int:
+        """Return the size in bytes of a session's transcript, 0 if there is none.
+
+        ``file`` is the transcript's file if the host names it.
+        """
+        ...
+
+    def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
+        """Open a transcript by its path. Raise a ``ReadError`` if that is impossible."""
+        ...
+
+    def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
+        """Return the records of a file anywhere on the disk; None if the file is not in this reader's format."""
+        ...
 
 
 class Lock(Protocol):

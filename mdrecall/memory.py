@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.backends.pool import BackendPool
-    from mdrecall.sources.note import Place
+    from mdrecall.sources.notes import NotePath
 
 
 class Memory:
@@ -122,21 +122,20 @@ class Memory:
         private conversation only that one is written, as in a memory flush. Sections that the note has already are
         left out; a ``WriteError`` says why a text is not written.
         """
-        from mdrecall.sources.note import append_note
+        from mdrecall.sources.notes import append_note
 
         place = self._place(file or "", now, session_key)
         return append_note(self.settings.workspace, text, place, max_bytes=self.settings.mdrecall.max_file_bytes)
 
-    def _place(self, file: str, now: "datetime | None", session_key: str) -> "Place":
+    def _place(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse
         from mdrecall.sources.files import MemoryFiles
-        from mdrecall.sources.note import place_of
-        from mdrecall.sources.today import user_time
+        from mdrecall.sources.notes import resolve_note, user_time
 
         files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
         is_plain = files.is_whole_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
-        place, days = (place_of(name, today=today, is_plain=is_plain) for name in (file, ""))
+        place, days = (resolve_note(name, today=today, is_plain=is_plain) for name in (file, ""))
         if place != days and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
             hint = f"Write to {days.shown}, the only note that this conversation may append to."
             raise PathRefused(f"{place.shown} is not the note of the day.", path=place.shown, hint=hint)

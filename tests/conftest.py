@@ -15,6 +15,17 @@ settings.register_profile(
 )
 settings.load_profile("mdrecall")
 
+# The fixtures that need a program from npm.
+_REAL = {"real_tools", "real_qmd", "agent", "qmd", "inspector"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that a newcomer's quick run leaves out."""
+    for item in items:
+        if _REAL & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.real)
+
+
 LONG_AGO_NS = 1_600_000_000_000_000_000
 
 

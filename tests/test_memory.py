@@ -1,9 +1,11 @@
+import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mdrecall import Memory, RecallError, SearchResult
+from mdrecall import Memory, RecallError, SearchAnswer, SearchResult
 from mdrecall.errors import MemoryDisabled, WorkspaceError
 from tests.conftest import Workspace
 
@@ -21,6 +23,7 @@ def test_results_are_frozen_and_answers_are_sequences(workspace: Workspace) -> N
     assert isinstance(answer[0], SearchResult)
     assert [result.path for result in answer] == ["MEMORY.md"]
     assert len(answer) == 1
+    assert pickle.loads(pickle.dumps(answer)).results == answer.results
     with pytest.raises(AttributeError):
         answer[0].score = 1.0  # type: ignore[misc]
     with pytest.raises(AttributeError):
@@ -96,3 +99,12 @@ def test_a_memory_that_is_switched_off_says_where(workspace: Workspace) -> None:
     workspace.configure("{memorySearch: {enabled: false}}")
     with pytest.raises(MemoryDisabled, match=r"mdrecall\.json: memorySearch\.enabled"):
         workspace.memory()
+
+
+def test_an_answer_takes_its_fields_and_nothing_else() -> None:
+    assert SearchAnswer(()) == SearchAnswer(results=())
+    assert SearchAnswer((), reason="no_match") != SearchAnswer(())
+    every_wrong: list[dict[str, Any]] = [{}, {"results": (), "reasons": ""}]
+    for wrong in every_wrong:
+        with pytest.raises(TypeError, match="SearchAnswer takes results, reason"):
+            SearchAnswer(**wrong)

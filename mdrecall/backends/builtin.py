@@ -61,11 +61,11 @@ class BuiltinBackend:
             # The index may have been deleted since it was brought up to date.
             issues, stale = self._caught_up(request)
             answer = self._repairing(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
-        if self._store.quarantined_path:
-            problem = f"was damaged; it was set aside at {self._store.quarantined_path} and built anew"
-            issues = (*issues, Issue(self._store.place, problem))
-        if self._store.write_problem and not any(issue.path == self._store.place for issue in issues):
-            issues = (*issues, Issue(self._store.place, f"is not written: {self._store.write_problem}"))
+        if self._store.health.quarantined_path:
+            problem = f"was damaged; it was set aside at {self._store.health.quarantined_path} and built anew"
+            issues = (*issues, Issue(self._store.admin.place, problem))
+        if self._store.health.write_problem and not any(issue.path == self._store.admin.place for issue in issues):
+            issues = (*issues, Issue(self._store.admin.place, f"is not written: {self._store.health.write_problem}"))
         action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
         return answer.replace(action=action, stale=stale, issues=issues)
 
@@ -82,40 +82,41 @@ class BuiltinBackend:
 
     def sessions(self) -> list[Conversation]:
         """The transcripts of this agent, the last changed first."""
-        from mdrecall.sources.conversation import conversations
-        from mdrecall.sources.sessions import Sessions
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import list_conversations
 
-        return conversations(Sessions(self._settings.sessions_dir))
+        return list_conversations(open_transcripts(self._settings))
 
     def compacted(self, session: str) -> SyncReport:
         """Index a transcript whose conversation was just compacted, as the settings have it."""
-        from mdrecall.sources.sessions import Sessions, transcript_of
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import find_conversation
 
         settings = self._settings
         how = settings.compaction.post_index_sync
         search = settings.memory_search
         if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
             return SyncReport()
-        path = transcript_of(session, Sessions(settings.sessions_dir).scan())
+        path = find_conversation(open_transcripts(settings), session).path
         within_s = 0.0 if how == "async" else None
         return self._repairing(lambda: self._freshness.sync_file(path, within_s=within_s))
 
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in a transcript, straight from the disk."""
         from mdrecall.core.redact import redactor
-        from mdrecall.sources.conversation import read_transcript
-        from mdrecall.sources.sessions import Sessions
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import read_transcript
 
-        source = Sessions(self._settings.sessions_dir)
+        source = open_transcripts(self._settings)
         redact = redactor(self._settings.logging.redact_patterns).redact
         return read_transcript(source, session, redact, from_line=from_line, lines=lines)
 
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, or of a transcript if those are searched, straight from the disk."""
         if "sessions" in self._settings.memory_search.sources:
-            from mdrecall.sources.sessions import is_transcript
+            from mdrecall.sources.transcripts.readers import open_transcripts
 
-            if is_transcript(path):
+            if open_transcripts(self._settings).owns(path):
                 return self.read_session(path, from_line=from_line, lines=lines)
         return read_memory_file(
             self._files,
@@ -139,7 +140,7 @@ class BuiltinBackend:
     def _unembedded(self) -> int:
         filler = self._meaning.filler if self._meaning else None
         if filler is None:
-            return self._store.count_chunks()
+            return self._store.chunks.count()
         return filler.missing() if filler.last_error else 0
 
     def warm(self) -> None:
@@ -177,10 +178,10 @@ class BuiltinBackend:
             custom["providerUnavailableReason"] = meaning.chosen.unusable_reason
         if meaning and (note := f"{meaning.chosen.note} {meaning.chosen.hint}".strip()):
             custom["providerNote"] = note
-        if self._store.quarantined_path:
-            custom["damagedIndexKeptAt"] = self._store.quarantined_path
-        if self._store.write_problem:
-            custom["indexNotWritten"] = self._store.write_problem
+        if self._store.health.quarantined_path:
+            custom["damagedIndexKeptAt"] = self._store.health.quarantined_path
+        if self._store.health.write_problem:
+            custom["indexNotWritten"] = self._store.health.write_problem
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -190,11 +191,11 @@ class BuiltinBackend:
             chunks=sum(count.chunks for count in counts),
             dirty=lacks_vectors or files_changed,
             workspace_dir=self._settings.workspace,
-            db_path=self._store.place,
+            db_path=self._store.admin.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=counts,
-            cache={"enabled": search.cache.enabled, "entries": self._repairing(self._store.count_cached)}
+            cache={"enabled": search.cache.enabled, "entries": self._repairing(self._store.cache.count)}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
             fallback=self._repairing(self._fallback),
@@ -222,7 +223,7 @@ class BuiltinBackend:
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many files and chunks of each active source are indexed."""
-        counted = {count.source: count for count in self._repairing(self._store.count_by_source)}
+        counted = {count.source: count for count in self._repairing(self._store.chunks.count_by_source)}
         sources = self._settings.memory_search.sources
         return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
 
@@ -235,17 +236,17 @@ class BuiltinBackend:
     def check(self) -> tuple[str, ...]:
         """What is wrong with the index file; nothing, if it is sound."""
         try:
-            return self._store.check()
+            return self._store.admin.check()
         except CorruptIndex as damage:
             return (str(damage),)
 
     def index_files(self) -> list[tuple[str, int]]:
         """Every file that belongs to the index, with its size in bytes."""
-        return self._store.sizes()
+        return self._store.admin.sizes()
 
     def reset(self) -> None:
         """Delete the index; the notes are not touched, and the next search or sync makes it again."""
-        self._store.destroy()
+        self._store.admin.destroy()
 
     def probe_embedding(self) -> Probe:
         """Whether embeddings can be made."""
@@ -271,14 +272,14 @@ class BuiltinBackend:
         self._watcher.close()
         if self._meaning is not None:
             self._meaning.close()
-        self._store.close()
+        self._store.admin.close()
 
     def _repairing(self, act: Callable[[], _T]) -> _T:
         """Do something with the index; if it proves damaged, set it aside, index everything anew, and do it again."""
         try:
             return act()
         except CorruptIndex:
-            self._store.recreate()
+            self._store.admin.recreate()
             self._freshness.catch_up_anyway()
             return act()
 

@@ -25,9 +25,9 @@ class Meaning(NamedTuple):
 
     def used(self) -> Embedder | None:
         """The embedder whose vectors are searched, as far as can be told without asking it."""
-        serving = self.leg.serving() if self.leg else None
-        if serving:
-            return serving[1]
+        current_space = self.leg.current_space() if self.leg else None
+        if current_space:
+            return current_space[1]
         return self.chosen.embedders[0] if self.chosen.embedders else None
 
     def fallback(self) -> dict[str, str] | None:
@@ -41,11 +41,11 @@ class Meaning(NamedTuple):
         if used.provider == first.provider:
             return None
         reason = self.filler.last_error if self.filler else ""
-        return {"from": first.provider, "reason": reason or f"The vectors of {first.provider} are not there yet."}
+        return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
     def lacks_vectors(self, store: Store) -> bool:
         """Whether some chunk waits for its vector."""
-        return self.filler is not None and store.count_chunks() > 0 and not self.filler.is_complete()
+        return self.filler is not None and store.chunks.count() > 0 and not self.filler.is_complete()
 
     def vectors(self, store: Store, library: str | None) -> dict[str, Any]:
         """How vectors are searched, and how many there are."""
@@ -57,15 +57,15 @@ class Meaning(NamedTuple):
             found["dims"] = used.dimensions
         if library:
             found["extensionPath"] = library
-        serving = self.leg.serving() if self.leg else None
-        if serving:
-            space, _ = serving
+        current_space = self.leg.current_space() if self.leg else None
+        if current_space:
+            space, _ = current_space
             found["dims"] = space.space.dimensions
             try:
-                found["engine"] = store.vector_engine(space)
+                found["engine"] = store.vectors.engine(space)
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
-            found["chunks"] = store.count_vectors(space.id)
+            found["chunks"] = store.vectors.count(space.id)
         return found
 
     def batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Meaning(NamedTuple):
         if self.jobs and self.jobs.last_error:
             found["lastError"] = self.jobs.last_error
         if self.chosen.embedders:
-            open_jobs, texts = store.count_jobs(self.chosen.embedders[0].fingerprint)
+            open_jobs, texts = store.jobs.count(self.chosen.embedders[0].fingerprint)
             found |= {"jobs": open_jobs, "texts": texts} if open_jobs else {}
         return found
 

@@ -97,9 +97,9 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     freshness = IndexRefresh(settings, files, store, SyncRun(store, indexers, filler), filler, one_shot=one_shot)
     options = _ranking_options(settings)
     if meaning is None:
-        searcher = Searcher(store, analyser, options)
+        searcher = Searcher(store.chunks, analyser, options)
     else:
-        searcher = Searcher(store, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
+        searcher = Searcher(store.chunks, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
     watcher = _watcher(settings, store, freshness)
     return BuiltinBackend(settings, files, store, freshness, watcher, searcher, meaning)
 
@@ -120,8 +120,8 @@ def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWa
         )
 
     def prepare() -> None:
-        store.open()
-        store.require_writable()
+        store.admin.open()
+        store.health.require_writable()
 
     return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
@@ -148,10 +148,10 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
     if "sessions" not in settings.memory_search.sources:
-        return [Indexer(store, files, size, analyser)]
+        return [Indexer(store.documents, files, size, analyser)]
     from mdrecall.core.redact import redactor
-    from mdrecall.engine.transcripts import Patience, TranscriptIndexer
-    from mdrecall.sources.sessions import Sessions
+    from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+    from mdrecall.sources.transcripts.readers import open_transcripts
 
     masks = redactor(settings.logging.redact_patterns)
     with_notes = "memory" in settings.memory_search.sources
@@ -159,12 +159,12 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     index_format = describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
-        store,
-        Sessions(settings.sessions_dir),
+        store.documents,
+        open_transcripts(settings),
         size,
         analyser,
         redact=masks.redact,
-        patience=Patience(delta.delta_bytes, delta.delta_messages),
+        thresholds=GrowthThresholds(delta.delta_bytes, delta.delta_messages),
         index_format=index_format,
         issues=tuple(
             Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
@@ -172,7 +172,7 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     )
     indexers: list[Indexes] = [transcripts]
     if with_notes:
-        indexers.insert(0, Indexer(store, files, size, analyser, index_format=index_format))
+        indexers.insert(0, Indexer(store.documents, files, size, analyser, index_format=index_format))
     return indexers
 
 
@@ -183,11 +183,11 @@ def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
     settings = loaded.settings
     jobs = _jobs(settings, chosen.embedders[0])
     leg = VectorSearcher(
-        store,
+        store.vectors,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
-        seconds=settings.mdrecall.query_timeout_ms / 1000,
-        instead=chosen.unusable_reason,
+        timeout_s=settings.mdrecall.query_timeout_ms / 1000,
+        fallback_reason=chosen.unusable_reason,
         why_empty=lambda: filler.last_error,
     )
     filler = _filler(settings, store, chosen, jobs, leg)

@@ -161,21 +161,16 @@ def _append(flush: "Flush", options: argparse.Namespace) -> int:
 
 
 def _checkpoint(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.core.conversation.checkpoint import Message
-    from mdrecall.core.conversation.transcript import spoken
-
     if options.transcript is None:
         raise RecallError("There is no transcript to take the last messages from.", hint="Name it with --transcript.")
     if not flush.settings.mdrecall.flush.checkpoint:
         raise RecallError("Checkpoints are switched off.", hint="Set mdrecall.flush.checkpoint to true to save them.")
     try:
-        with open(options.transcript, "rb") as file:
-            lines = list(spoken(file, str))
+        messages = flush.read_messages(options.transcript)
     except OSError as error:
         message = f"Cannot read the transcript {options.transcript}: {error.strerror}."
         raise RecallError(message, hint="Check the path.") from error
-    said = [line.text.partition(": ") for line in lines]
-    done = flush.checkpoint([Message(who.lower(), text) for who, _, text in said], zone=options.zone)
+    done = flush.checkpoint(messages, zone=options.zone)
     if done is None:
         raise RecallError(f"Nothing is said in {options.transcript}.", hint="There is nothing to keep.")
     return _told(done, options)

@@ -45,7 +45,7 @@ def _list(options: argparse.Namespace) -> int:
     for entry in found if not options.json else ():
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed_s))
         ended = "  ended by a reset" if entry.archived else ""
-        name = entry.path.removeprefix("sessions/").removesuffix(".jsonl")
+        name = entry.path.rpartition("/")[2] if entry.archived else entry.session
         print(f"{when}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}")
     if not found:
         print(f"There is no transcript in {home_short(where)}.", file=sys.stderr)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import titles
-from mdrecall.core.text.title import title_text
 from mdrecall.engine.requests import embedded, packed
 from mdrecall.errors import EmbedderError, message_with_hint
 from mdrecall.interfaces import Embedder, Store
@@ -132,7 +132,7 @@ class ChunkEmbedder:
 
     def stored(self) -> StoredSpace | None:
         """What the store has of the embedder's space."""
-        return self.space.among(self._store.spaces())
+        return self.space.among(self._store.vectors.spaces())
 
     def is_complete(self) -> bool:
         """Whether every chunk has its vector already."""
@@ -142,8 +142,8 @@ class ChunkEmbedder:
     def missing(self) -> int:
         """How many chunks have no vector yet."""
         if stored := self.stored():
-            return 0 if stored.is_filled else self._store.count_chunks() - self._store.count_vectors(stored.id)
-        return self._store.count_chunks()
+            return 0 if stored.is_filled else self._store.chunks.count() - self._store.vectors.count(stored.id)
+        return self._store.chunks.count()
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
         """Embed the chunks that have no vector yet; ``stop`` is asked between requests."""
@@ -165,7 +165,7 @@ class ChunkEmbedder:
 
     def _fill_from_cache(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
         """Only what is kept from before, because somebody else is embedding: nobody is asked for the same twice."""
-        known = self.space.among(self._cache.spaces())
+        known = self.space.among(self._cache.vectors.spaces())
         if known is None:
             return EmbedReport(is_complete=False)
         self._embedder.prepare(known.space.dimensions)
@@ -179,7 +179,7 @@ class ChunkEmbedder:
         self._failed_at, self.last_error = None, ""
         filling = None
         if progress:
-            count = self._store.count_chunks()
+            count = self._store.chunks.count()
             progress(Progress(count - self.missing(), count, f"Waiting for {self._embedder.provider}"))
         try:
             self._embedder.prepare(self._stored_length(), progress)
@@ -193,7 +193,7 @@ class ChunkEmbedder:
     def _stored_length(self) -> int:
         """How long the stored vectors are; 0 without any, because a single strange answer may have made the space."""
         stored = self.stored()
-        has_any = stored is not None and self._store.count_vectors(stored.id) > 0
+        has_any = stored is not None and self._store.vectors.count(stored.id) > 0
         return stored.space.dimensions if stored and has_any else 0
 
 
@@ -217,11 +217,13 @@ class _EmbedRun:
         self._progress = progress
         self._stop = stop
         space = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-        self._space = store.ensure_space(space)
-        self._kept_as = self._space if cache is store or embedder.traits.never_waits else cache.ensure_space(space)
-        self._texts = store.text_counter()
-        self._total = store.count_chunks()
-        self._count = store.count_vectors(self._space) if progress else 0
+        self._space = store.vectors.ensure_space(space)
+        self._kept_as = (
+            self._space if cache is store or embedder.traits.never_waits else cache.vectors.ensure_space(space)
+        )
+        self._texts = store.vectors.text_counter()
+        self._total = store.chunks.count()
+        self._count = store.vectors.count(self._space) if progress else 0
 
     def instantly(self, keep: str) -> EmbedReport:
         """With an embedder that never waits."""
@@ -234,7 +236,7 @@ class _EmbedRun:
             if self._stop():
                 return self.done._replace(is_complete=False)
             self._put(dict(zip(passages, made, strict=True)))
-        self._store.mark_filled(self._space, self._texts, keep=keep)
+        self._store.vectors.mark_filled(self._space, self._texts, keep=keep)
         return self.done
 
     def slowly(self, jobs: "Jobs | None", keep: str) -> EmbedReport:
@@ -247,7 +249,7 @@ class _EmbedRun:
                 self._ask(waiting)
             if self._stop():
                 return self.done._replace(is_complete=False)
-        self._store.mark_filled(self._space, self._texts, keep=keep)
+        self._store.vectors.mark_filled(self._space, self._texts, keep=keep)
         return self.done
 
     def _by_jobs(self, jobs: "Jobs") -> bool:
@@ -255,9 +257,9 @@ class _EmbedRun:
         has_run = False
         for waiting in self._windows(jobs.most_texts):
             has_run = True
-            if not jobs.run(self._cache, self._embedder, waiting, self._arrived, self._told, self._stop):
+            if not jobs.run(self._cache.jobs, self._embedder, waiting, self._arrived, self._told, self._stop):
                 return False
-        return has_run or jobs.run(self._cache, self._embedder, {}, self._arrived, self._told, self._stop)
+        return has_run or jobs.run(self._cache.jobs, self._embedder, {}, self._arrived, self._told, self._stop)
 
     def from_cache(self) -> EmbedReport:
         """Only what is kept from before."""
@@ -268,7 +270,7 @@ class _EmbedRun:
 
     def _pages(self) -> Iterator[list[PendingChunk]]:
         after = 0
-        while chunks := self._store.pending_chunks(self._space, after, _CHUNKS_AT_ONCE):
+        while chunks := self._store.vectors.pending(self._space, after, _CHUNKS_AT_ONCE):
             after = chunks[-1].id
             yield chunks
 
@@ -292,9 +294,9 @@ class _EmbedRun:
     def _known(self, digests: set[bytes]) -> Mapping[bytes, Embedding]:
         if not self._caching.enabled:
             return {}
-        known = self._cache.cached_embeddings(self._kept_as, digests)
+        known = self._cache.cache.get(self._kept_as, digests)
         if known:
-            self._cache.cache_embeddings(self._kept_as, {}, known, self._caching.most)
+            self._cache.cache.put(self._kept_as, {}, known, self._caching.most)
         return known
 
     def _ask(self, waiting: Mapping[bytes, Waiting]) -> None:
@@ -342,7 +344,7 @@ class _EmbedRun:
         """Keep what was paid for, and give it to the chunks that wait for it."""
         made = {digest: found for digest, found in answered.items() if found}
         if self._caching.enabled and made:
-            self._cache.cache_embeddings(self._kept_as, made, (), self._caching.most)
+            self._cache.cache.put(self._kept_as, made, (), self._caching.most)
         here = {digest: found for digest, found in answered.items() if digest in waiting}
         self._put({number: found for digest, found in here.items() for number in waiting[digest].chunks})
 
@@ -350,7 +352,7 @@ class _EmbedRun:
         if not made:
             return
         nothing = Embedding(bytes(4 * self._embedder.dimensions))
-        self._store.put_vectors(self._space, [(number, found or nothing) for number, found in made.items()])
+        self._store.vectors.put(self._space, [(number, found or nothing) for number, found in made.items()])
         refused = sum(found is None for found in made.values())
         done, new = self.done, len(made) - refused
         self.done = done._replace(

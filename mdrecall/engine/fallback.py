@@ -30,7 +30,7 @@ class FallbackEmbedder:
     @property
     def last_error(self) -> str:
         """Why the first does not work; empty if it does."""
-        return self._first.last_error or self._leg.failing()
+        return self._first.last_error or self._leg.failure()
 
     @property
     def space(self) -> Space:
@@ -40,7 +40,7 @@ class FallbackEmbedder:
     def is_complete(self) -> bool:
         """Whether every chunk has its vector; while the first fails, that of the second."""
         if self._first.is_complete():
-            return not self._leg.failing() or self._second.is_complete()
+            return not self._leg.failure() or self._second.is_complete()
         return self._first.is_resting and self._second.is_complete()
 
     def missing(self) -> int:
@@ -49,11 +49,11 @@ class FallbackEmbedder:
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
         """Embed with the first; if it fails, or leaves queries without an answer, with the second, and say so."""
-        problem = self._leg.failing() if self._first.is_complete() else ""
+        problem = self._leg.failure() if self._first.is_complete() else ""
         filled = self._first.fill(progress=progress, stop=stop)
         problem = filled.error or problem
         if filled.embedded and not problem:
-            self._leg.forgive()
+            self._leg.reset_failures()
         if not problem or filled.is_waiting or stop():
             return filled
         other = self._second.fill(progress=progress, stop=stop)

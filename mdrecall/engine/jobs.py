@@ -18,7 +18,7 @@ from mdrecall.errors import (
     WrongAnswer,
     message_with_hint,
 )
-from mdrecall.interfaces import BatchApi, Embedder, Store
+from mdrecall.interfaces import BatchApi, Embedder, JobJournal
 from mdrecall.types import Embedding, Job, JobState, Stop
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Jobs:
 
     def run(
         self,
-        store: Store,
+        journal: JobJournal,
         embedder: Embedder,
         waiting: "Wanted",
         arrived: "Arrived",
@@ -85,7 +85,7 @@ class Jobs:
         stop: Stop,
     ) -> bool:
         """Embed texts by jobs; whether that is over, so that what is left is to be embedded directly."""
-        run = _Run(self, self._api, store, embedder, waiting, arrived, tell, stop)
+        run = _Run(self, self._api, journal, embedder, waiting, arrived, tell, stop)
         return run.work()
 
     def failed(self, error: EmbedderError, *, for_good: bool = False) -> None:
@@ -106,7 +106,7 @@ class _Run:
         self,
         jobs: Jobs,
         api: BatchApi,
-        store: Store,
+        journal: JobJournal,
         embedder: Embedder,
         waiting: "Wanted",
         arrived: "Arrived",
@@ -115,7 +115,7 @@ class _Run:
     ) -> None:
         self._jobs = jobs
         self._api = api
-        self._store = store
+        self._journal = journal
         self._embedder = embedder
         self._waiting = waiting
         self._arrived = arrived
@@ -147,20 +147,20 @@ class _Run:
 
         Where the provider has no list of its jobs there is no telling, and the texts are handed over again.
         """
-        for job in self._store.jobs(self._embedder.fingerprint):
+        for job in self._journal.pending(self._embedder.fingerprint):
             state = JobState(job.id, "running") if job.id else None
             if state is None:
                 with suppress(NotThere):
                     state = self._api.find(job.tag, job.file)
             if state is None:
-                self._store.drop_job(job.tag)
+                self._journal.drop(job.tag)
             else:
                 self._hold(job, state)
 
     def _hold(self, job: Job, state: JobState) -> None:
         if job.id != state.id:
             job = job._replace(id=state.id)
-            self._store.put_job(job)
+            self._journal.put(job)
         self._open.append(_Open(job, state))
 
     def _groups(self) -> list[list[bytes]]:
@@ -182,12 +182,12 @@ class _Run:
             self._jobs.failed(error, for_good=isinstance(error, NotThere))
             return
         job = Job(tag, self._embedder.fingerprint, file, "", time.time(), tuple(digests))
-        self._store.put_job(job)
+        self._journal.put(job)
         made = self._created(job)
         if isinstance(made, JobState):
             self._hold(job, made)
         else:
-            self._store.drop_job(tag)
+            self._journal.drop(tag)
             self._jobs.failed(made, for_good=isinstance(made, NotThere))
 
     def _created(self, job: Job) -> JobState | EmbedderError:
@@ -229,7 +229,7 @@ class _Run:
         try:
             state = entry.state if entry.state.status != "running" else self._api.state(entry.job.id)
         except (NotThere, InputRefused) as error:
-            self._store.drop_job(entry.job.tag)
+            self._journal.drop(entry.job.tag)
             self._jobs.failed(error)
             return None
         except (EmbedderUnavailable, RateLimited, WrongAnswer):
@@ -273,7 +273,7 @@ class _Run:
                 self._arrived(made, self._waiting)
                 made = {}
         self._arrived(made, self._waiting)
-        self._store.drop_job(job.tag)
+        self._journal.drop(job.tag)
         if state.status == "failed" or not got:
             named = f"The batch job {state.id} of {self._embedder.provider} failed"
             self._jobs.failed(JobFailed(f"{named}: {problem or 'it gave nothing'}."))

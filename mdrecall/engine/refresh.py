@@ -72,7 +72,7 @@ class IndexRefresh:
                 self._sessions.add(session_key)
             return caught
         except StoreUnavailable as write_problem:
-            if self._store.count_chunks() or not self._store.use_temporary(write_problem):
+            if self._store.chunks.count() or not self._store.health.use_temporary(write_problem):
                 return self._hindered(write_problem, None)
         except StoreBusy as write_problem:
             return self._hindered(write_problem, None)
@@ -128,7 +128,7 @@ class IndexRefresh:
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index in line with the files, and give every chunk its vector."""
         report = self._flight.run(SyncRequest(force=force, progress=progress, stop=stop)) or SyncReport()
-        self._store.require_writable()
+        self._store.health.require_writable()
         if stop() or self._closing.is_set():
             return report
         with self._fill_lock:
@@ -158,7 +158,7 @@ class IndexRefresh:
     def _patience_s(self) -> float:
         """How long a search waits; longer where there is nothing yet to answer from, or a person looks on."""
         own = self._settings.mdrecall
-        is_empty = not self._store.count_chunks()
+        is_empty = not self._store.chunks.count()
         if is_empty or (self._one_shot and self._sync.is_outdated()):
             return own.first_index_wait_ms / 1000
         return own.search_wait_ms / 1000
@@ -182,7 +182,7 @@ class IndexRefresh:
         self, write_problem: StoreBusy | StoreUnavailable, looks: Sequence[FileChanges] | None
     ) -> RefreshResult:
         """What a search says when the index cannot be written: nothing more than that, if no note has changed."""
-        said = (Issue(self._store.place, f"may be behind the notes: {message_with_hint(write_problem)}"),)
+        said = (Issue(self._store.admin.place, f"may be behind the notes: {message_with_hint(write_problem)}"),)
         try:
             changed = self._sync.changed(looks or self.look())
         except (StoreBusy, StoreUnavailable):
@@ -193,7 +193,7 @@ class IndexRefresh:
         return RefreshResult(said, stale, isinstance(write_problem, StoreUnavailable))
 
     def _about_rebuild(self, report: SyncReport) -> tuple[Issue, ...]:
-        return tuple(issue for issue in report.issues if issue.path == self._store.place)
+        return tuple(issue for issue in report.issues if issue.path == self._store.admin.place)
 
     def _run(self, shared: Shared[SyncRequest]) -> SyncReport:
         """Make one run; an index that proves damaged is quarantined, and everything is indexed again."""
@@ -202,7 +202,7 @@ class IndexRefresh:
         try:
             return self._sync.run(force=force, looks=looks, progress=progress, stop=stop, wait_s=wait_s)
         except CorruptIndex:
-            self._store.recreate()
+            self._store.admin.recreate()
             return self._sync.run(progress=progress, stop=stop, wait_s=wait_s)
 
     def _fill_for_search(self, progress: ProgressCallback | None, until: float) -> tuple[Issue, ...]:
@@ -210,7 +210,7 @@ class IndexRefresh:
         if self._filler is None or self._filler.is_complete():
             return ()
         if self._filler.is_instant:
-            with suppress(StoreBusy), self._store.write_lock("indexing", max(0.0, until - time.monotonic())):
+            with suppress(StoreBusy), self._store.admin.write_lock("indexing", max(0.0, until - time.monotonic())):
                 said = self._sync.fill(progress=progress, stop=lambda: time.monotonic() >= until)
                 if said or self._filler.is_complete():
                     return said
@@ -222,7 +222,7 @@ class IndexRefresh:
         provider = self._filler.space.provider
         problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector of {provider} yet"
         hint = "; run `mdrecall index`" if self._one_shot else ""
-        return (*self._met, Issue(self._store.place, problem + hint))
+        return (*self._met, Issue(self._store.admin.place, problem + hint))
 
     def _fill_in_background(self) -> None:
         resting = self._filler is not None and self._filler.is_resting
@@ -233,7 +233,7 @@ class IndexRefresh:
                     with self._fill_lock:
                         self._met = self._sync.fill(stop=self._closing.is_set)
                 except CorruptIndex as damage:
-                    self._met = (Issue(self._store.place, str(damage)),)
+                    self._met = (Issue(self._store.admin.place, str(damage)),)
 
             self._filling = threading.Thread(target=work, name="mdrecall-fill", daemon=True)
             self._filling.start()

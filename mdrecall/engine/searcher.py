@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.decay import share_left, written_ms
-from mdrecall.core.ranking.diversity import spread
-from mdrecall.core.ranking.fusion import Likeness, fuse, likeness, word_weights
+from mdrecall.core.ranking.decay import decay_factor, note_time_ms
+from mdrecall.core.ranking.diversity import diversify
+from mdrecall.core.ranking.fusion import Similarity, fuse, similarity, word_weights
 from mdrecall.core.ranking.keyword_score import (
     Strengths,
     Weighted,
     Weights,
-    by_words,
+    keyword_strength,
     rank,
     score,
     strengths,
@@ -18,12 +18,12 @@ from mdrecall.core.ranking.keyword_score import (
 )
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.snippet import Passage, best_passage, snippet_around
+from mdrecall.core.text.chunk import split_windows
 from mdrecall.core.text.headings import read_lines, titles, trails
-from mdrecall.core.text.windows import windows
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
-from mdrecall.interfaces import Store
+from mdrecall.interfaces import ChunkReader
 from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SearchResult, SourceName, StoredChunk, Why
 
 _LEAST_CANDIDATES = 24
@@ -70,7 +70,7 @@ class _Candidate(NamedTuple):
     chunk: StoredChunk
     passage: Passage
     words: float
-    meaning: Likeness | None
+    meaning: Similarity | None
     decay: float
 
 
@@ -79,17 +79,17 @@ class _Pool(NamedTuple):
 
     weighted: list[Weighted]
     chunks: dict[int, StoredChunk]
-    meanings: Mapping[int, tuple[Likeness, int | None]]
+    meanings: Mapping[int, tuple[Similarity, int | None]]
     weight: float
     """The share of meaning in the mix."""
 
 
 class Searcher:
-    """Answers queries from a store, by words and, where there is a leg for it, by meaning."""
+    """Answers queries from the chunks of a store, by words and, where there is a leg for it, by meaning."""
 
     def __init__(
         self,
-        store: Store,
+        chunks: ChunkReader,
         analyser: Analyser,
         options: RankingOptions,
         meaning: VectorSearcher | None = None,
@@ -97,7 +97,7 @@ class Searcher:
         why_not: str = "vectors are switched off",
     ) -> None:
         """``why_not`` says why there is no leg for meaning."""
-        self._store = store
+        self._chunks = chunks
         self._analyser = analyser
         self.options = options
         self._meaning = meaning
@@ -114,15 +114,15 @@ class Searcher:
             action = "Use at least one letter or digit: names, words and identifiers are looked up, signs are not."
             return SearchAnswer((), reason="no_searchable_words", action=action)
         leg = self._leg(plan.mode)
-        asked, degraded = (None, "") if leg is None or leg.is_instant else _ask(leg, query, plan.mode, {})
-        with self._store.snapshot():
-            chunk_count = self._store.count_chunks()
+        asked, degraded = (None, "") if leg is None or leg.never_waits else _ask(leg, query, plan.mode, {})
+        with self._chunks.snapshot():
+            chunk_count = self._chunks.count()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
-            matches = self._store.match_terms(terms, chunk_count)
+            matches = self._chunks.match_terms(terms)
             weights = weigh(matches, chunk_count)
             found = strengths(matches, weights)
-            if leg is not None and leg.is_instant:
+            if leg is not None and leg.never_waits:
                 asked, degraded = _ask(leg, query, plan.mode, word_weights(matches, chunk_count))
             try:
                 pool = self._gather(found, asked, plan)
@@ -167,14 +167,16 @@ class Searcher:
             return pool
         near = dict(self._meaning.nearest(asked, _WIDER * size)) if asked and self._meaning else {}
         worded = [] if plan.mode == "vector" else [entry.chunk_id for entry in rank(found, _WIDER * size)]
-        sources = self._store.sources_of([chunk for chunk in {*near, *worded} if chunk not in pool.chunks])
+        sources = self._chunks.sources_of([chunk for chunk in {*near, *worded} if chunk not in pool.chunks])
         notes = {chunk for chunk, source in sources.items() if source != "sessions"}
         by_word = [chunk for chunk in worded if chunk in notes][: plan.max_results]
         by_meaning = [chunk for chunk in near if chunk in notes][: plan.max_results]
         more = [found.of(chunk) for chunk in dict.fromkeys((*by_word, *by_meaning))]
         meanings = dict(pool.meanings)
         if asked and self._meaning:
-            meanings |= self._meaning.likenesses(asked, self._meaning.cosines(asked, [note.chunk_id for note in more]))
+            meanings |= self._meaning.similarities(
+                asked, self._meaning.cosines(asked, [note.chunk_id for note in more])
+            )
         return _Pool([*pool.weighted, *more], pool.chunks | self._load(more), meanings, pool.weight)
 
     def _pool(self, found: Strengths, asked: EmbeddedQuery | None, plan: _Plan, size: int) -> _Pool:
@@ -194,7 +196,7 @@ class Searcher:
             either = dict.fromkeys([*(entry.chunk_id for entry in worded), *cosines])
             best = _promising([found.of(chunk_id) for chunk_id in either], cosines, asked, weight, size)
         near = {entry.chunk_id: cosines[entry.chunk_id] for entry in best if entry.chunk_id in cosines}
-        return _Pool(best, self._load(best), self._meaning.likenesses(asked, near), weight)
+        return _Pool(best, self._load(best), self._meaning.similarities(asked, near), weight)
 
     def _ranked(self, found: Strengths, plan: _Plan, size: int) -> list[Weighted]:
         """The best by words, of the source that is plan."""
@@ -205,11 +207,11 @@ class Searcher:
         return [entry for entry in ranked if entry.chunk_id in kept]
 
     def _of_source(self, chunks: list[int], source: SourceName) -> list[int]:
-        sources = self._store.sources_of(chunks)
+        sources = self._chunks.sources_of(chunks)
         return [chunk for chunk in chunks if sources.get(chunk) == source]
 
     def _load(self, best: Sequence[Weighted]) -> dict[int, StoredChunk]:
-        return {chunk.id: chunk for chunk in self._store.load_chunks([entry.chunk_id for entry in best])}
+        return {chunk.id: chunk for chunk in self._chunks.load([entry.chunk_id for entry in best])}
 
     def _look_closer(self, pool: _Pool, weights: Weights, plan: _Plan, mode: Mode) -> list[_Candidate]:
         candidates = []
@@ -217,7 +219,7 @@ class Searcher:
             if chunk := pool.chunks.get(weighted.chunk_id):
                 meaning, window = pool.meanings.get(chunk.id, (None, None))
                 passage = best_passage(chunk.text, weights, self._analyser) if weighted.strength else _NOWHERE
-                words = by_words(weighted, passage.coverage)
+                words = keyword_strength(weighted, passage.coverage)
                 if window is not None and (mode == "vector" or passage.coverage < _TELLING_PASSAGE):
                     passage = _at_window(chunk.text, window, passage)
                 decay = _decay(chunk, plan)
@@ -238,7 +240,7 @@ class Searcher:
             group = [candidate for candidate in candidates if candidate.complete == complete]
             terms = [self._analyser.terms(snippet_around(entry.chunk.text, entry.passage)) for entry in group]
             ordered += [
-                group[place] for place in spread([entry.score for entry in group], terms, plan.options.mmr_lambda)
+                group[place] for place in diversify([entry.score for entry in group], terms, plan.options.mmr_lambda)
             ]
         return ordered
 
@@ -246,7 +248,7 @@ class Searcher:
 def _ask(leg: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]) -> tuple[EmbeddedQuery | None, str]:
     """The query for the vector leg, or why there is none; a script that the embedder cannot read is no failure."""
     try:
-        asked = leg.ask(query, weights)
+        asked = leg.embed_query(query, weights)
     except Unavailable as reason:
         return None, str(reason)
     if asked.trust:
@@ -310,7 +312,7 @@ def _promising(
 
     def worth(entry: Weighted) -> tuple[bool, float]:
         cosine = cosines.get(entry.chunk_id)
-        meaning = None if cosine is None else likeness(cosine, None, asked.traits)
+        meaning = None if cosine is None else similarity(cosine, None, asked.traits)
         return not entry.complete, -fuse(entry.strength, meaning, weight)
 
     ordered = sorted(entries, key=lambda entry: (worth(entry), entry.chunk_id))
@@ -320,7 +322,7 @@ def _promising(
 
 def _at_window(text: str, number: int, passage: Passage) -> Passage:
     """The window closest in meaning as the passage to show."""
-    stretches = windows(text)
+    stretches = split_windows(text)
     if number >= len(stretches):
         return passage
     window = stretches[number]
@@ -330,7 +332,7 @@ def _at_window(text: str, number: int, passage: Passage) -> Passage:
 def _decay(chunk: StoredChunk, plan: _Plan) -> float:
     if plan.options.half_life_days is None:
         return 1.0
-    return share_left(written_ms(chunk.path, chunk.mtime_ns / 1e6), plan.now_ms, plan.options.half_life_days)
+    return decay_factor(note_time_ms(chunk.path, chunk.mtime_ns / 1e6), plan.now_ms, plan.options.half_life_days)
 
 
 def _thinned(candidates: list[_Candidate], most: int | None) -> list[_Candidate]:
@@ -388,7 +390,7 @@ def _told(answer: SearchAnswer, mode: Mode, degraded: str, asked: EmbeddedQuery 
         return answer.replace(mode=mode, degraded=degraded)
     space = asked.space.space
     return answer.replace(
-        mode=mode, degraded=degraded, provider=space.provider, model=space.model, fallback=asked.instead
+        mode=mode, degraded=degraded, provider=space.provider, model=space.model, fallback=asked.fallback_reason
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
-from mdrecall.interfaces import Source, Store, TranscriptSource
+from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 _WAIT_S = 5.0
@@ -54,12 +54,12 @@ class Indexes(Protocol):
     """Brings the index in line with one source."""
 
     @property
-    def source(self) -> Source | TranscriptSource: ...
+    def source(self) -> Source | TranscriptReader: ...
 
     @property
     def index_format(self) -> str: ...
 
-    def on(self, store: Store) -> "Indexes": ...
+    def on(self, documents: DocumentWriter) -> "Indexes": ...
 
     def look(self, *, everything: bool = ...) -> FileChanges: ...
 
@@ -115,7 +115,7 @@ class SyncRun:
 
     def is_outdated(self) -> bool:
         """Whether the index was made with other settings, or by another version, than it would be now."""
-        return self._store.index_format() not in ("", *(indexer.index_format for indexer in self._indexers))
+        return self._store.documents.index_format() not in ("", *(indexer.index_format for indexer in self._indexers))
 
     def run(
         self,
@@ -138,13 +138,13 @@ class SyncRun:
         looks = looks or self.look(everything=True)
         if reason := self._why_not_rebuild(looks):
             report = self._update(looks, progress, stop, wait_s)
-            return report._replace(issues=(*report.issues, Issue(self._store.place, reason)))
+            return report._replace(issues=(*report.issues, Issue(self._store.admin.place, reason)))
         return self._rebuild(progress, stop)
 
     def _update(
         self, looks: Sequence[FileChanges] | None, progress: ProgressCallback | None, stop: Stop, wait_s: float
     ) -> SyncReport:
-        with self._store.write_lock("indexing", wait_s):
+        with self._store.admin.write_lock("indexing", wait_s):
             pairs = zip(self._indexers, looks or self.look(everything=True), strict=True)
             reports = [
                 indexer.sync(look=look, progress=progress, stop=stop, embed=_at_once(self._filler))
@@ -165,18 +165,18 @@ class SyncRun:
 
     def _rebuild(self, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Everything anew, from every source, in an index beside the one that goes on answering."""
-        before = {indexer.source.name: self._store.hashes(indexer.source.name) for indexer in self._indexers}
+        before = {indexer.source.name: self._store.documents.hashes(indexer.source.name) for indexer in self._indexers}
         looks = self.look(everything=True)
         with self._store.rebuilding(sum(look.text_bytes for look in looks)) as fresh:
-            indexers = [indexer.on(fresh) for indexer in self._indexers]
+            indexers = [indexer.on(fresh.documents) for indexer in self._indexers]
             filler = self._filler.on(fresh, cache=self._store) if self._filler else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]
             filled = filler.fill(progress=progress, stop=stop) if filler else EmbedReport()
             if stop():
                 return SyncReport(left=sum(len(look.listing.stamps) for look in looks))
-            with self._store.write_lock("publishing a rebuilt index"):
+            with self._store.admin.write_lock("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_at_once(filler)) for indexer in indexers]
-                after = {indexer.source.name: fresh.hashes(indexer.source.name) for indexer in indexers}
+                after = {indexer.source.name: fresh.documents.hashes(indexer.source.name) for indexer in indexers}
                 self._store.publish(fresh)
         self._rebuilt_at = time.monotonic()
         report = _compared(before, after, together(reports))
@@ -191,15 +191,15 @@ class SyncRun:
         except CorruptIndex:
             raise
         except StoreError as error:
-            return (Issue(self._store.place, f"is without some vectors: {message_with_hint(error)}"),)
+            return (Issue(self._store.admin.place, f"is without some vectors: {message_with_hint(error)}"),)
 
     def _said(self, filled: EmbedReport) -> tuple[Issue, ...]:
         if filled.error:
             problem = "has the vectors of the fallback" if filled.is_complete else "is without some vectors"
-            return (Issue(self._store.place, f"{problem}: {filled.error}"),)
+            return (Issue(self._store.admin.place, f"{problem}: {filled.error}"),)
         if filled.refused and self._filler:
             problem = f"has {filled.refused} chunks that {self._filler.space.provider} does not embed"
-            return (Issue(self._store.place, problem),)
+            return (Issue(self._store.admin.place, problem),)
         return ()
 
 

@@ -1,8 +1,8 @@
-"""Bring the index in line with an agent's transcripts: only what was appended is read, cut and embedded.
+"""Bring the index in line with an agent's transcripts: only what was appended is read, chunked and embedded.
 
-A transcript is indexed in parts of a few chunks. All but the last are closed and stay as they are; the last is made
-again when the file grows. What proves that the closed parts are still those of the file is that it has only grown, and
-a seal over its beginning and the bytes before the last part; any other file is indexed anew.
+A transcript is indexed in parts of a few chunks. All but the last are closed and no longer change; the last is indexed
+again when the transcript grows. The closed parts are still valid if the transcript has only grown and its seal, a
+digest of what precedes the last part, is the same. Otherwise the transcript is indexed from its beginning.
 """
 
 import hashlib
@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.core.conversation.transcript import Spoken, spoken
-from mdrecall.core.text.chunk import chunk_markdown
-from mdrecall.core.text.title import title_text
+from mdrecall.core.text.chunk import chunk_markdown, title_text
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges
 from mdrecall.errors import FileMissing, ReadError
-from mdrecall.interfaces import OpenedTranscript, Store, TranscriptSource
+from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 from mdrecall.types import (
     Chunk,
     Document,
@@ -30,98 +28,103 @@ from mdrecall.types import (
     Stop,
     SyncReport,
     Transcript,
+    TranscriptRecord,
     never,
 )
-from mdrecall.types.parts import part_path
+from mdrecall.types.transcripts import part_path
 
-_CHUNKS_A_PART = 6
-_UNITS_A_TOKEN = 4
-# A part ends after so many bytes of the file, however little is said in them: tools may write much between two words.
+#: A part is indexed as a whole when a transcript grows, so it is small; but each part is a document of the index.
+_CHUNKS_PER_PART = 6
+#: A token has about four characters; it decides only how long a part is.
+_CHARS_PER_TOKEN = 4
+#: A part ends after this many bytes, however few messages they hold: tools may write much between two messages, and
+#: the last part is read again each time.
 _PART_BYTES = 1 << 20
-_CHARS_AT_ONCE = 500_000
-_PARTS_AT_ONCE = 200
-_SEALED_BYTES = 4096
-_MOST_NAMED = 100
+#: A transaction is written after this many characters or parts, so that memory stays bounded and a stop loses little.
+_WRITE_CHARS = 500_000
+_WRITE_PARTS = 200
+#: A report names at most this many files.
+_MAX_NAMED = 100
 
 
-class Patience(NamedTuple):
-    """When a conversation that goes on is worth indexing."""
+class GrowthThresholds(NamedTuple):
+    """By how much a transcript must grow before a search indexes it again."""
 
     bytes: int
     messages: int
     idle_s: float = 600.0
-    """One that nothing was added to for so long is indexed whatever it has grown by."""
+    """A transcript that has not changed for this long is indexed however little it has grown."""
 
 
 class _Part(NamedTuple):
     start: int
-    record: int
-    lines: list[Spoken]
+    number: int
+    messages: list[TranscriptRecord]
 
 
 class TranscriptIndexer:
-    """Writes what the transcripts say into a store."""
+    """Writes the messages of transcripts into a store."""
 
     def __init__(
         self,
-        store: Store,
-        source: TranscriptSource,
+        documents: DocumentWriter,
+        source: TranscriptReader,
         size: ChunkSize,
         analyser: Analyser,
         *,
         redact: Callable[[str], str],
-        patience: Patience,
+        thresholds: GrowthThresholds,
         index_format: str,
         issues: tuple[Issue, ...] = (),
     ) -> None:
-        """``issues`` are told with those of every look."""
-        self._store = store
+        """``issues`` are reported with those of every scan."""
+        self._documents = documents
         self._source = source
         self._size = size
         self._analyser = analyser
         self._redact = redact
-        self._patience = patience
-        self._part_chars = _CHUNKS_A_PART * _UNITS_A_TOKEN * size.tokens
+        self._thresholds = thresholds
+        self._part_chars = _CHUNKS_PER_PART * _CHARS_PER_TOKEN * size.tokens
         self._issues = issues
         self.index_format = index_format
 
-    def on(self, store: Store) -> "TranscriptIndexer":
-        """The same for another store."""
+    def on(self, documents: DocumentWriter) -> "TranscriptIndexer":
+        """Return the same indexer for another store."""
         return TranscriptIndexer(
-            store,
+            documents,
             self._source,
             self._size,
             self._analyser,
             redact=self._redact,
-            patience=self._patience,
+            thresholds=self._thresholds,
             index_format=self.index_format,
             issues=self._issues,
         )
 
     @property
-    def source(self) -> TranscriptSource:
+    def source(self) -> TranscriptReader:
         return self._source
 
     def look(self, *, everything: bool = False) -> FileChanges:
-        """Compare the files with the index; without ``everything``, a little more talk is not worth a sync."""
+        """Compare the transcripts with the index; unless ``everything``, growth below the thresholds does not count."""
         listing = self._source.scan()
-        known = self._store.transcripts()
+        known = self._documents.transcripts()
         stamps = listing.stamps
         changed = [path for path, stamp in stamps.items() if not _is_known(known.get(path), stamp)]
         due = [path for path in changed if everything or self._is_due(path, known.get(path), stamps[path])]
         due.sort(key=lambda path: (-stamps[path][1], path))
         vanished = [] if listing.lost else sorted(known.keys() - stamps.keys())
-        done = {path: at for path in due if path in known and (at := self._done(path, known[path]))}
+        done = {path: at for path in due if path in known and (at := self._indexed_bytes(path, known[path]))}
         listing = listing._replace(issues=self._issues + listing.issues)
         return FileChanges(dict.fromkeys(known, ()), listing, due, vanished, done)
 
     def look_at(self, path: str) -> FileChanges:
-        """The same for one transcript, whatever it has grown by; the others are left alone."""
+        """Return the changes of one transcript, however little it has grown."""
         look = self.look(everything=True)
         return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
 
     def changed(self, look: FileChanges) -> Iterator[bool]:
-        """For each file that a look has found, whether there is something to index in it: not if it cannot be read."""
+        """Yield for each transcript of ``look`` True if it can be read, and so has something to index."""
         for path in look.unsettled:
             try:
                 with self._source.open(path):
@@ -130,7 +133,7 @@ class TranscriptIndexer:
                 yield False
 
     def is_young(self, look: FileChanges) -> bool:
-        """Whether what a look has found is indexed as it is: never."""
+        """True if there is nothing to index: a transcript that has changed is never known to be indexed already."""
         return not look.is_dirty
 
     def sync(
@@ -141,9 +144,9 @@ class TranscriptIndexer:
         stop: Stop = never,
         embed: Callable[[], object] | None = None,
     ) -> SyncReport:
-        """Index what was said since the last time, forget what vanished."""
+        """Index what was added since the last time, and remove transcripts that no longer exist."""
         look = look or self.look(everything=True)
-        known = self._store.transcripts()
+        known = self._documents.transcripts()
         changes: list[FileChange] = []
         failed: list[Issue] = []
         done = 0
@@ -164,28 +167,27 @@ class TranscriptIndexer:
         left = len(look.unsettled) - done
         gone = [path for path in look.vanished if path in known and self._is_gone(path)] if not left else []
         if gone:
-            self._store.remove_transcripts(gone)
+            self._documents.remove_transcripts(gone)
         if progress and look.unsettled:
             progress(Progress(done, len(look.unsettled), ""))
         changes += [FileChange(path, "removed") for path in gone]
         return _report(look, changes, failed, left)
 
     def _is_due(self, path: str, known: Transcript | None, stamp: Stamp) -> bool:
-        """Whether a transcript has grown by enough, has been quiet for long, or is another one than before."""
-        grown = stamp[0] - (known.until if known else 0)
-        wanted = self._patience
-        if grown < 0 or grown >= wanted.bytes or (known and known.inode != stamp[3]):
+        """True if a transcript has grown by enough, has not changed for long, or is another file than before."""
+        grown = stamp[0] - (known.size if known else 0)
+        limits = self._thresholds
+        if grown < 0 or grown >= limits.bytes or (known and known.inode != stamp[3]):
             return True
-        if abs(time.time() - stamp[1] / 1e9) > wanted.idle_s:
+        if abs(time.time() - stamp[1] / 1e9) > limits.idle_s:
             return True
-        if not wanted.messages:
+        if not limits.messages:
             return False
         try:
             with self._source.open(path) as opened:
-                new = opened.between(stamp[0] - grown, stamp[0])
+                return opened.records_after(known.until if known else 0) >= limits.messages
         except ReadError:
             return True
-        return new.count(b"\n") >= wanted.messages
 
     def _is_gone(self, path: str) -> bool:
         try:
@@ -196,81 +198,81 @@ class TranscriptIndexer:
         except ReadError:
             return False
 
-    def _done(self, path: str, known: Transcript) -> int:
-        """Up to where a transcript need not be read again, as it is now."""
+    def _indexed_bytes(self, path: str, known: Transcript) -> int:
+        """Return how many bytes of a transcript need not be read again."""
         try:
             with self._source.open(path) as opened:
-                return known.tail if _is_sealed(opened, _beginning(opened), known) else 0
+                return opened.stamp[0] - opened.bytes_after(known.tail) if _has_only_grown(opened, known) else 0
         except ReadError:
             return 0
 
     def _index(self, path: str, known: Transcript | None, stop: Stop, embed: Callable[[], object] | None) -> bool:
-        """Read a transcript from where its last part begins, or from its beginning if it is another one now.
+        """Index a transcript from its last part on, or from its beginning if it has been rewritten.
 
-        What is done when ``stop`` says so is kept; gives whether that is everything.
+        Return False if ``stop`` ended it early. What was indexed by then is kept.
         """
         with self._source.open(path) as opened:
-            # What is written over the file while it is read must break the seal: its beginning is taken before.
-            beginning = _beginning(opened)
-            if known is None or not _is_sealed(opened, beginning, known):
+            if known is None or not _has_only_grown(opened, known):
                 known = Transcript(path, 0, 0, 0, 0, 0, 1, 0, b"")
             run = _Run(path, known, opened.stamp)
             for part, end, is_last in self._parts(opened, known):
                 run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
-                # The last part is made anew the next time: with it alone nothing would ever be gained.
+                # The last part is indexed again the next time: after that one alone, no progress would be kept.
                 is_stopped = len(run.parts) > 1 and stop()
                 if is_last or is_stopped or run.is_full:
-                    self._write(run, _seal(opened, beginning, part.start), embed)
+                    self._write(run, opened.seal(part.start), embed)
                     if is_stopped and not is_last:
                         return False
         return True
 
     def _write(self, run: "_Run", seal: bytes, embed: Callable[[], object] | None) -> None:
-        with self._store.transaction():
-            self._store.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
+        with self._documents.transaction():
+            self._documents.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
             if embed:
                 embed()
-        run.written()
+        run.start_next_write()
 
-    def _parts(self, opened: OpenedTranscript, known: Transcript) -> Iterator[tuple[_Part, int, bool]]:
-        """The parts from the last known one on, each with where what was read of it ends; the last stays open."""
+    def _parts(self, opened: OpenTranscript, known: Transcript) -> Iterator[tuple[_Part, int, bool]]:
+        """Yield the parts from the last known one on, with the offset where each ends and True for the last."""
         part = _Part(known.tail, known.record, [])
-        chars, number, end = 0, known.record - 1, known.tail
-        for line_end, line in opened.lines(known.tail):
-            number += 1
-            is_full = chars >= self._part_chars or end - part.start >= _PART_BYTES
-            if is_full and line_end > 0:
+        chars, size, end = 0, 0, known.tail
+        for record in opened.records(known.tail, known.record):
+            is_full = chars >= self._part_chars or size >= _PART_BYTES
+            if is_full and record.end is not None:
                 yield part, end, False
-                part, chars = _Part(end, number, []), 0
-            for found in spoken([line], self._redact, first=number):
-                part.lines.append(found)
-                chars += len(found.text) + 1
-            end = line_end if line_end > 0 else end
+                part, chars, size = _Part(end, record.number, []), 0, 0
+            if record.is_message:
+                message = record.redacted(self._redact)
+                part.messages.append(message)
+                chars += len(message.line) + 1
+            if record.end is not None:
+                end = record.end
+                size += record.size
         yield part, end, True
 
     def _document(self, path: str, part: _Part, number: int, stamp: Stamp) -> tuple[Document, list[IndexedChunk]]:
-        text = "\n".join(line.text for line in part.lines)
+        text = "\n".join(message.line for message in part.messages)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        said_ns = next((at for line in reversed(part.lines) if (at := _noon_ns(line.day))), stamp[1])
-        # What is stored of a part does not depend on when it was indexed: it stays while the file grows.
+        said_ns = next((at for message in reversed(part.messages) if (at := _noon_ns(message.day))), stamp[1])
+        # A stored part does not depend on when it was indexed, so that it stays the same while the transcript grows.
         stamp = (len(text), said_ns, *stamp[2:])
         document = Document("sessions", part_path(path, number), "", digest, stamp, time.time_ns())
-        return document, list(self._chunks(text, part.lines))
+        return document, list(self._chunks(text, part.messages))
 
-    def _chunks(self, text: str, lines: list[Spoken]) -> Iterator[IndexedChunk]:
+    def _chunks(self, text: str, messages: list[TranscriptRecord]) -> Iterator[IndexedChunk]:
         for chunk in chunk_markdown(text, tokens=self._size.tokens, overlap=self._size.overlap):
-            own = lines[chunk.start_line - 1 : chunk.end_line]
-            records = tuple(line.record for line in own)
-            day = next((line.day for line in own if line.day), "")
+            own = messages[chunk.start_line - 1 : chunk.end_line]
+            records = tuple(message.number for message in own)
+            day = next((message.day for message in own if message.day), "")
             trail = (f"# {day}",) if day else ()
-            there = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records)
+            cited = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records)
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(title_text(day)) if day else ("", "")
-            yield IndexedChunk(there, words, f"{names} {title_names}".strip(), title_words)
+            yield IndexedChunk(cited, words, f"{names} {title_names}".strip(), title_words)
 
 
 class _Run:
-    """What has come of one transcript so far."""
+    """The parts of one transcript that were indexed and not yet written, and the state to store with them."""
 
     def __init__(self, path: str, known: Transcript, stamp: Stamp) -> None:
         self.number = self.keep = known.parts
@@ -282,24 +284,23 @@ class _Run:
 
     def add(self, document: tuple[Document, list[IndexedChunk]], part: _Part, end: int, is_last: bool) -> None:
         self.parts.append(document)
-        self._chars += sum(len(line.text) for line in part.lines)
+        self._chars += sum(len(message.line) for message in part.messages)
         size, mtime_ns, _, inode = self._stamp
-        until = end
         self._last = Transcript(
-            self._path, size if is_last else until, mtime_ns, inode, until, part.start, part.record, self.number, b""
+            self._path, size if is_last else end, mtime_ns, inode, end, part.start, part.number, self.number, b""
         )
         self.number += 1
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to write."""
-        return self._chars >= _CHARS_AT_ONCE or len(self.parts) >= _PARTS_AT_ONCE
+        """True if it is time to write."""
+        return self._chars >= _WRITE_CHARS or len(self.parts) >= _WRITE_PARTS
 
     def state(self, seal: bytes) -> Transcript:
         return self._last._replace(seal=seal)
 
-    def written(self) -> None:
-        """What was written is kept; the part that is still open is made anew with the next."""
+    def start_next_write(self) -> None:
+        """Forget the parts, which have been written; the part after them is the next to keep."""
         self.keep, self.parts, self._chars = self.number, [], 0
 
 
@@ -307,24 +308,14 @@ def _is_known(known: Transcript | None, stamp: Stamp) -> bool:
     return known is not None and (known.size, known.mtime_ns, known.inode) == (stamp[0], stamp[1], stamp[3])
 
 
-def _beginning(opened: OpenedTranscript) -> bytes:
-    return opened.between(0, _SEALED_BYTES)
-
-
-def _is_sealed(opened: OpenedTranscript, beginning: bytes, known: Transcript) -> bool:
-    """Whether a file has grown since it was indexed, and is the same up to the last part as far as can be told."""
+def _has_only_grown(opened: OpenTranscript, known: Transcript) -> bool:
+    """True if a transcript has grown since it was indexed and, as far as its seal tells, is otherwise the same."""
     size, _, _, inode = opened.stamp
-    return inode == known.inode and size > known.size and _seal(opened, beginning, known.tail) == known.seal
-
-
-def _seal(opened: OpenedTranscript, beginning: bytes, end: int) -> bytes:
-    """What would be another if the file had been written anew: its beginning, and the bytes before a point."""
-    last = opened.between(max(0, end - _SEALED_BYTES), end)
-    return hashlib.sha256(beginning[:end] + b"\0" + last).digest()
+    return inode == known.inode and size > known.size and opened.seal(known.tail) == known.seal
 
 
 def _noon_ns(day: str) -> int:
-    """The middle of a day, in nanoseconds since 1970; nothing, if it is none."""
+    """Return noon of a day in UTC, in nanoseconds since 1970; 0 if it is not a day."""
     try:
         return int(datetime.fromisoformat(f"{day}T12:00:00+00:00").timestamp() * 1e9) if day else 0
     except (ValueError, OverflowError):
@@ -342,5 +333,5 @@ def _report(look: FileChanges, changes: list[FileChange], failed: list[Issue], l
         failed=tuple(failed),
         kept=look.kept(),
         issues=look.listing.issues,
-        changes=tuple(changes[:_MOST_NAMED]),
+        changes=tuple(changes[:_MAX_NAMED]),
     )

@@ -1,243 +1,257 @@
-"""The vector leg of a search: which stored vectors answer, with which embedder, and within which time."""
+"""The vector search: which stored vectors answer a query, embedded by which embedder, within which time."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from typing import NamedTuple
 
-from mdrecall.core.ranking.fusion import Likeness, latin_share, likeness, measured
+from mdrecall.core.ranking.fusion import Similarity, latin_share, measure_traits, similarity
+from mdrecall.engine.background import run_in_background
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import Embedder, Store
+from mdrecall.interfaces import Embedder, VectorIndex
 from mdrecall.types import Space, StoredSpace, Traits
 
-_MOST_AT_ONCE = 8
+# Queries that one embedder may be working on. A provider that hangs holds a thread for each, so there must be a bound.
+_MAX_CONCURRENT_QUERIES = 8
+# After a query timed out, later searches do not ask the same provider again for this long: each would wait in vain.
 _RETRY_AFTER_S = 30.0
-_MOST_TIES = 4
-_OFTEN = 3
+# How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
+_MAX_TIES = 4
+# One failed query may be bad luck; from this many in a row on, the embedder is reported as failing.
+_FAILURES_TO_REPORT = 3
 
 
 class Unavailable(Exception):
-    """Meaning cannot be searched just now, and why."""
+    """Vectors cannot be searched at the moment; the message says why."""
 
 
 class EmbeddedQuery(NamedTuple):
-    """A query as the embedder sees it."""
+    """A query as a vector, with the stored vectors that it can be compared with."""
 
     space: StoredSpace
     vector: bytes
     traits: Traits
     trust: float
-    """How much of the query means something to the embedder, 0 to 1."""
-    instead: str = ""
-    """Why it is not the first embedder that was asked; empty if it is."""
+    """The share of the query that the embedder understands, 0 to 1."""
+    fallback_reason: str = ""
+    """Why another embedder than the configured one was used; empty if the configured one was."""
 
 
 class VectorSearcher:
-    """Finds chunks by meaning."""
+    """Finds chunks by the similarity of their vectors to the query's."""
 
     def __init__(
         self,
-        store: Store,
+        vectors: VectorIndex,
         embedders: Sequence[Embedder],
         *,
         older: Mapping[str, Callable[[], Embedder]],
-        seconds: float,
-        instead: str = "",
+        timeout_s: float,
+        fallback_reason: str = "",
         why_empty: Callable[[], str] = lambda: "",
     ) -> None:
-        """Of the embedders the first that can be asked is asked; ``instead`` says why it is not the one wanted.
+        """Search with the first of the embedders that can answer.
 
-        ``older`` makes embedders by provider, for spaces that were filled before the settings changed. ``why_empty``
-        says why there are no vectors.
+        ``older`` makes embedders by provider, for embedding spaces that were filled before the settings changed.
+        ``fallback_reason`` says why the first embedder is not the configured one. ``why_empty`` says why there are no
+        vectors.
         """
-        self._store = store
-        self._askers = [_Asker(embedder, seconds) for embedder in embedders]
+        self._vectors = vectors
+        self._embedders = [_QueryEmbedder(embedder, timeout_s) for embedder in embedders]
         self._older = older
-        self._seconds = seconds
-        self._instead = instead
+        self._older_embedders: dict[str, _QueryEmbedder] = {}
+        self._timeout_s = timeout_s
+        self._fallback_reason = fallback_reason
         self._why_empty = why_empty
-        self._made: dict[str, _Asker] = {}
 
     @property
-    def is_instant(self) -> bool:
-        """Whether asking takes no time, so that it can wait until the weights of the words are known."""
-        return self._askers[0].embedder.traits.never_waits
+    def never_waits(self) -> bool:
+        """True if embedding a query takes no time, so that it can be done when the weights of its words are known."""
+        return self._embedders[0].embedder.traits.never_waits
 
-    def ask(self, query: str, weights: Mapping[str, float]) -> EmbeddedQuery:
-        """Embed a query with an embedder whose vectors serve; raises ``Unavailable`` if there is nothing to ask."""
+    def embed_query(self, query: str, weights: Mapping[str, float]) -> EmbeddedQuery:
+        """Embed a query with the first embedder that has vectors to search; raise ``Unavailable`` if none has."""
         problems: list[str] = []
-        for space, asker in self._serving():
+        for space, embedder in self._candidates():
             try:
-                return self._asked(space, asker, query, weights, "; ".join(problems))
+                return self._embed_for(space, embedder, query, weights, "; ".join(problems))
             except Unavailable as problem:
                 problems.append(str(problem))
         if not problems:
             problems = list(filter(None, ["no chunk has a vector yet", self._why_empty()]))
         raise Unavailable("; ".join(dict.fromkeys(problems)))
 
-    def failing(self) -> str:
-        """Why the first embedder has not answered the last queries; empty if it does, or fails only now and then."""
-        first = self._askers[0]
-        return first.problem if first.failures >= _OFTEN else ""
+    def failure(self) -> str:
+        """Return why the first embedder keeps failing; empty unless the last few queries all went unanswered."""
+        first = self._embedders[0]
+        return first.problem if first.failures >= _FAILURES_TO_REPORT else ""
 
-    def serving(self) -> tuple[StoredSpace, Embedder] | None:
-        """The space that a query would be looked up in, as far as can be told without asking, and its embedder."""
-        able = list(self._serving())
-        able.sort(key=lambda entry: entry[1].failures >= _OFTEN)
-        return (able[0][0], able[0][1].embedder) if able else None
+    def reset_failures(self) -> None:
+        """Forget the failed queries of the first embedder, because it has just proved to work."""
+        self._embedders[0].failures = 0
 
-    def forgive(self) -> None:
-        """The first embedder has proved to work again."""
-        self._askers[0].failures = 0
+    def current_space(self) -> tuple[StoredSpace, Embedder] | None:
+        """Return the embedding space that the next query will probably search, and its embedder."""
+        candidates = list(self._candidates())
+        candidates.sort(key=lambda candidate: candidate[1].failures >= _FAILURES_TO_REPORT)
+        return (candidates[0][0], candidates[0][1].embedder) if candidates else None
 
-    def _asked(
-        self, space: StoredSpace, asker: "_Asker", query: str, weights: Mapping[str, float], instead: str
+    def nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
+        """Return the chunks most similar as a whole, with their cosines, and those that tie with the last one."""
+        try:
+            found = self._vectors.nearest(query.space, query.vector, (1 + _MAX_TIES) * limit)
+        except StoreUnavailable as error:
+            raise Unavailable(message_with_hint(error)) from error
+        # Ties are kept because the order in which chunks were indexed must not decide.
+        return [entry for place, entry in enumerate(found) if place < limit or entry[1] == found[limit - 1][1]]
+
+    def cosines(self, query: EmbeddedQuery, ids: Sequence[int]) -> Mapping[int, float]:
+        """Return the cosines of these chunks; one without a vector is left out."""
+        return self._vectors.cosines(query.space, query.vector, ids)
+
+    def similarities(
+        self, query: EmbeddedQuery, cosines: Mapping[int, float]
+    ) -> dict[int, tuple[Similarity, int | None]]:
+        """Return how similar each chunk and its best window are, with the number of that window."""
+        best = self._vectors.best_windows(query.space, query.vector, list(cosines))
+        found: dict[int, tuple[Similarity, int | None]] = {}
+        for chunk_id, cosine in cosines.items():
+            window, number = best.get(chunk_id, (None, None))
+            found[chunk_id] = similarity(cosine, window, query.traits), number
+        return found
+
+    def _embed_for(
+        self,
+        space: StoredSpace,
+        embedder: "_QueryEmbedder",
+        query: str,
+        weights: Mapping[str, float],
+        fallback_reason: str,
     ) -> EmbeddedQuery:
-        embedder = asker.embedder
-        vector = asker.ask(query, weights)
+        vector = embedder.embed(query, weights)
         if len(vector) != 4 * space.space.dimensions:
-            lengths = f"{len(vector) // 4} numbers now, not {space.space.dimensions} as before"
-            remedy = "if the model has changed, `mdrecall index --force` embeds all anew"
-            raise Unavailable(f"{_named(embedder)} gives vectors of {lengths}: {remedy}")
-        trust = latin_share(query) if embedder.traits.latin_only else 1.0
+            raise Unavailable(
+                f"{embedder.name} returned a vector of {len(vector) // 4} dimensions, but the index holds vectors of"
+                f" {space.space.dimensions}: if the model has changed, index again with force"
+            )
+        traits = embedder.embedder.traits
+        trust = latin_share(query) if traits.latin_only else 1.0
         if not any(vector):
             trust = 0.0
-        if asker is self._askers[0]:
-            instead = self._instead
-        elif not instead:
-            instead = f"the vectors of {self._askers[0].embedder.provider} are not there yet"
-        return EmbeddedQuery(space, vector, self._traits(space, embedder, vector), trust, instead)
+        first = self._embedders[0]
+        if embedder is first:
+            fallback_reason = self._fallback_reason
+        elif not fallback_reason:
+            fallback_reason = f"there are no vectors from {first.embedder.provider} yet"
+        return EmbeddedQuery(space, vector, self._traits(space, traits, vector), trust, fallback_reason)
 
-    def _traits(self, space: StoredSpace, embedder: Embedder, vector: bytes) -> Traits:
-        traits = embedder.traits
+    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
         if not traits.measured:
             return traits
         try:
-            mean = self._store.mean_cosine(space, vector)
+            mean = self._vectors.mean_cosine(space, vector)
         except StoreUnavailable as error:
             raise Unavailable(message_with_hint(error)) from error
-        return measured(traits, mean, self._store.count_vectors(space.id))
+        return measure_traits(traits, mean, self._vectors.count(space.id))
 
-    def nearest(self, asked: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
-        """The chunks closest in meaning as wholes, with their cosines, and more of those as close as the last."""
-        try:
-            found = self._store.nearest(asked.space, asked.vector, (1 + _MOST_TIES) * limit)
-        except StoreUnavailable as error:
-            raise Unavailable(message_with_hint(error)) from error
-        # Which of them was indexed first must not decide.
-        return [entry for place, entry in enumerate(found) if place < limit or entry[1] == found[limit - 1][1]]
-
-    def cosines(self, asked: EmbeddedQuery, ids: Sequence[int]) -> Mapping[int, float]:
-        """The cosines of some chunks."""
-        return self._store.cosines(asked.space, asked.vector, ids)
-
-    def likenesses(self, asked: EmbeddedQuery, cosines: Mapping[int, float]) -> dict[int, tuple[Likeness, int | None]]:
-        """How alike each chunk is, its windows looked at too; with the number of the best window."""
-        best = self._store.best_windows(asked.space, asked.vector, list(cosines))
-        found: dict[int, tuple[Likeness, int | None]] = {}
-        for chunk_id, cosine in cosines.items():
-            window, place = best.get(chunk_id, (None, None))
-            found[chunk_id] = likeness(cosine, window, asked.traits), place
-        return found
-
-    def _serving(self) -> Iterator[tuple[StoredSpace, "_Asker"]]:
-        """What can answer, best first: filled spaces of the embedders, those filled before, those begun."""
-        stored = self._store.spaces()
-        own = [(asker, _own_space(asker.embedder, stored)) for asker in self._askers]
-        for asker, space in own:
+    def _candidates(self) -> Iterator[tuple[StoredSpace, "_QueryEmbedder"]]:
+        """Yield what can answer, best first: complete spaces of the embedders, older complete ones, incomplete ones."""
+        stored = self._vectors.spaces()
+        own = [(embedder, _own_space(embedder.embedder, stored)) for embedder in self._embedders]
+        for embedder, space in own:
             if space and space.was_filled:
-                yield space, asker
+                yield space, embedder
         for space in stored:
-            if space.was_filled and all(space != mine for _, mine in own) and (asked := self._asker_of(space.space)):
-                yield space, asked
-        for asker, space in own:
-            if space and not space.was_filled and self._store.count_vectors(space.id):
-                yield space, asker
+            is_own = any(space == mine for _, mine in own)
+            if space.was_filled and not is_own and (older := self._embedder_for(space.space)):
+                yield space, older
+        for embedder, space in own:
+            if space and not space.was_filled and self._vectors.count(space.id):
+                yield space, embedder
 
-    def _asker_of(self, space: Space) -> "_Asker | None":
-        """Who can be asked about a stored space that is nobody's now: the same model, even at another address."""
-        for asker in self._askers:
-            embedder = asker.embedder
+    def _embedder_for(self, space: Space) -> "_QueryEmbedder | None":
+        """Return an embedder for a space of older settings: the same model, even at another address."""
+        for candidate in self._embedders:
+            embedder = candidate.embedder
             same = (space.model, space.provider) == (embedder.model, embedder.provider)
             if same and embedder.dimensions in (0, space.dimensions) and not embedder.traits.never_waits:
-                return asker
+                return candidate
         if space.provider in self._older:
-            if space.provider not in self._made:
-                self._made[space.provider] = _Asker(self._older[space.provider](), self._seconds)
-            made = self._made[space.provider]
-            if (made.embedder.fingerprint, made.embedder.dimensions) == space.key:
-                return made
+            if space.provider not in self._older_embedders:
+                made = _QueryEmbedder(self._older[space.provider](), self._timeout_s)
+                self._older_embedders[space.provider] = made
+            older = self._older_embedders[space.provider]
+            if (older.embedder.fingerprint, older.embedder.dimensions) == space.key:
+                return older
         return None
 
 
-class _Asker:
-    """Asks one embedder, within a time."""
+class _QueryEmbedder:
+    """Embeds queries with one embedder, each within a time limit."""
 
-    def __init__(self, embedder: Embedder, seconds: float) -> None:
+    def __init__(self, embedder: Embedder, timeout_s: float) -> None:
         self.embedder = embedder
-        self.seconds = seconds
         self.failures = 0
-        """How many queries in a row were not answered, although nothing was wrong with them."""
+        """Queries in a row that failed, although nothing was wrong with the query itself."""
         self.problem = ""
-        self._at_once = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._timeout_s = timeout_s
+        self._slots = threading.BoundedSemaphore(_MAX_CONCURRENT_QUERIES)
         self._hung_at: float | None = None
 
-    def ask(self, query: str, weights: Mapping[str, float]) -> bytes:
-        """The vector of a query; raises ``Unavailable`` with the reason if there is none."""
+    @property
+    def name(self) -> str:
+        """The provider, and its host if it is not this machine."""
+        host = self.embedder.traits.host
+        return f"{self.embedder.provider} at {host}" if host else self.embedder.provider
+
+    def embed(self, query: str, weights: Mapping[str, float]) -> bytes:
+        """Return the vector of a query; raise ``Unavailable`` with the reason if there is none."""
         try:
-            vector = self._asked(query, weights)
+            vector = self._embed(query, weights)
+        except EmbedderError as error:
+            if not isinstance(error, InputRefused):
+                self._count_failure(message_with_hint(error))
+            raise Unavailable(message_with_hint(error)) from error
         except Unavailable as problem:
-            if not isinstance(problem.__cause__, InputRefused):
-                self.problem = str(problem)
-                self.failures += 1
+            self._count_failure(str(problem))
             raise
         self.failures = 0
         return vector
 
-    def _asked(self, query: str, weights: Mapping[str, float]) -> bytes:
-        try:
-            if self.embedder.traits.never_waits:
-                return self.embedder.embed_query(query, weights)
-            return self._in_time(query, weights)
-        except EmbedderError as error:
-            raise Unavailable(message_with_hint(error)) from error
+    def _count_failure(self, problem: str) -> None:
+        self.problem = problem
+        self.failures += 1
 
-    def _in_time(self, query: str, weights: Mapping[str, float]) -> bytes:
-        """What the embedder answers within the deadline. One that hangs is left alone for a while."""
-        name = _named(self.embedder)
-        if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
-            raise Unavailable(f"{name} has not answered an earlier query yet")
-        if not self._at_once.acquire(timeout=self.seconds):
-            raise Unavailable(f"{name} is busy with earlier queries")
-        answered: list[bytes | BaseException] = []
-        done = threading.Event()
-
-        def work() -> None:
-            try:
-                answered.append(self.embedder.embed_query(query, weights))
-            except BaseException as error:
-                answered.append(error)
-            finally:
-                self._at_once.release()
-                done.set()
-                self._hung_at = None
-
-        threading.Thread(target=work, name="mdrecall-embed-query", daemon=True).start()
-        if not done.wait(self.seconds):
+    def _embed(self, query: str, weights: Mapping[str, float]) -> bytes:
+        if self.embedder.traits.never_waits:
+            return self.embedder.embed_query(query, weights)
+        future = self._start(query, weights)
+        wait([future], self._timeout_s)
+        if not future.done():
             self._hung_at = time.monotonic()
-            if done.is_set():
+            if future.done():
                 self._hung_at = None
             hint = "Check that it is up, or raise mdrecall.queryTimeoutMs."
-            raise Unavailable(f"{name} did not answer within {self.seconds:g} s. {hint}")
-        answer = answered[0]
-        if isinstance(answer, BaseException):
-            raise answer if isinstance(answer, EmbedderError) else Unavailable(f"{name} failed: {answer}")
-        return answer
+            raise Unavailable(f"{self.name} did not answer within {self._timeout_s:g} s. {hint}")
+        error = future.exception()
+        if error is None or isinstance(error, EmbedderError):
+            return future.result()
+        raise Unavailable(f"{self.name} failed: {error}") from error
 
+    def _start(self, query: str, weights: Mapping[str, float]) -> "Future[bytes]":
+        """Start embedding in the background, unless the embedder hangs or is busy with too many queries."""
+        if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
+            raise Unavailable(f"{self.name} has not answered an earlier query yet")
+        if not self._slots.acquire(timeout=self._timeout_s):
+            raise Unavailable(f"{self.name} is busy with earlier queries")
+        future = run_in_background(lambda: self.embedder.embed_query(query, weights), name="mdrecall-embed-query")
+        future.add_done_callback(self._release)
+        return future
 
-def _named(embedder: Embedder) -> str:
-    host = embedder.traits.host
-    return f"{embedder.provider} at {host}" if host else embedder.provider
+    def _release(self, _: "Future[bytes]") -> None:
+        self._slots.release()
+        self._hung_at = None
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 from mdrecall.aio import Threads
 from mdrecall.mcp_server.server import Built, InFlight
 from mdrecall.mcp_server.streams import Wire
-from mdrecall.tools.rendering import writable
+from mdrecall.tools.toolset import to_valid_text
 
 _PIPE_BUF = 4096
 _READ_BYTES = 65536
@@ -78,7 +78,7 @@ def _decoded(line: bytes) -> str:
     text = line.decode("utf-8", "replace")
     if _MAYBE_HALF.search(text):
         with suppress(ValueError, RecursionError):
-            return json.dumps(writable(json.loads(text)))
+            return json.dumps(to_valid_text(json.loads(text)))
     return text
 
 

@@ -14,8 +14,8 @@ from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.progress import Reporter
 from mdrecall.mcp_server.session import Sessions
-from mdrecall.tools.arguments import text as text_argument
-from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, failed
+from mdrecall.tools.arguments import read_text
+from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer
 from mdrecall.types import ProgressCallback
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Toolbox:
             name = self._whose(arguments)
             tools = self._makes(self._memories.get(name), session_key, progress)
         except RecallError as error:
-            return failed(error)
+            return error_answer(error)
         if tool not in tools.names:
             return None
         began = time.monotonic()
@@ -105,7 +105,7 @@ class Toolbox:
         """The memory that the arguments name, which is taken out of them; else the default one."""
         if len(self._memories.names) == 1:
             return self._memories.default
-        name = text_argument(arguments, "agent")
+        name = read_text(arguments, "agent")
         arguments.pop("agent", None)
         return self._memories.place(name or self._memories.default).name
 

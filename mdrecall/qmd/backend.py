@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.budget import fitting
-from mdrecall.core.ranking.diversity import in_turns
+from mdrecall.core.ranking.budget import fit_results
+from mdrecall.core.ranking.diversity import interleave_sources
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady, BackendUnavailable, QueryError, ReadError, message_with_hint
@@ -182,7 +182,9 @@ class QmdBackend:
         if not kept:
             return _nothing(results, min_score).replace(issues=tuple(issues))
         thinned = _thinned(kept, self._settings.mdrecall.max_per_file)
-        return SearchAnswer(tuple(fitting(in_turns(thinned, most), limits.max_injected_chars)), issues=tuple(issues))
+        return SearchAnswer(
+            tuple(fit_results(interleave_sources(thinned, most), limits.max_injected_chars)), issues=tuple(issues)
+        )
 
     def _nothing_indexed(self, running: RunningQmd, caught: RefreshResult) -> SearchAnswer:
         """Why there is nothing: no note, or an index that is not made yet, which another backend does not need."""
@@ -217,10 +219,10 @@ class QmdBackend:
     def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file of a collection, straight from the disk, or of any that the builtin backend reads."""
         from mdrecall.sources.reader import MAX_READ_UNITS, window
-        from mdrecall.sources.sessions import is_transcript
+        from mdrecall.sources.transcripts.readers import open_transcripts
 
         asked = path.strip()
-        if self._settings.memory.qmd.sessions.enabled and is_transcript(asked):
+        if self._settings.memory.qmd.sessions.enabled and open_transcripts(self._settings).owns(asked):
             return self.read_session(asked, from_line=from_line, lines=lines)
         place = self._places.of_path(asked) if asked and "\0" not in asked else None
         if place is not None and place.inside.endswith(".md"):

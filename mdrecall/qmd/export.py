@@ -6,7 +6,6 @@ file is cited as a place in the transcript.
 """
 
 import filecmp
-import hashlib
 import os
 import time
 from array import array
@@ -14,11 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, NamedTuple
 
-from mdrecall.core.conversation.transcript import spoken
 from mdrecall.core.redact import Redactor
 from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.interfaces import OpenedTranscript, TranscriptSource
-from mdrecall.sources.sessions import PREFIX
+from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Listing, Stop, never
 
@@ -40,7 +37,7 @@ class Origin(NamedTuple):
     """Where exported lines come from."""
 
     path: str
-    """``sessions/<file>.jsonl``."""
+    """The path of the transcript, ``sessions/…``."""
     first_record: int
     last_record: int
 
@@ -66,7 +63,7 @@ class SessionExport:
 
     def __init__(
         self,
-        source: TranscriptSource,
+        source: TranscriptReader,
         masks: Redactor,
         *,
         folder: str,
@@ -111,8 +108,8 @@ class SessionExport:
         if not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
-        transcript = f"{PREFIX}{name}" if ".jsonl.reset." in name else f"{PREFIX}{name}.jsonl"
-        return Origin(transcript, numbers[first], numbers[last])
+        transcript = self._source.exported_path(name)
+        return Origin(transcript, numbers[first], numbers[last]) if transcript else None
 
     def _bring_up_to_date(
         self, listing: Listing, known: dict[str, _Known], issues: list[Issue], stop: Stop
@@ -136,7 +133,7 @@ class SessionExport:
         """Bring one file up to date; whether it was written. A transcript that cannot be read is told."""
         target = self._target(path)
         try:
-            if entry is None and not _may_replace(target, _heading(path)):
+            if entry is None and not _may_replace(target, _heading(self._source.export_name(path))):
                 issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
                 return False
             with self._source.open(path) as opened:
@@ -153,8 +150,8 @@ class SessionExport:
             issues.append(Issue(path, f"is not exported: {error.strerror}"))
         return False
 
-    def _write(self, path: str, opened: OpenedTranscript, entry: _Known | None) -> tuple[_Known, bool]:
-        target, name = self._target(path), _name(path)
+    def _write(self, path: str, opened: OpenTranscript, entry: _Known | None) -> tuple[_Known, bool]:
+        target, name = self._target(path), self._source.export_name(path)
         numbers = self._numbers(name)
         goes_on = entry is not None and entry.kept_lines <= len(numbers) and self._goes_on(entry, target, opened)
         state = entry if entry and goes_on else _Known((), (0, 0))
@@ -163,7 +160,7 @@ class SessionExport:
             if goes_on:
                 _copy(target, made.file, state.kept_bytes)
             else:
-                made.file.write(_heading(path))
+                made.file.write(_heading(name))
                 state = state._replace(kept_bytes=made.file.tell())
             state = self._append(opened, made.file, numbers, state)
             if not numbers:
@@ -175,26 +172,25 @@ class SessionExport:
                 beside.publish()
             if not same:
                 made.publish()
-        seal = _seal(opened, state.until)
+        seal = opened.seal(state.until, thorough=True).hex()
         return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not same
 
-    def _append(self, opened: OpenedTranscript, output: IO[bytes], numbers: "array[int]", state: _Known) -> _Known:
-        record = state.records
-        for end, line in opened.lines(state.until):
-            record += 1
-            for said in spoken([line], self._masks.redact, first=record):
-                output.write(f"{said.text}\n".encode())
-                numbers.append(record)
-            if end >= 0:
+    def _append(self, opened: OpenTranscript, output: IO[bytes], numbers: "array[int]", state: _Known) -> _Known:
+        for record in opened.records(state.until, state.records + 1):
+            if record.is_message:
+                output.write(f"{record.redacted(self._masks.redact).line}\n".encode())
+                numbers.append(record.number)
+            if record.end is not None:
                 state = state._replace(
-                    until=end, records=record, kept_bytes=output.tell(), kept_lines=len(numbers)
-                )  # fmt: skip
+                    until=record.end, records=record.number, kept_bytes=output.tell(), kept_lines=len(numbers)
+                )
         return state
 
-    def _goes_on(self, entry: _Known, target: str, opened: OpenedTranscript) -> bool:
+    def _goes_on(self, entry: _Known, target: str, opened: OpenTranscript) -> bool:
         """Whether a transcript has only grown, and its file is as it was written."""
-        grown = entry.until <= opened.stamp[0] and entry.stamp[3:] == tuple(opened.stamp[3:])
-        return grown and entry.file == _file_stamp(target) and entry.seal == _seal(opened, entry.until)
+        grown = opened.bytes_after(entry.until) >= 0 and entry.stamp[3:] == tuple(opened.stamp[3:])
+        is_ours = grown and entry.file == _file_stamp(target)
+        return is_ours and entry.seal == opened.seal(entry.until, thorough=True).hex()
 
     def _remove_stale(self, known: dict[str, _Known], current: set[str], issues: list[Issue]) -> int:
         removed = 0
@@ -204,7 +200,7 @@ class SessionExport:
                     os.unlink(self._target(path))
                     removed += 1
                 with suppress(FileNotFoundError):
-                    os.unlink(self._numbers_path(_name(path)))
+                    os.unlink(self._numbers_path(self._source.export_name(path)))
                 del known[path]
             except OSError as error:
                 issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
@@ -220,10 +216,13 @@ class SessionExport:
         kept = load(self._state_path())
         if kept.get("masks") != self._masks.fingerprint or kept.get("folder") != self.folder:
             # Masked otherwise, or for another folder: every file is written anew, and is known to be ours.
-            return {path: _Known((), (0, 0)) for path in kept.get("files", {}) if kept.get("folder") == self.folder}
+            files = kept.get("files", {}) if kept.get("folder") == self.folder else ()
+            return {path: _Known((), (0, 0)) for path in files if self._source.owns(path)}
         files = {}
         for path, values in kept.get("files", {}).items():
             with suppress(TypeError, ValueError):
+                if not self._source.owns(path):
+                    continue
                 stamp, file, *rest = values
                 files[path] = _Known(tuple(stamp), (file[0], file[1]), *rest)
         return files
@@ -234,7 +233,7 @@ class SessionExport:
             save(self._state_path(), {"masks": self._masks.fingerprint, "folder": self.folder, "files": known})
 
     def _target(self, path: str) -> str:
-        return os.path.join(self.folder, f"{_name(path)}.md")
+        return os.path.join(self.folder, f"{self._source.export_name(path)}.md")
 
     def _numbers_path(self, name: str) -> str:
         return os.path.join(self._state_dir, "export", f"{name}.lines")
@@ -243,12 +242,8 @@ class SessionExport:
         return os.path.join(self._state_dir, "export.json")
 
 
-def _name(path: str) -> str:
-    return path.removeprefix(PREFIX).removesuffix(".jsonl")
-
-
-def _heading(path: str) -> bytes:
-    return f"# Session {_name(path)}\n\n".encode()
+def _heading(name: str) -> bytes:
+    return f"# Session {name}\n\n".encode()
 
 
 def _may_replace(target: str, heading: bytes) -> bool:
@@ -266,13 +261,6 @@ def _file_stamp(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
-
-
-def _seal(opened: OpenedTranscript, until: int) -> str:
-    seen = hashlib.blake2b(digest_size=16)
-    for start in range(0, until, _BLOCK_BYTES):
-        seen.update(opened.between(start, min(start + _BLOCK_BYTES, until)))
-    return seen.hexdigest()
 
 
 def _copy(source: str, output: IO[bytes], size: int) -> None:

@@ -65,10 +65,10 @@ def _export(loaded: Loaded, state_dir: str) -> "SessionExport | None":
         return None
     from mdrecall.core.redact import redactor
     from mdrecall.qmd.export import SessionExport
-    from mdrecall.sources.sessions import Sessions
+    from mdrecall.sources.transcripts.readers import open_transcripts
 
     return SessionExport(
-        Sessions(settings.sessions_dir),
+        open_transcripts(settings),
         redactor(settings.logging.redact_patterns),
         folder=export_dir(settings, loaded.home),
         state_dir=state_dir,

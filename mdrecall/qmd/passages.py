@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.keyword_score import by_words, rank, score, strengths, weigh
+from mdrecall.core.ranking.keyword_score import keyword_strength, rank, score, strengths, weigh
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.snippet import Passage, best_passage
 from mdrecall.core.text.chunk import chunk_markdown
@@ -68,7 +68,7 @@ def locate(
     for weighted in rank(strengths(matches, weights), len(entries)):
         entry = entries[weighted.chunk_id]
         passage = best_passage(entry.chunk.text, weights, analyser)
-        worth = score(by_words(weighted, passage.coverage), weighted.complete)
+        worth = score(keyword_strength(weighted, passage.coverage), weighted.complete)
         found.append(LocatedPassage(entry.document, entry.chunk, passage, worth, weighted.complete))
     return sorted(found, key=lambda place: (-place.score, place.document, place.chunk.start_line))
 

@@ -10,8 +10,7 @@ from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.hits import RawHit
 from mdrecall.sources.files import matches
-from mdrecall.sources.opening import read_below
-from mdrecall.sources.text import decode
+from mdrecall.sources.opening import decode, read_below
 
 #: What the paths of files outside the workspace begin with, before the name of their collection.
 PREFIX = "qmd/"

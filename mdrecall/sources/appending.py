@@ -1,9 +1,10 @@
-"""Append to one file below a workspace, whole or not at all, and through no link.
+"""Append to one file below a workspace, whole or not at all, and never through a symbolic link.
 
-The file is opened part by part without following a link, locked by the operating system, written at its end in one
-go, and synced. What stood there before is never touched: a write that fails is taken back. A process that is killed
-leaves its entry whole or not at all, unless the system breaks off the write itself, which it may for one of more than
-a page; the next entry begins on a line of its own, and the broken one is not taken for the whole one.
+Each component of the path is opened without following a link. The file is locked by the operating system, written at
+its end in one call, and synced. What the file already holds is never changed: a write that fails is undone. If the
+process is killed, the addition is there as a whole or not at all, unless the system itself breaks off the write, which
+it may do for more than a page. The next addition then starts on a line of its own, and the broken one is not mistaken
+for a complete one.
 """
 
 import codecs
@@ -16,27 +17,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from mdrecall.core.text.sections import news
+from mdrecall.core.text.sections import find_new_sections
 from mdrecall.errors import FileBusy, FileUnwritable
 from mdrecall.types import Appended
 
+#: How long to wait for another process that is appending; after that its disk is likely to hang.
 WAIT_S = 10.0
 NEW_FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
 
-_EVERY_S = 0.002
+#: How often to try the lock; short, because an append holds it only briefly.
+_RETRY_S = 0.002
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Entry(NamedTuple):
-    """What is to be appended."""
+class Addition(NamedTuple):
+    """A text to append."""
 
     text: str
     max_bytes: int
-    """How long the file may become."""
+    """How large the file may become."""
     wait_s: float = WAIT_S
-    is_apart: bool = False
-    """Whether a blank line is to stand before it."""
+    after_blank_line: bool = False
+    """True to separate it from what precedes it by a blank line."""
 
 
 class _Opened(NamedTuple):
@@ -44,26 +47,26 @@ class _Opened(NamedTuple):
     is_new: bool
 
 
-def append_in(folder: int, name: str, shown: str, entry: Entry) -> Appended:
+def append_to(folder: int, name: str, shown: str, addition: Addition) -> Appended:
     """Append to a file of an open folder; ``shown`` is how answers and errors call it."""
-    with _locked(folder, name, shown, entry.wait_s) as opened:
-        return _append(opened, shown, entry)
+    with _open_locked(folder, name, shown, addition.wait_s) as opened:
+        return _append(opened, shown, addition)
 
 
 @contextmanager
-def folder_of(workspace: str, name: str = "memory") -> Iterator[int]:
-    """A folder of the workspace, made if it is not there; without a name, the workspace itself."""
+def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
+    """Open a folder of the workspace, and create it if it is missing; an empty name is the workspace itself."""
     folder = os.open(workspace, _FOLDER)
     try:
         if name:
-            folder = _deeper(folder, name)
+            folder = _enter(folder, name)
         yield folder
     finally:
         os.close(folder)
 
 
-def _deeper(root: int, name: str) -> int:
-    """A folder in place of the one that it is in."""
+def _enter(root: int, name: str) -> int:
+    """Open a folder inside an open one, which is closed."""
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=root)
         sync_folder(root)
@@ -73,14 +76,14 @@ def _deeper(root: int, name: str) -> int:
 
 
 @contextmanager
-def _locked(folder: int, name: str, shown: str, wait_s: float) -> Iterator[_Opened]:
-    """The file, made if it is not there, for this process alone; as it was, if what follows fails."""
+def _open_locked(folder: int, name: str, shown: str, wait_s: float) -> Iterator[_Opened]:
+    """Open a file, or create it, for this process alone; a new file that stays empty is removed on failure."""
     until = time.monotonic() + wait_s
-    while (opened := _try(folder, name)) is None:
+    while (opened := _try_to_lock(folder, name)) is None:
         if time.monotonic() >= until:
-            message = f"Another process has kept {shown} for {wait_s:g} seconds."
+            message = f"Another process has locked {shown} for more than {wait_s:g} seconds."
             raise FileBusy(message, path=shown, hint="Try again; nothing was written.")
-        time.sleep(_EVERY_S)
+        time.sleep(_RETRY_S)
     try:
         yield opened
         if opened.is_new:
@@ -94,7 +97,7 @@ def _locked(folder: int, name: str, shown: str, wait_s: float) -> Iterator[_Open
         os.close(opened.file)
 
 
-def _try(folder: int, name: str) -> _Opened | None:
+def _try_to_lock(folder: int, name: str) -> _Opened | None:
     is_new = False
     try:
         file = os.open(name, _FILE, dir_fd=folder)
@@ -105,7 +108,7 @@ def _try(folder: int, name: str) -> _Opened | None:
             return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have put another file in its place, or taken a new one away, before it was locked.
+        # Another process may have replaced or removed the file before it was locked.
         if os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False)):
             return _Opened(file, is_new)
     except (BlockingIOError, FileNotFoundError):
@@ -117,34 +120,34 @@ def _try(folder: int, name: str) -> _Opened | None:
     return None
 
 
-def _append(opened: _Opened, shown: str, entry: Entry) -> Appended:
+def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
     found = os.fstat(opened.file)
     if not stat.S_ISREG(found.st_mode):
         raise FileUnwritable(f"{shown} is not a regular file.", path=shown, hint="Move it away.")
-    if found.st_size > entry.max_bytes:
-        raise _too_large(shown, "has", entry.max_bytes)
+    if found.st_size > addition.max_bytes:
+        raise _too_large(shown, "has", addition.max_bytes)
     data = _read(opened.file, found.st_size)
     codec = _codec(data)
     note = data.decode(codec, "replace")
-    fresh = news(note.replace("\r\n", "\n"), entry.text.replace("\r\n", "\n"))
+    fresh = find_new_sections(note.replace("\r\n", "\n"), addition.text.replace("\r\n", "\n"))
     if not fresh.text:
         return Appended(shown, 0, fresh.known)
     body = fresh.text if fresh.text.endswith("\n") else fresh.text + "\n"
     if note.strip("\ufeff") and not note.endswith("\n") and not body.startswith("\n"):
         body = "\n" + body
-    if entry.is_apart and note.strip("\ufeff\r\n"):
+    if addition.after_blank_line and note.strip("\ufeff\r\n"):
         body = "\n" * (2 - _newlines_at_end(note)) + body.lstrip("\n")
     newline = "\r\n" if note.partition("\n")[0].endswith("\r") else "\n"
     written = body.replace("\n", newline).encode(codec, "replace")
-    if found.st_size + len(written) > entry.max_bytes:
-        raise _too_large(shown, "would have", entry.max_bytes)
+    if found.st_size + len(written) > addition.max_bytes:
+        raise _too_large(shown, "would have", addition.max_bytes)
     write_at_end(opened.file, written, found.st_size)
     start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
     return Appended(shown, len(written), fresh.known, start, (note + body.rstrip()).count("\n") + 1)
 
 
 def _newlines_at_end(note: str) -> int:
-    """Two at most: more blank lines than one make no difference."""
+    """Return how many line ends a note has at its end, at most two: one blank line is enough."""
     ends = note.replace("\r\n", "\n")
     return min(2, len(ends) - len(ends.rstrip("\n")))
 
@@ -168,7 +171,7 @@ def _codec(data: bytes) -> str:
 
 
 def write_at_end(file: int, data: bytes, size: int) -> None:
-    """Write all of it at the end, or leave the file as long as it was."""
+    """Write all of the data at the end, or restore the size of the file."""
     done = 0
     try:
         while done < len(data):
@@ -176,22 +179,23 @@ def write_at_end(file: int, data: bytes, size: int) -> None:
         os.fsync(file)
     except BaseException:
         with suppress(OSError):
-            # Whoever appends without the lock does not lose what he wrote.
+            # Another process may have appended without the lock: what it wrote must not be lost.
             if os.fstat(file).st_size == size + done:
                 os.ftruncate(file, size)
         raise
 
 
 def sync_folder(folder: int) -> None:
-    """Have the names in a folder on the disk, where the disk can do that; the text itself is there by now."""
+    """Write the names in a folder to the disk, if the disk supports it; the text itself has been synced."""
     with suppress(OSError):
         os.fsync(folder)
 
 
-def refused(error: OSError, workspace: str, shown: str) -> FileUnwritable:
+def write_error(error: OSError, workspace: str, shown: str) -> FileUnwritable:
+    """Return an error that says why a file cannot be written."""
     for name in (os.path.join(workspace, os.path.dirname(shown)), os.path.join(workspace, shown)):
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and os.path.islink(name):
-            hint = "Put a folder or a file of its own in its place."
+            hint = "Replace the link with a folder or a file."
             return FileUnwritable(f"{shown} is reached through a symbolic link.", path=shown, hint=hint)
     hint = "Nothing was written. Check the disk and the permissions."
     return FileUnwritable(f"Cannot append to {shown}: {error.strerror or error}.", path=shown, hint=hint)

@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
-from mdrecall.sources.opening import read_below, stamp_of
-from mdrecall.sources.text import decode
+from mdrecall.sources.opening import decode, read_below, stamp_of
 from mdrecall.types import Document, Issue, Listing, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")

@@ -1,9 +1,10 @@
-"""Open a file below a trusted root without ever following a symbolic link or waiting on a device.
+"""Open and read a file below a trusted folder, without following a symbolic link or waiting on a device.
 
 Every component is opened relative to the one before with O_NOFOLLOW, so that a path which is swapped for a link
 between a check and the opening cannot lead outside. O_NONBLOCK keeps a pipe from hanging the open.
 """
 
+import codecs
 import errno
 import os
 import stat
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, SymlinkRefused
 from mdrecall.types import Stamp
 
-# Some files have numbers, or times in the far future, beyond what SQLite keeps as an integer.
+# Some inode numbers, and times in the far future, are larger than SQLite's integers.
 _MASK = 2**63 - 1
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -20,7 +21,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class OpenedFile(NamedTuple):
-    """The bytes of a file and what the file system said of it while it was open."""
+    """The bytes of a file, and its stamp when they were read."""
 
     data: bytes
     stamp: Stamp
@@ -38,7 +39,7 @@ def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedF
 
 
 def open_below(root: str, inside: str, *, shown: str) -> int:
-    """Open the regular file ``inside`` the folder ``root``; whoever asks closes it."""
+    """Open the regular file ``inside`` the folder ``root``. The caller closes it."""
     *folders, name = inside.split("/")
     if not name or ".." in (name, *folders):
         raise NotAFile(f"{shown} is not a file.", path=shown)
@@ -58,8 +59,15 @@ def open_below(root: str, inside: str, *, shown: str) -> int:
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
-    """The stamp of a file from what the file system says of it."""
+    """Return the stamp of a file from its status."""
     return found.st_size, found.st_mtime_ns & _MASK, found.st_ctime_ns & _MASK, found.st_ino & _MASK
+
+
+def decode(data: bytes) -> str:
+    """Return the text of a Markdown file: UTF-8 with bad bytes replaced, or UTF-16 if it has a byte order mark."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8-sig", "replace")
 
 
 def _open(name: str, flags: int, folder: int | None, shown: str) -> int:

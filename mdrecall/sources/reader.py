@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
 from mdrecall.sources.files import MemoryFiles, Root, below, matches
-from mdrecall.sources.opening import read_below
-from mdrecall.sources.text import decode
+from mdrecall.sources.opening import decode, read_below
 from mdrecall.types import ReadResult
 
 MAX_READ_UNITS = 50_000

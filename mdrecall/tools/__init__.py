@@ -1,1 +1,34 @@
-"""What a model sees: tools with schemas, their answers as JSON, and nothing that could be taken for an instruction."""
+"""The tools that a model is given: schemas, calls, and answers as JSON in which a note cannot pass for an instruction.
+
+The names below are public; the modules that hold them are not.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mdrecall.tools.arguments import read_choice, read_integer, read_number, read_text
+    from mdrecall.tools.notes import memory_tools
+    from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
+
+__all__ = [
+    "Tool",
+    "ToolAnswer",
+    "ToolSpec",
+    "Toolset",
+    "answer",
+    "memory_tools",
+    "read_choice",
+    "read_integer",
+    "read_number",
+    "read_text",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Nothing is imported before it is used: a server greets its client before it loads the memory.
+    if name not in __all__:
+        raise AttributeError(f"module 'mdrecall.tools' has no attribute {name!r}")
+    from importlib import import_module
+
+    home = "notes" if name == "memory_tools" else "arguments" if name.startswith("read_") else "toolset"
+    return getattr(import_module(f"mdrecall.tools.{home}"), name)

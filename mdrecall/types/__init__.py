@@ -3,7 +3,6 @@
 from mdrecall.types.documents import (
     Appended,
     Chunk,
-    Conversation,
     Document,
     IndexedChunk,
     Issue,
@@ -12,7 +11,6 @@ from mdrecall.types.documents import (
     SourceName,
     Stamp,
     StoredChunk,
-    Transcript,
 )
 from mdrecall.types.search import (
     MODES,
@@ -40,6 +38,7 @@ from mdrecall.types.sync import (
     never,
 )
 from mdrecall.types.terms import Match, Term
+from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -94,6 +93,7 @@ __all__ = [
     "Term",
     "Traits",
     "Transcript",
+    "TranscriptRecord",
     "WatchEvent",
     "Why",
     "never",

@@ -43,25 +43,6 @@ class Document(NamedTuple):
     """When the stamp was taken."""
 
 
-class Transcript(NamedTuple):
-    """How far a conversation's file has been indexed: in closed parts, which stay, and a last one, which grows."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    inode: int
-    until: int
-    """Every byte before this one has been read."""
-    tail: int
-    """Where the last part begins."""
-    record: int
-    """The number of the record that it begins with."""
-    parts: int
-    """How many parts are closed."""
-    seal: bytes
-    """Proves that what is before the last part is still the same."""
-
-
 class Chunk(NamedTuple):
     """A line range of a document, with the text of exactly those lines."""
 
@@ -109,18 +90,6 @@ class StoredChunk(NamedTuple):
     def line(self, number: int) -> int:
         """Where the line with a number, from 0, of the text stands in the file."""
         return self.records[min(number, len(self.records) - 1)] if self.records else self.start_line + number
-
-
-class Conversation(NamedTuple):
-    """One transcript."""
-
-    session: str
-    path: str
-    bytes: int
-    changed_s: float
-    """When something was last added, in seconds since 1970."""
-    archived: bool
-    """Whether it ended with a reset."""
 
 
 class Appended(NamedTuple):

@@ -42,9 +42,9 @@ def configured(workspace: Workspace, openai: ProviderServer, voyage: ProviderSer
 def spaces(workspace: Workspace) -> dict[str, int]:
     """How many vectors of each provider are stored, all of one length."""
     store = SqliteStore(str(workspace.index), is_ours=True, owner=Owner("main", str(workspace.path.resolve())))
-    found = {entry.space.provider: store.count_vectors(entry.id) for entry in store.spaces()}
-    assert len(found) == len(store.spaces())
-    store.close()
+    found = {entry.space.provider: store.vectors.count(entry.id) for entry in store.vectors.spaces()}
+    assert len(found) == len(store.vectors.spaces())
+    store.admin.close()
     return found
 
 
@@ -139,7 +139,7 @@ def test_the_fallback_serves_and_is_told_in_the_answer_the_report_and_the_status
     assert "voyage stands in for openai." in said
     answer = memory.search(QUERY)
     assert (answer.provider, answer.model, answer.degraded) == ("voyage", "voyage-4-large", "")
-    assert answer.fallback == "the vectors of openai are not there yet"
+    assert answer.fallback == "there are no vectors from openai yet"
     assert answer[0].path == "memory/walrus.md"
     status = memory.status()
     assert (status.requested_provider, status.provider, status.model) == ("openai", "voyage", "voyage-4-large")
@@ -175,10 +175,10 @@ def test_commands_say_who_stands_in(
     assert "voyage stands in for openai" in capsys.readouterr().err
     main(["search", QUERY, "--workspace", str(pair.path)])
     said = capsys.readouterr().err
-    assert "Searched with voyage instead: the vectors of openai are not there yet." in said
+    assert "Searched with voyage instead: there are no vectors from openai yet." in said
     assert "0 chunks" not in said
     main(["status", "--workspace", str(pair.path)])
-    assert "voyage instead of openai: The vectors of openai are not there yet." in capsys.readouterr().out
+    assert "voyage instead of openai: There are no vectors from openai yet." in capsys.readouterr().out
 
 
 # Nobody to stand in.

@@ -76,13 +76,13 @@ def test_the_offline_space_serves_while_that_of_a_provider_is_filled(
     openai.faults.add(hang().when(lambda request: "ping" not in str(request.body)))
     memory = opened(workspace)
     first = memory.search(QUERY)
-    assert (first.provider, first.fallback) == ("offline", "the vectors of openai are not there yet")
+    assert (first.provider, first.fallback) == ("offline", "there are no vectors from openai yet")
     openai.wait_for(2)
     during = memory.search(QUERY)
     assert (during.provider, during.degraded) == ("offline", "")
     status = memory.status()
     assert (status.requested_provider, status.provider, status.dirty) == ("openai", "offline", True)
-    assert status.fallback == {"from": "openai", "reason": "The vectors of openai are not there yet."}
+    assert status.fallback == {"from": "openai", "reason": "There are no vectors from openai yet."}
     memory.close()
     later = opened(workspace)
     assert later.sync().issues == ()
@@ -187,8 +187,8 @@ def test_a_model_that_has_changed_behind_its_address_is_told_of_and_nothing_is_p
     for _ in range(2):
         answer = memory.search("walrus")
         assert (answer.mode, answer[0].path) == ("keyword", "memory/walrus.md")
-        assert "gives vectors of 64 numbers now, not 384 as before" in answer.degraded
-        assert "`mdrecall index --force`" in answer.degraded
+        assert "returned a vector of 64 dimensions, but the index holds vectors of 384" in answer.degraded
+        assert "index again with force" in answer.degraded
         assert memory.sync().issues == ()
     assert memory.status().vector["dims"] == 384
     assert set(openai.embedded_texts()[paid:]) == {"walrus"}

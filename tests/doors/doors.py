@@ -13,6 +13,7 @@ What legitimately differs between them is undone here, and nowhere else:
 * A file that is not there is an error in Python and on the command line, but an empty text that is ``missing`` to a
   model, which then goes on. A blank path is a missing argument to a tool, and so is a note that may not be written or a
   blank text, which Python and the command line call by their own names.
+* Tools add to what an answer or an error suggests what a model can do about it, and name the class of an error.
 * The command line has exit codes: 1 where nothing is found or read, 2 where something is wrong.
 """
 
@@ -22,9 +23,10 @@ import json
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
-from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer
+from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
 from mdrecall.cli.main import main
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
+from mdrecall.tools.hints import ADVICE_BY_REASON, advice_for
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
@@ -171,7 +173,9 @@ class ToolDoor:
         if "error" in body:
             assert is_error != ("missing" in body)
             outcome = "missing" if "missing" in body else "refused"
-            return Told(outcome, {"message": body["error"], "hint": body.get("action", "")})
+            advice = advice_for(getattr(errors, body["errorType"]))
+            assert body["action"].endswith(advice)
+            return Told(outcome, {"message": body["error"], "hint": body["action"].removesuffix(advice).strip()})
         assert not is_error
         if call.kind == "append":
             return Told("found", body)
@@ -226,6 +230,9 @@ def _as_python(body: dict[str, Any]) -> Told:
     assert body.pop("truncated", None) is None
     assert ("notice" in body) == bool(body["results"])
     body.pop("notice", None)
+    if advice := ADVICE_BY_REASON[body.get("reason", "")]:
+        assert body["action"].endswith(advice)
+        body["action"] = body["action"].removesuffix(advice).strip()
     if body["provider"] == "none":
         del body["provider"]
     for result in body["results"]:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.windows import windows
+from mdrecall.core.text.chunk import split_windows
 from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline.pieces import LONGEST_WORD, Pieces, words
 from mdrecall.errors import ModelFileError
@@ -129,7 +129,7 @@ def test_a_note_is_embedded_alike_alone_and_among_others(texts: list[str]) -> No
     assert [numbers(made.vector) for made in together] == [
         pytest.approx(numbers(embed(text).vector), abs=1e-6) for text in texts
     ]
-    assert [len(made.windows) for made in together] == [len(windows(text)) * OFFLINE.dimensions for text in texts]
+    assert [len(made.windows) for made in together] == [len(split_windows(text)) * OFFLINE.dimensions for text in texts]
 
 
 def test_no_notes_give_no_vectors() -> None:
@@ -157,7 +157,7 @@ def test_a_text_between_others_that_say_nothing_keeps_its_vector() -> None:
 def test_a_megabyte_of_text_has_a_vector_and_all_its_windows() -> None:
     text = "the walrus sleeps on the ice\n" * 36_000
     made = embed(text)
-    assert len(made.windows) == len(windows(text)) * OFFLINE.dimensions
+    assert len(made.windows) == len(split_windows(text)) * OFFLINE.dimensions
     assert cosine(made.vector, OFFLINE.embed_query("the walrus sleeps on the ice", {})) == pytest.approx(1, abs=1e-4)
     assert math.hypot(*numbers(OFFLINE.embed_query(text, {}))) == pytest.approx(1, abs=1e-4)
 

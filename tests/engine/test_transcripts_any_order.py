@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.engine.talks import LONG_AGO, Desk, message
+from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 
 
 class Talks(RuleBasedStateMachine):
@@ -20,7 +20,7 @@ class Talks(RuleBasedStateMachine):
         import tempfile
 
         self.scratch = tempfile.TemporaryDirectory()
-        self.desk = Desk(Path(self.scratch.name))
+        self.agent = TranscriptFolder(Path(self.scratch.name))
 
     names = st.sampled_from(["a.jsonl", "b-topic-7.jsonl", "c.jsonl.reset.2026-02-10T10-00-00.000Z"])
     texts = st.lists(st.sampled_from(["walrus " * 5, "鯨は海にいる" * 20, "x", "word " * 300, ""]), max_size=8)
@@ -28,26 +28,26 @@ class Talks(RuleBasedStateMachine):
     @rule(name=names, said=texts, torn=st.booleans())
     def say(self, name: str, said: list[str], torn: bool) -> None:
         lines = "".join(message(text) for text in said)
-        self.desk.write(name, lines[:-7] if torn else lines)
+        self.agent.write(name, lines[:-7] if torn else lines)
 
     @rule(name=names, said=texts)
     def recreate(self, name: str, said: list[str]) -> None:
-        self.desk.write(name, *(message(text) for text in said), mode="w")
+        self.agent.write(name, *(message(text) for text in said), mode="w")
 
     @rule(name=names, garbage=st.binary(max_size=40))
     def spoil(self, name: str, garbage: bytes) -> None:
-        with (self.desk.folder / name).open("ab") as file:
+        with (self.agent.folder / name).open("ab") as file:
             file.write(garbage + b"\n")
 
     @rule(name=names, at=st.integers(0, 5_000))
     def cut(self, name: str, at: int) -> None:
-        path = self.desk.folder / name
+        path = self.agent.folder / name
         if path.exists():
             os.truncate(path, min(at, path.stat().st_size))
 
     @rule(name=names, at=st.integers(0, 5_000), said=texts)
     def write_over(self, name: str, at: int, said: list[str]) -> None:
-        path = self.desk.folder / name
+        path = self.agent.folder / name
         if path.exists():
             with path.open("r+b") as file:
                 file.seek(min(at, path.stat().st_size))
@@ -56,26 +56,26 @@ class Talks(RuleBasedStateMachine):
 
     @rule(name=names, ahead=st.integers(-10_000, 10_000))
     def touch(self, name: str, ahead: int) -> None:
-        path = self.desk.folder / name
+        path = self.agent.folder / name
         if path.exists():
             os.utime(path, (LONG_AGO + ahead, LONG_AGO + ahead))
 
     @rule(name=names)
     def lose(self, name: str) -> None:
-        (self.desk.folder / name).unlink(missing_ok=True)
+        (self.agent.folder / name).unlink(missing_ok=True)
 
     @rule()
     def look(self) -> None:
-        self.desk.indexer.sync(look=self.desk.indexer.look())
+        self.agent.indexer.sync(look=self.agent.indexer.look())
 
     @invariant()
     def the_index_is_as_a_new_one(self) -> None:
-        self.desk.indexer.sync()
-        assert self.desk.content() == self.desk.anew()
-        assert self.desk.store.check() == ()
+        self.agent.indexer.sync()
+        assert self.agent.content() == self.agent.reindexed()
+        assert self.agent.store.admin.check() == ()
 
     def teardown(self) -> None:
-        self.desk.store.close()
+        self.agent.store.admin.close()
         self.scratch.cleanup()
 
 

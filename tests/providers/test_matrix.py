@@ -137,7 +137,7 @@ def search(memory: Memory, mode: str) -> SearchAnswer:
 
 
 def told(answer: SearchAnswer) -> list[object]:
-    return [getattr(answer, name) for name in SearchAnswer.__slots__]
+    return list(vars(answer).values())
 
 
 def problems(report: SyncReport) -> str:

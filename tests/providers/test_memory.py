@@ -173,6 +173,6 @@ def test_a_model_whose_vectors_have_another_length_now_is_told_and_the_way_out_h
     memory.sync()
     stand_in.dimensions = 24
     answer = memory.search("walrus")
-    assert (answer.mode, "of 24 numbers now, not 16" in answer.degraded) == ("keyword", True)
+    assert (answer.mode, "of 24 dimensions, but the index holds vectors of 16" in answer.degraded) == ("keyword", True)
     assert memory.sync(force=True).issues == ()
     assert memory.search("walrus").mode == "hybrid"

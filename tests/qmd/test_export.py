@@ -9,48 +9,44 @@ from pathlib import Path
 import pytest
 
 from mdrecall.core.redact import redactor
+from mdrecall.interfaces import OpenTranscript
 from mdrecall.qmd.export import ExportReport, Origin, SessionExport
-from mdrecall.sources.sessions import OpenTranscript, Sessions
-from mdrecall.types import Listing, SourceName
+from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.readers import Transcripts
+from mdrecall.types import TranscriptRecord
 from tests.qmd.place import Place
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 DAY_S = 86_400
 
 
-class Watched:
-    """The transcripts of a folder, counting what is read of them."""
-
-    name: SourceName = "sessions"
+class CountingReader(Transcripts):
+    """The transcripts of a folder, with a count of what is read of them."""
 
     def __init__(self, folder: str) -> None:
-        self._real = Sessions(folder)
-        self.folder = folder
+        super().__init__([OpenClawJsonl(folder)])
         self.opened: list[str] = []
         self.starts: list[int] = []
 
-    def scan(self) -> Listing:
-        return self._real.scan()
-
     @contextmanager
-    def open(self, path: str) -> Iterator["WatchedTranscript"]:
+    def open(self, path: str) -> Iterator[OpenTranscript]:
         self.opened.append(path)
-        with self._real.open(path) as opened:
-            yield WatchedTranscript(opened, self.starts)
+        with super().open(path) as opened:
+            yield CountingTranscript(opened, self.starts)
 
 
-class WatchedTranscript:
+class CountingTranscript:
+    """An open transcript that notes where reading starts."""
+
     def __init__(self, real: OpenTranscript, starts: list[int]) -> None:
         self._real = real
         self._starts = starts
         self.stamp = real.stamp
+        self.bytes_after, self.records_after, self.seal = real.bytes_after, real.records_after, real.seal
 
-    def between(self, start: int, end: int) -> bytes:
-        return self._real.between(start, end)
-
-    def lines(self, start: int) -> Iterator[tuple[int, bytes]]:
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         self._starts.append(start)
-        return self._real.lines(start)
+        return self._real.records(start, number)
 
 
 class World:
@@ -58,7 +54,7 @@ class World:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.source = Watched(place.settings.sessions_dir)
+        self.source = CountingReader(place.settings.sessions_dir)
         self.folder = place.qmd_dir / "sessions"
         self.now_s = 2_000_000_000.0
 
@@ -215,7 +211,7 @@ def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -
 def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
     world.place.say("one", "a")
     world.export().run()
-    folder = Path(world.source.folder)
+    folder = Path(world.place.settings.sessions_dir)
     folder.rename(folder.with_name("away"))
     folder.write_text("no folder")
     report = world.export().run()

@@ -22,7 +22,7 @@ from mdrecall.qmd.collection_plan import export_dir
 from mdrecall.qmd.export import Origin, SessionExport
 from mdrecall.qmd.index_update import IndexUpdate
 from mdrecall.qmd.process import Output, Program
-from mdrecall.sources.sessions import Sessions
+from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.types import Issue, Stop, never
 from tests.qmd.place import Place, Scripted, without
 
@@ -149,7 +149,7 @@ def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None
     masks = redactor(())
     folder = bound.qmd_dir / "sessions"
     export = SessionExport(
-        Sessions(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
+        OpenClawJsonl(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
     )
     program = Scripted(update=[lambda _: str(sorted(os.listdir(folder)))])
     reading = bound.reading(program, export=export)
@@ -165,7 +165,7 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place:
     place.qmd(includeDefaultMemory=False, sessions={"enabled": True})
     place.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
     folder = export_dir(place.settings, str(place.home))
-    source = Sessions(place.settings.sessions_dir)
+    source = OpenClawJsonl(place.settings.sessions_dir)
     export = SessionExport(source, redactor(()), folder=folder, state_dir=str(place.state_dir))
     assert run(place.reading(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)

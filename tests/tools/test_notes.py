@@ -9,9 +9,11 @@ from typing import Any, cast
 import pytest
 
 from mdrecall.context import prompt_section
+from mdrecall.errors import KeyRefused, RateLimited, RecallError, StoreUnavailable
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import NOTICE, READ_NOTICE, memory_tools
+from mdrecall.tools.notes import NOTICE, READ_NOTICE, MemorySearch, memory_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
+from mdrecall.types import SearchAnswer
 
 
 def configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:
@@ -183,6 +185,43 @@ def test_the_prompt_asks_for_what_the_tools_give(memory: Memory, key: str, is_ci
     found = Toolset(memory_tools(memory, key)).call("memory_search", {"query": "ana"}).details
     assert ("citation" in found["results"][0]) == is_cited
     assert ("Source: <path#line>" in prompt_section(memory, key)) == is_cited
+
+
+class FailingMemory:
+    """A memory whose searches raise an error."""
+
+    def __init__(self, error: RecallError) -> None:
+        self._error = error
+
+    def search(self, query: str, **options: Any) -> SearchAnswer:
+        raise self._error
+
+
+def search_that_fails(error: RecallError) -> dict[str, Any]:
+    return Toolset([MemorySearch(cast(Any, FailingMemory(error)))]).call("memory_search", {"query": "ana"}).details
+
+
+@pytest.mark.parametrize(
+    "message", ["The index /srv/429/quota.sqlite is not an index.", "insufficient_quota.md cannot be read."]
+)
+def test_digits_and_words_in_a_message_do_not_make_a_quota(message: str) -> None:
+    found = search_that_fails(StoreUnavailable(message, hint="Check the path."))
+    assert (found["error"], found["errorType"]) == (message, "StoreUnavailable")
+    assert "quota" not in found["warning"] + found["action"]
+    assert found["action"].startswith("Check the path. ")
+
+
+def test_a_used_up_quota_is_told_by_the_class_of_the_error() -> None:
+    found = search_that_fails(RateLimited("The provider said no."))
+    assert (found["disabled"], found["errorType"]) == (True, "RateLimited")
+    assert "quota" in found["warning"]
+    assert "Ask the user" in found["action"]
+
+
+def test_another_failure_of_the_provider_is_not_a_quota() -> None:
+    found = search_that_fails(KeyRefused("The provider does not take the key."))
+    assert "embedding provider has a problem" in found["warning"]
+    assert "quota" not in found["warning"] + found["action"]
 
 
 class Odd:

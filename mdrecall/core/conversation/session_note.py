@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from mdrecall.core.conversation.transcript import Spoken
+from mdrecall.types import TranscriptRecord
 
 #: How many messages of a conversation are kept, if nobody says otherwise.
 USUAL_MESSAGES = 15
@@ -16,11 +16,11 @@ def note_name(day: str, slug: str) -> str:
     return f"{day}-{words}.md" if words else f"{day}.md"
 
 
-def note_text(said: Sequence[Spoken], *, when: str, key: str, session: str, source: str) -> str:
+def note_text(said: Sequence[TranscriptRecord], *, when: str, key: str, session: str, source: str) -> str:
     """Messages under what is known of their conversation; empty if nothing was said."""
     if not said:
         return ""
     about = [("Session key", key), ("Session", session), ("Source", source)]
     known = "\n".join(f"- {name}: {value}" for name, value in about if value)
-    talk = "\n\n".join(line.text for line in said)
+    talk = "\n\n".join(message.line for message in said)
     return f"# Conversation, {when}\n\n{known}\n\n## What was said last\n\n{talk}\n"

@@ -13,14 +13,14 @@ _LEAST_UNITS = 40
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
-class Cited(NamedTuple):
+class CitedSnippet(NamedTuple):
     """A snippet and where it is from; without a citation, empty."""
 
     snippet: str
     citation: str
 
 
-class Kept(NamedTuple):
+class FittedSnippets(NamedTuple):
     """As many snippets as there was room for, each with its source."""
 
     texts: tuple[str, ...]
@@ -28,12 +28,12 @@ class Kept(NamedTuple):
     """Whether a snippet was shortened or left out."""
 
 
-def decorated(cited: Cited) -> str:
+def add_source(cited: CitedSnippet) -> str:
     """The snippet with a line that says where it is from."""
     return f"{cited.snippet.strip()}\n\n{_footer(cited)}" if cited.citation else cited.snippet
 
 
-def within(snippets: Sequence[Cited], most_units: int) -> Kept:
+def fit_snippets(snippets: Sequence[CitedSnippet], most_units: int) -> FittedSnippets:
     """The first snippets, as long as there is room; the last one may be shortened, its source never is.
 
     The first is there in any case, however little there is room for.
@@ -41,23 +41,23 @@ def within(snippets: Sequence[Cited], most_units: int) -> Kept:
     texts: list[str] = []
     left = most_units
     for cited in snippets:
-        text = decorated(cited)
+        text = add_source(cited)
         if utf16_units(text) <= left:
             texts.append(text)
             left -= utf16_units(text)
             continue
-        room = left - utf16_units(decorated(cited._replace(snippet="")))
+        room = left - utf16_units(add_source(cited._replace(snippet="")))
         if room >= _LEAST_UNITS or not texts:
-            texts.append(decorated(cited._replace(snippet=cut_units(cited.snippet.strip(), max(room, _LEAST_UNITS)))))
-        return Kept(tuple(texts), True)
-    return Kept(tuple(texts), False)
+            texts.append(add_source(cited._replace(snippet=cut_units(cited.snippet.strip(), max(room, _LEAST_UNITS)))))
+        return FittedSnippets(tuple(texts), True)
+    return FittedSnippets(tuple(texts), False)
 
 
-def fitting(results: Sequence[SearchResult], most_units: int) -> list[SearchResult]:
+def fit_results(results: Sequence[SearchResult], most_units: int) -> list[SearchResult]:
     """As many results as there is room for, the snippet of the last one shortened to what is left."""
-    kept = within([Cited(result.snippet, "") for result in results], most_units)
+    kept = fit_snippets([CitedSnippet(result.snippet, "") for result in results], most_units)
     return [result._replace(snippet=text) for result, text in zip(results, kept.texts, strict=False)]
 
 
-def _footer(cited: Cited) -> str:
+def _footer(cited: CitedSnippet) -> str:
     return f"Source: {_BREAKS.sub(' ', cited.citation)}"

@@ -11,7 +11,7 @@ _MS_A_DAY = 86_400_000
 _LONG_LIVED = ("MEMORY.md", "memory.md")
 
 
-def written_ms(path: str, mtime_ms: float | None) -> float | None:
+def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
     """The time a note is of, in milliseconds since 1970; nothing for a note that does not grow old.
 
     A daily note is as old as the day in its name. ``MEMORY.md`` and other files in ``memory/`` last. Anything else
@@ -27,7 +27,7 @@ def written_ms(path: str, mtime_ms: float | None) -> float | None:
     return mtime_ms
 
 
-def share_left(written: float | None, now_ms: float, half_life_days: float) -> float:
+def decay_factor(written: float | None, now_ms: float, half_life_days: float) -> float:
     """What is left of a note's worth: halved with every half-life, down to ``LEAST_SHARE``."""
     if written is None:
         return 1.0

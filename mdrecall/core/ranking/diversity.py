@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 from mdrecall.types import SearchResult
 
 
-def spread(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
+def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
     """The order in which to take results: each time the best after what is like those already taken is held off.
 
     ``weight`` is the share of the score, the rest is the likeness; 1 leaves the order as the scores have it.
@@ -33,7 +33,7 @@ def overlap(left: Set[str], right: Set[str]) -> float:
     return len(left & right) / len(left | right)
 
 
-def in_turns(results: Sequence[SearchResult], most: int) -> list[SearchResult]:
+def interleave_sources(results: Sequence[SearchResult], most: int) -> list[SearchResult]:
     """The first so many; where there are several sources, one of each in turn, the source of the best first."""
     by_source: dict[str, list[SearchResult]] = {}
     for result in results:

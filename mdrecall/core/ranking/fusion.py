@@ -24,7 +24,7 @@ _MOST_UNRELATED = 0.9
 _FEW = 20
 
 
-class Likeness(NamedTuple):
+class Similarity(NamedTuple):
     """How close a chunk's meaning is to the query's."""
 
     value: float
@@ -35,15 +35,15 @@ class Likeness(NamedTuple):
     """The cosine of its best window; the chunk's, if there are no windows."""
 
 
-def likeness(whole: float, window: float | None, traits: Traits) -> Likeness:
+def similarity(whole: float, window: float | None, traits: Traits) -> Similarity:
     """From cosines, which differ in range between embedders, to a number that means the same for all."""
     best = whole if window is None else window
     mixed = (1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best
     value = (mixed - traits.unrelated) / (traits.related - traits.unrelated)
-    return Likeness(_bent(max(0.0, value)), whole, best)
+    return Similarity(_bent(max(0.0, value)), whole, best)
 
 
-def measured(traits: Traits, mean: float, count: int) -> Traits:
+def measure_traits(traits: Traits, mean: float, count: int) -> Traits:
     """The traits of an embedder whose range nobody knows, from the mean cosine of a query with so many chunks.
 
     Few chunks prove little: they may all be of concern.
@@ -58,7 +58,7 @@ def _bent(value: float) -> float:
     return value if value <= _BEND else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
 
 
-def fuse(words: float, meaning: Likeness | None, weight: float) -> float:
+def fuse(words: float, meaning: Similarity | None, weight: float) -> float:
     """The strength of a chunk by both legs; a chunk without a vector stands by its words alone."""
     if meaning is None:
         return words

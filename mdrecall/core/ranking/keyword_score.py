@@ -115,7 +115,7 @@ def _strongest(strength: Mapping[int, float], limit: int) -> list[tuple[int, flo
     return best
 
 
-def by_words(weighted: Weighted, passage_coverage: float) -> float:
+def keyword_strength(weighted: Weighted, passage_coverage: float) -> float:
     """The strength of a chunk whose best passage holds ``passage_coverage`` of the query's weight."""
     return (1 - PASSAGE_SHARE) * weighted.strength + PASSAGE_SHARE * passage_coverage
 

@@ -37,7 +37,7 @@ class Passage(NamedTuple):
 def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
     """The two neighbouring lines (or stretches of long ones) that hold most of the query, the earliest among equals."""
     segments = _segments(text)
-    held = [held_terms(text[segment.start : segment.end], weights, analyser) for segment in segments]
+    held = [find_terms(text[segment.start : segment.end], weights, analyser) for segment in segments]
     best = Passage(0.0, 0, 0, 0, 0)
     for index, segment in enumerate(segments):
         if not held[index]:
@@ -52,7 +52,7 @@ def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
     return best
 
 
-def held_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
+def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
     """The query terms that a text holds."""
     there = analyser.terms_like(text, weights.initials)
     held = there & weights.by_term.keys()

@@ -21,10 +21,26 @@ UNITS_PER_TOKEN = 4
 MIN_CHUNK_UNITS = 32
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+# A window of a few lines has a vector of its own: a short stretch is closer to a question than all that surrounds it.
+WINDOW_CHARS = 400
+_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
 _WORD_ENDS = " \t\u3000。．！？、，；"
 
 #: A cut inside a line is worse than any that ``headings`` knows of.
 _INSIDE_LINE = -1
+
+
+class Window(NamedTuple):
+    """A stretch of a chunk: its character offsets, and its lines counted from 0."""
+
+    start: int
+    end: int
+    first_line: int
+    last_line: int
 
 
 class _Piece(NamedTuple):
@@ -66,6 +82,34 @@ def chunk_markdown(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
         )
         previous_end = end
     return chunks
+
+
+def split_windows(text: str) -> list[Window]:
+    """Group the lines of a chunk into windows of about ``WINDOW_CHARS`` characters; cut a line that is longer."""
+    found: list[Window] = []
+    start = first = end = offset = 0
+    for number, line in enumerate(text.split("\n")):
+        stop = offset + len(line)
+        if stop - start > WINDOW_CHARS:
+            if offset > start:
+                found.append(Window(start, end, first, number - 1))
+                start, first = offset, number
+            while stop - start > WINDOW_CHARS:
+                found.append(Window(start, start + WINDOW_CHARS, number, number))
+                start += WINDOW_CHARS
+        end = stop
+        offset = stop + 1
+    found.append(Window(start, end, first, number))
+    return found
+
+
+def title_text(path: str) -> str:
+    """Return the path, for ``memory/2026-02-10.md`` with ``February 10``, so that a question with a date finds it."""
+    name = path.rsplit("/", 1)[-1]
+    date = _DATE.search(name)
+    if date and 1 <= int(date[2]) <= 12:
+        return f"{path} {_MONTHS[int(date[2]) - 1]} {int(date[3])}"
+    return path
 
 
 def units(text: str) -> int:

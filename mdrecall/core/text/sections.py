@@ -5,7 +5,7 @@ from typing import NamedTuple
 from mdrecall.core.text.headings import read_lines
 
 
-class News(NamedTuple):
+class NewSections(NamedTuple):
     """What of a text is new to a note."""
 
     text: str
@@ -13,14 +13,14 @@ class News(NamedTuple):
     """The first line of every section that is left out."""
 
 
-def news(note: str, text: str) -> News:
+def find_new_sections(note: str, text: str) -> NewSections:
     """A text without the sections that a note has already.
 
     Line endings, blank lines and blanks at the end of a line make no difference. A section is known wherever in the
     note it stands; text without a heading only if the note ends with it, because a plain line may well be meant twice.
     """
     if f"\n{_normal(note)}".endswith(f"\n{_normal(text)}"):
-        return News("", tuple(_first_line(section) for section, _ in sections(text)))
+        return NewSections("", tuple(_first_line(section) for section, _ in sections(text)))
     have, kept, known = f"\n{_normal(note)}\n", "", []
     for section, has_heading in sections(text):
         wanted = f"\n{_normal(section)}\n"
@@ -29,7 +29,7 @@ def news(note: str, text: str) -> News:
         else:
             kept += section
             have += wanted[1:]
-    return News(kept, tuple(known))
+    return NewSections(kept, tuple(known))
 
 
 def sections(text: str) -> list[tuple[str, bool]]:

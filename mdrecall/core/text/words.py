@@ -105,7 +105,7 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKC", bare).translate(_FOLD_LETTERS)
 
 
-def pairs(run: str) -> list[str]:
+def character_pairs(run: str) -> list[str]:
     """Overlapping character pairs, and the last character alone so that every character begins a term."""
     return [run[i : i + 2] for i in range(len(run))]
 
@@ -122,7 +122,7 @@ def surface_words(token: str) -> list[str]:
             continue
         for run in _PATTERNS.runs.findall(folded):
             if is_unspaced(run[0]):
-                found.extend(pairs(run))
+                found.extend(character_pairs(run))
             else:
                 found.append(run)
     return found

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.fusion import latin_share, measured
+from mdrecall.core.ranking.fusion import latin_share, measure_traits
 from mdrecall.core.ranking.snippet import utf16_units
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import ArgumentError, PluginError, RecallError
@@ -314,7 +314,7 @@ class LongTermMemory:
 
         mean, count = self.table.mean_vector(f"{self._live} AND {self._comparable}", _SAMPLE)
         cosine = float(numpy.dot(numpy.frombuffer(vector, dtype="<f4"), mean)) if count else 0.0
-        return cuts_for(measured(traits, cosine, count))
+        return cuts_for(measure_traits(traits, cosine, count))
 
     def _kept_vector(self, text: str) -> bytes:
         return self._kept_vectors([text])[0]

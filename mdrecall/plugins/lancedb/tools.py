@@ -9,9 +9,8 @@ from mdrecall.errors import ArgumentError
 from mdrecall.plugins.lancedb.capture import CATEGORIES
 from mdrecall.plugins.lancedb.memories import USUAL_IMPORTANCE, Found, LongTermMemory, Stored, checked_id
 from mdrecall.plugins.lancedb.memory_texts import NOTICE, Entry, escaped, numbered
-from mdrecall.tools import arguments as read
-from mdrecall.tools.rendering import writable
-from mdrecall.tools.toolset import Tool, ToolAnswer, ToolSpec
+from mdrecall.tools.arguments import read_choice, read_integer, read_number, read_text
+from mdrecall.tools.toolset import Tool, ToolAnswer, ToolSpec, to_valid_text
 
 _USUAL_LIMIT = 5
 _REEMBED = "mdrecall ltm reembed"
@@ -74,8 +73,8 @@ class MemoryRecall:
         self._memories = memories
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        query = read.text(arguments, "query", required=True)
-        limit = read.whole(arguments, "limit", least=1, most=_MOST_LIMIT) or _USUAL_LIMIT
+        query = read_text(arguments, "query", required=True)
+        limit = read_integer(arguments, "limit", least=1, most=_MOST_LIMIT) or _USUAL_LIMIT
         recalled = self._memories.recall(query, limit)
         details: dict[str, Any] = {"count": len(recalled.found)}
         said = "No relevant memories found."
@@ -101,14 +100,14 @@ class MemoryStore:
         self._source = source
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        text = read.text(arguments, "text", required=True)
-        importance = read.number(arguments, "importance")
-        replaces = read.text(arguments, "replaces") or read.text(arguments, "memoryId")
+        text = read_text(arguments, "text", required=True)
+        importance = read_number(arguments, "importance")
+        replaces = read_text(arguments, "replaces") or read_text(arguments, "memoryId")
         stored = self._memories.store(
             text,
             importance=None if importance is None else max(0.0, min(1.0, importance)),
-            category=read.choice(arguments, "category", CATEGORIES),
-            ttl_ms=read_ttl(read.text(arguments, "ttl")),
+            category=read_choice(arguments, "category", CATEGORIES),
+            ttl_ms=read_ttl(read_text(arguments, "ttl")),
             replaces=checked_id(replaces) if replaces else "",
             source=self._source,
         )
@@ -124,7 +123,7 @@ class MemoryForget:
         self._memories = memories
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        memory_id, query = read.text(arguments, "memoryId"), read.text(arguments, "query")
+        memory_id, query = read_text(arguments, "memoryId"), read_text(arguments, "query")
         if memory_id:
             return self._by_id(checked_id(memory_id))
         if query:
@@ -212,4 +211,4 @@ def _counted(count: int) -> str:
 
 
 def _answer(details: dict[str, Any], said: str, *, is_error: bool = False) -> ToolAnswer:
-    return ToolAnswer(writable(details), writable(said), is_error)
+    return ToolAnswer(to_valid_text(details), to_valid_text(said), is_error)

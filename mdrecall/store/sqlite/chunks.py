@@ -9,7 +9,7 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.keyword import match_terms
 from mdrecall.store.sqlite.sql import rows, single
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, Term
-from mdrecall.types.parts import file_of
+from mdrecall.types.transcripts import file_path
 
 _COUNTS = """
     SELECT source, CASE source WHEN 'sessions' THEN (SELECT count(*) FROM transcripts)
@@ -89,5 +89,5 @@ def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
         whole = shared_text(db, document_id, ordinal, overlap) + text
         headings = tuple(trail.split("\n")) if trail else ()
         numbers = tuple(map(int, records.split(","))) if records else ()
-        return StoredChunk(chunk_id, source, file_of(path), start, end, whole, headings, mtime, numbers)
+        return StoredChunk(chunk_id, source, file_path(path), start, end, whole, headings, mtime, numbers)
     return None

@@ -12,7 +12,7 @@ from mdrecall.store.sqlite.revisions import REMEMBERED_REVISIONS, DocumentRows, 
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.store.stamps import StampCache
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
-from mdrecall.types.parts import MARK, file_of, part_path
+from mdrecall.types.transcripts import PART_MARK, file_path, part_path
 
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
@@ -57,7 +57,7 @@ class SqliteDocuments:
         found: dict[str, list[bytes]] = {}
         with self._file.reading() as db:
             for path, digest in rows(db, "SELECT path, hash FROM documents WHERE source=? ORDER BY path", (source,)):
-                found.setdefault(file_of(path), []).append(digest)
+                found.setdefault(file_path(path), []).append(digest)
         return {path: b"".join(digests) for path, digests in found.items()}
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
@@ -165,7 +165,7 @@ def _delete_rows(db: apsw.Connection, source: SourceName, path: str) -> None:
 
 def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
     """Return the paths of a transcript's parts from a number on."""
-    between = (part_path(path, first), f"{path}{MARK}~")
+    between = (part_path(path, first), f"{path}{PART_MARK}~")
     found = rows(db, "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?", between)
     return [part for (part,) in found]
 

@@ -16,7 +16,7 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import SpaceRows, bump
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
-from mdrecall.types.parts import named
+from mdrecall.types.transcripts import title_path
 
 _SPACES = """
     SELECT id, provider, model, fingerprint, dimensions,
@@ -156,7 +156,7 @@ def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterato
             text = last_text[-overlap:] + own
         else:
             text = shared_text(db, document_id, ordinal, overlap) + own
-        yield PendingChunk(chunk_id, named(path), tuple(trail.split("\n")) if trail else (), text)
+        yield PendingChunk(chunk_id, title_path(path), tuple(trail.split("\n")) if trail else (), text)
         last_document, last_id, last_text = document_id, chunk_id, text
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.decay import LEAST_SHARE, share_left, written_ms
+from mdrecall.core.ranking.decay import LEAST_SHARE, decay_factor, note_time_ms
 
 DAY_MS = 86_400_000
 NOW = 1_800_000_000_000.0
@@ -18,34 +18,34 @@ half_lives = st.integers(1, 10_000)
 def test_openclaws_multiplier_governs_the_part_that_can_be_lost(age_days: float, openclaws: float) -> None:
     """OpenClaw multiplies the whole score by 2^(-age / half-life); here only what is above the least share shrinks."""
     expected = LEAST_SHARE + (1 - LEAST_SHARE) * openclaws
-    assert share_left(NOW - age_days * DAY_MS, NOW, 30) == pytest.approx(expected, abs=1e-5)
+    assert decay_factor(NOW - age_days * DAY_MS, NOW, 30) == pytest.approx(expected, abs=1e-5)
 
 
 @given(ages, half_lives)
 def test_never_more_than_half_is_lost(age_days: float, half_life: int) -> None:
-    assert LEAST_SHARE <= share_left(NOW - age_days * DAY_MS, NOW, half_life) <= 1
+    assert LEAST_SHARE <= decay_factor(NOW - age_days * DAY_MS, NOW, half_life) <= 1
 
 
 @given(ages, ages, half_lives)
 def test_an_older_note_never_has_more_left(one: float, other: float, half_life: int) -> None:
     young, old = sorted((one, other))
-    assert share_left(NOW - old * DAY_MS, NOW, half_life) <= share_left(NOW - young * DAY_MS, NOW, half_life)
+    assert decay_factor(NOW - old * DAY_MS, NOW, half_life) <= decay_factor(NOW - young * DAY_MS, NOW, half_life)
 
 
 @given(st.floats(1, 1000), half_lives, half_lives)
 def test_a_longer_half_life_never_leaves_less(age_days: float, one: int, other: int) -> None:
     short, long = sorted((one, other))
     written = NOW - age_days * DAY_MS
-    assert share_left(written, NOW, short) <= share_left(written, NOW, long)
+    assert decay_factor(written, NOW, short) <= decay_factor(written, NOW, long)
 
 
 def test_what_does_not_grow_old_stays_whole() -> None:
-    assert share_left(None, NOW, 1) == 1
+    assert decay_factor(None, NOW, 1) == 1
 
 
 @pytest.mark.parametrize("path", ["memory/2026-02-10.md", "notes/memory/2026-02-10.md", "./memory/2026-02-10.md"])
 def test_a_daily_note_is_as_old_as_the_day_in_its_name(path: str) -> None:
-    assert written_ms(path, 5.0) == datetime(2026, 2, 10, tzinfo=UTC).timestamp() * 1000
+    assert note_time_ms(path, 5.0) == datetime(2026, 2, 10, tzinfo=UTC).timestamp() * 1000
 
 
 @pytest.mark.parametrize(
@@ -61,23 +61,23 @@ def test_a_daily_note_is_as_old_as_the_day_in_its_name(path: str) -> None:
     ],
 )
 def test_long_lived_notes_do_not_grow_old(path: str) -> None:
-    assert written_ms(path, 5.0) is None
+    assert note_time_ms(path, 5.0) is None
 
 
 @pytest.mark.parametrize("path", ["memory/2026-02-30.md", "memory/2026-13-01.md", "other/x.md", "Memory.md"])
 def test_anything_else_is_as_old_as_its_last_change(path: str) -> None:
-    assert written_ms(path, 5.0) == 5.0
-    assert written_ms(path, None) is None
+    assert note_time_ms(path, 5.0) == 5.0
+    assert note_time_ms(path, None) is None
 
 
 @given(st.dates())
 def test_every_day_of_the_calendar_is_counted_right(day: date) -> None:
-    assert written_ms(f"memory/{day.isoformat()}.md", None) == (day - date(1970, 1, 1)).days * DAY_MS
+    assert note_time_ms(f"memory/{day.isoformat()}.md", None) == (day - date(1970, 1, 1)).days * DAY_MS
 
 
 @given(st.integers(0, 9999), st.integers(0, 99), st.integers(0, 99))
 def test_a_date_that_does_not_exist_is_none(year: int, month: int, day: int) -> None:
-    found = written_ms(f"memory/{year:04d}-{month:02d}-{day:02d}.md", -1.0)
+    found = note_time_ms(f"memory/{year:04d}-{month:02d}-{day:02d}.md", -1.0)
     try:
         expected = (date(year, month, day) - date(1970, 1, 1)).days * DAY_MS
     except ValueError:

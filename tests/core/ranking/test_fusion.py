@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.fusion import Likeness, fuse, latin_share, likeness, word_weights
+from mdrecall.core.ranking.fusion import Similarity, fuse, latin_share, similarity, word_weights
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.types import Match, Term, Traits
 
@@ -11,34 +11,34 @@ cosines = st.floats(-1, 1)
 shares = st.floats(0, 1)
 
 
-def meaning(value: float) -> Likeness:
-    return Likeness(value, value, value)
+def meaning(value: float) -> Similarity:
+    return Similarity(value, value, value)
 
 
 @given(cosines, st.none() | cosines)
 def test_likeness_lies_between_nothing_and_everything(whole: float, window: float | None) -> None:
-    found = likeness(whole, window, OFFLINE)
+    found = similarity(whole, window, OFFLINE)
     assert 0 <= found.value <= 1
     assert (found.whole, found.window) == (whole, whole if window is None else window)
 
 
 @given(cosines, cosines, cosines)
 def test_a_larger_cosine_is_never_less_alike(whole: float, window: float, larger: float) -> None:
-    before = likeness(whole, window, OFFLINE).value
-    assert likeness(max(whole, larger), window, OFFLINE).value >= before
-    assert likeness(whole, max(window, larger), OFFLINE).value >= before
+    before = similarity(whole, window, OFFLINE).value
+    assert similarity(max(whole, larger), window, OFFLINE).value >= before
+    assert similarity(whole, max(window, larger), OFFLINE).value >= before
 
 
 def test_the_traits_say_which_cosines_count_as_nothing_and_as_everything() -> None:
-    assert likeness(0.1, None, OFFLINE).value == 0
-    assert likeness(0.5, None, OFFLINE).value == pytest.approx(0.8)
-    assert 0.9 < likeness(0.6, None, OFFLINE).value < likeness(0.9, None, OFFLINE).value < 1
-    assert likeness(0.35, None, OFFLINE).value == pytest.approx(0.5)
-    assert likeness(0.35, None, Traits(unrelated=0.3, related=0.8)).value == pytest.approx(0.1)
+    assert similarity(0.1, None, OFFLINE).value == 0
+    assert similarity(0.5, None, OFFLINE).value == pytest.approx(0.8)
+    assert 0.9 < similarity(0.6, None, OFFLINE).value < similarity(0.9, None, OFFLINE).value < 1
+    assert similarity(0.35, None, OFFLINE).value == pytest.approx(0.5)
+    assert similarity(0.35, None, Traits(unrelated=0.3, related=0.8)).value == pytest.approx(0.1)
 
 
 def test_the_best_window_counts_as_much_as_the_whole() -> None:
-    assert likeness(0.2, 0.5, OFFLINE).value == likeness(0.5, 0.2, OFFLINE).value == pytest.approx(0.5)
+    assert similarity(0.2, 0.5, OFFLINE).value == similarity(0.5, 0.2, OFFLINE).value == pytest.approx(0.5)
 
 
 @given(shares, shares, shares)

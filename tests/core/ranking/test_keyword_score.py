@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.keyword_score import COMPLETE_FROM, Weighted, by_words, rank, score, strengths, weigh
+from mdrecall.core.ranking.keyword_score import COMPLETE_FROM, Weighted, keyword_strength, rank, score, strengths, weigh
 from mdrecall.types import Match, Term
 
 
@@ -71,7 +71,7 @@ def test_a_chunk_with_all_distinctive_terms_is_never_below_one_that_lacks_them(
     weights = weigh(matches, 200)
     found_words = strengths(matches, weights)
     scores = {
-        entry.chunk_id: score(by_words(entry, coverage.get(entry.chunk_id, 0.0)), entry.complete)
+        entry.chunk_id: score(keyword_strength(entry, coverage.get(entry.chunk_id, 0.0)), entry.complete)
         for entry in rank(found_words, 100)
     }
     needed = [entry.chunks for entry in matches if entry.term.text in weights.distinctive]
@@ -86,7 +86,7 @@ def test_more_strength_or_a_better_passage_never_lowers_a_score(
     strength: float, coverage: float, complete: bool
 ) -> None:
     def scored(strength: float, coverage: float) -> float:
-        return score(by_words(Weighted(1, strength, complete), coverage), complete)
+        return score(keyword_strength(Weighted(1, strength, complete), coverage), complete)
 
     value = scored(strength, coverage)
     assert scored(min(1.0, strength + 0.1), coverage) >= value
@@ -105,4 +105,4 @@ def test_the_limit_keeps_the_best() -> None:
 def test_a_chunk_that_holds_the_whole_query_scores_alike_in_small_and_large_indexes(chunk_count: int) -> None:
     matches = [match("recovery", {1: 0.45}), match("zx", {1: 0.45})]
     (only,) = rank(strengths(matches, weigh(matches, chunk_count)), 5)
-    assert score(by_words(only, 1.0), only.complete) == pytest.approx(0.919, abs=0.005)
+    assert score(keyword_strength(only, 1.0), only.complete) == pytest.approx(0.919, abs=0.005)

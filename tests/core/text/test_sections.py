@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.sections import news, sections
+from mdrecall.core.text.sections import find_new_sections, sections
 
 parts = ["# A", "## B", "## C", "### D", "- x", "- y", "", "text  ", "```"]
 markdown = st.lists(st.sampled_from(parts), max_size=12).map("\n".join)
@@ -15,12 +15,12 @@ def test_the_sections_of_a_text_are_the_text(text: str) -> None:
 
 @given(markdown, markdown)
 def test_what_was_appended_is_known_and_known_text_is_left_out(note: str, text: str) -> None:
-    fresh = news(note, text)
+    fresh = find_new_sections(note, text)
     if not text.strip():
         assert fresh.text == ""
     else:
-        assert news(f"{note}\n{fresh.text}", text).text == "" or not sections(text)[0][1]
-        assert news(f"{note}\n{text}", text).text == ""
+        assert find_new_sections(f"{note}\n{fresh.text}", text).text == "" or not sections(text)[0][1]
+        assert find_new_sections(f"{note}\n{text}", text).text == ""
 
 
 def test_a_section_is_a_highest_heading_with_all_below_it() -> None:
@@ -32,25 +32,25 @@ def test_a_section_is_a_highest_heading_with_all_below_it() -> None:
 
 def test_only_what_is_new_is_left() -> None:
     note = "# Monday\n\n## A\n- x\n\n## B\n- y\n"
-    fresh = news(note, "## A  \n\n- x\n## C\n- z\n")
+    fresh = find_new_sections(note, "## A  \n\n- x\n## C\n- z\n")
     assert fresh == ("## C\n- z\n", ("## A",))
-    assert news(note, "## A\n- x\n- more\n").known == ()
-    assert news(note, "## A\n- X\n").known == ()
+    assert find_new_sections(note, "## A\n- x\n- more\n").known == ()
+    assert find_new_sections(note, "## A\n- X\n").known == ()
 
 
 def test_a_repetition_within_the_text_is_left_out_too() -> None:
-    assert news("", "## A\n- x\n## A\n- x\n") == ("## A\n- x\n", ("## A",))
+    assert find_new_sections("", "## A\n- x\n## A\n- x\n") == ("## A\n- x\n", ("## A",))
 
 
 def test_the_same_part_below_another_heading_is_new() -> None:
     note = "## Monday\n### Todo\n- call Bob\n"
-    assert news(note, "## Tuesday\n### Todo\n- call Bob\n").known == ()
+    assert find_new_sections(note, "## Tuesday\n### Todo\n- call Bob\n").known == ()
 
 
 @pytest.mark.parametrize(("note", "known"), [("- done\n", True), ("- done\n- more\n", False), ("- not done\n", False)])
 def test_plain_text_is_known_only_at_the_very_end(note: str, known: bool) -> None:
-    assert (news(note, "- done").text == "") is known
+    assert (find_new_sections(note, "- done").text == "") is known
 
 
 def test_indentation_makes_a_difference() -> None:
-    assert news("## A\n- x\n- y\n", "## A\n- x\n  - y\n").known == ()
+    assert find_new_sections("## A\n- x\n- y\n", "## A\n- x\n  - y\n").known == ()

@@ -1,6 +1,6 @@
 import pytest
 
-from mdrecall.core.text.title import title_text
+from mdrecall.core.text.chunk import title_text
 
 
 @pytest.mark.parametrize(

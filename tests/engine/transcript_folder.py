@@ -8,12 +8,12 @@ import apsw
 
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, describe_index_format
-from mdrecall.engine.transcripts import Patience, TranscriptIndexer
-from mdrecall.sources.sessions import Sessions
+from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.store.sqlite import Owner, SqliteStore
 
 SIZE = ChunkSize(32, 8)
-AT_ONCE = Patience(0, 0)
+AT_ONCE = GrowthThresholds(0, 0)
 LONG_AGO = 1_600_000_000
 
 
@@ -22,20 +22,26 @@ def message(text: str, role: str = "user", day: str = "2026-02-10") -> str:
     return json.dumps(record) + "\n"
 
 
-class Desk:
+class TranscriptFolder:
     """A folder of transcripts and an index of them."""
 
-    def __init__(self, base: Path, patience: Patience = AT_ONCE) -> None:
+    def __init__(self, base: Path, thresholds: GrowthThresholds = AT_ONCE) -> None:
         self.folder = base / "sessions"
         self.folder.mkdir()
         self.base = base
         self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
-        self.indexer = self.indexer_on(self.store, patience)
+        self.indexer = self.indexer_on(self.store, thresholds)
 
-    def indexer_on(self, store: SqliteStore, patience: Patience = AT_ONCE) -> TranscriptIndexer:
-        source = Sessions(str(self.folder))
+    def indexer_on(self, store: SqliteStore, thresholds: GrowthThresholds = AT_ONCE) -> TranscriptIndexer:
+        source = OpenClawJsonl(str(self.folder))
         return TranscriptIndexer(
-            store, source, SIZE, Analyser(), redact=str, patience=patience, index_format=describe_index_format(SIZE)
+            store.documents,
+            source,
+            SIZE,
+            Analyser(),
+            redact=str,
+            thresholds=thresholds,
+            index_format=describe_index_format(SIZE),
         )
 
     def write(self, name: str, *texts: str, mode: str = "a") -> Path:
@@ -63,11 +69,11 @@ class Desk:
         db.close()
         return found
 
-    def anew(self) -> list[tuple[Any, ...]]:
+    def reindexed(self) -> list[tuple[Any, ...]]:
         store = SqliteStore(str(self.base / "anew.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
         try:
             self.indexer_on(store).sync()
             return self.content(store)
         finally:
-            store.destroy()
-            store.close()
+            store.admin.destroy()
+            store.admin.close()

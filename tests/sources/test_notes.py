@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
-from mdrecall.sources.note import Place, append_note, place_of
+from mdrecall.sources.notes import NotePath, append_note, resolve_note
 from mdrecall.types import Appended
 
 DAY = "2026-02-16"
 
 
 def append(root: Path, text: str, file: str = "", max_bytes: int = 1000) -> Appended:
-    return append_note(str(root), text, place_of(file, today=DAY), max_bytes=max_bytes)
+    return append_note(str(root), text, resolve_note(file, today=DAY), max_bytes=max_bytes)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def append(root: Path, text: str, file: str = "", max_bytes: int = 1000) -> Appe
     ],
 )
 def test_a_name_means_one_place(file: str, path: str) -> None:
-    assert place_of(file, today=DAY).shown == path
+    assert resolve_note(file, today=DAY).shown == path
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_a_name_means_one_place(file: str, path: str) -> None:
 )  # fmt: skip
 def test_any_other_name_is_refused(file: str) -> None:
     with pytest.raises(PathRefused) as caught:
-        place_of(file, today=DAY)
+        resolve_note(file, today=DAY)
     assert caught.value.hint
     str(caught.value).encode()
 
 
 @pytest.mark.parametrize("file", ["MEMORY.md", "memory", "memory/x.md"])
 def test_a_plain_folder_gets_no_memory_folder_that_would_hide_its_notes(file: str) -> None:
-    assert place_of("", today=DAY, is_plain=True) == Place("", f"{DAY}.md")
-    assert place_of("ideas", today=DAY, is_plain=True) == Place("", "ideas.md")
+    assert resolve_note("", today=DAY, is_plain=True) == NotePath("", f"{DAY}.md")
+    assert resolve_note("ideas", today=DAY, is_plain=True) == NotePath("", "ideas.md")
     with pytest.raises(PathRefused):
-        place_of(file, today=DAY, is_plain=True)
+        resolve_note(file, today=DAY, is_plain=True)
 
 
 @pytest.mark.parametrize(
@@ -155,5 +155,5 @@ def test_a_blank_text_makes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["AGENTS.md", "claude", "Soul.MD"])
 def test_in_a_plain_folder_what_agents_obey_is_no_note(name: str) -> None:
     with pytest.raises(PathRefused, match="is not a note that may be written"):
-        place_of(name, today="2026-02-10", is_plain=True)
-    assert place_of(name, today="2026-02-10").folder == "memory"
+        resolve_note(name, today="2026-02-10", is_plain=True)
+    assert resolve_note(name, today="2026-02-10").folder == "memory"

@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.core.conversation.flush import Book, begun, flushed
 from mdrecall.errors import SessionsError
-from mdrecall.sources.session_entries import FILE, Entry, read_entry, rebook
+from mdrecall.sources.transcripts.openclaw_entries import FILE, Entry, read_entry, rebook
 from tests.processes import finish, python
 
 KEY = "agent:main:main"
@@ -35,7 +35,7 @@ def test_an_entry_is_read_with_what_openclaw_and_mdrecall_wrote(tmp_path: Path) 
     own = {"flush": {"bytes": 9, "attempts": 1, "attemptsCompactionCount": 2}}
     entry = {**REST, "totalTokens": 8, "totalTokensFresh": False, "memoryFlushCompactionCount": 1, "mdrecall": own}
     store(tmp_path, {KEY: entry | {"contextTokens": 100}})
-    assert read(tmp_path) == Entry(Book(True, 1, 9, 1, 2), 2, 8, False, 100, str(tmp_path / "s1.jsonl"))
+    assert read(tmp_path) == Entry(Book(True, 1, 9, 1, 2), 2, 8, False, 100, "s1")
 
 
 def test_what_is_missing_or_nonsense_counts_as_nothing(tmp_path: Path) -> None:
@@ -50,7 +50,10 @@ def test_the_transcript_is_the_one_that_the_entry_names(tmp_path: Path) -> None:
     first, second = read(tmp_path), read(tmp_path, "b")
     assert first
     assert second
-    assert (first.transcript, second.transcript) == ("/elsewhere/t.jsonl", str(tmp_path / "t.jsonl"))
+    assert ((first.session, first.file), (second.session, second.file)) == (
+        ("s1", "/elsewhere/t.jsonl"),
+        ("", "t.jsonl"),
+    )
 
 
 def test_a_book_is_written_and_everything_else_stays_in_its_order(tmp_path: Path) -> None:
@@ -174,7 +177,7 @@ def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int |
 _COUNT = """
 import sys
 from mdrecall.core.conversation.flush import Book
-from mdrecall.sources.session_entries import rebook
+from mdrecall.sources.transcripts.openclaw_entries import rebook
 for number in range(int(sys.argv[3])):
     book = Book(flushed_count=number)
     rebook(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: book, now_ms=1, create=True, wait_s=60)

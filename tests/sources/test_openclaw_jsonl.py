@@ -1,13 +1,16 @@
 """Records of a conversation become lines, each with the number of its record."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.transcript import Spoken, fingerprint, spoken
+from mdrecall.sources.transcripts.jsonl import parse_lines
+from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl, fingerprint, parse_message
+from mdrecall.types import TranscriptRecord
 
 KEY = "sk-abcdefghijklmnopqrst"
 
@@ -16,12 +19,8 @@ def record(role: str, content: Any, **more: Any) -> bytes:
     return json.dumps({"type": "message", "message": {"role": role, "content": content}, **more}).encode()
 
 
-def as_it_is(text: str) -> str:
-    return text
-
-
-def lines_of(*records: bytes) -> list[Spoken]:
-    return list(spoken(records, as_it_is))
+def messages_of(*records: bytes, first: int = 1) -> list[TranscriptRecord]:
+    return [found for found in parse_lines(records, parse_message, first) if found.is_message]
 
 
 def test_openclaws_own_example_has_its_lines_its_map_and_its_hash() -> None:
@@ -39,9 +38,9 @@ def test_openclaws_own_example_has_its_lines_its_map_and_its_hash() -> None:
         record("assistant", blocks),
         record("assistant", ""),
     ]
-    found = list(spoken(records, lambda text: text.replace(KEY, "sk-abc…qrst")))
-    assert [line.text for line in found] == ["User: Hello there friend", "Assistant: Hi sk-abc…qrst"]
-    assert [line.record for line in found] == [2, 6]
+    found = [message.redacted(lambda text: text.replace(KEY, "sk-abc…qrst")) for message in messages_of(*records)]
+    assert [message.line for message in found] == ["User: Hello there friend", "Assistant: Hi sk-abc…qrst"]
+    assert [message.number for message in found] == [2, 6]
     assert fingerprint(found).startswith("200abab880d95532")
 
 
@@ -65,13 +64,13 @@ def test_openclaws_own_example_has_its_lines_its_map_and_its_hash() -> None:
     ],
 )
 def test_what_nobody_says_is_left_out(line: bytes) -> None:
-    assert lines_of(line) == []
+    assert messages_of(line) == []
 
 
 def test_a_record_tells_its_day() -> None:
     days = [
-        line.day
-        for line in lines_of(
+        message.day
+        for message in messages_of(
             record("user", "a", timestamp="2026-02-10T23:59:00.000Z"),
             record("user", "b", timestamp="soon"),
             record("user", "c", timestamp=1771000000000),
@@ -82,11 +81,34 @@ def test_a_record_tells_its_day() -> None:
 
 
 def test_numbers_go_on_from_where_a_part_begins() -> None:
-    assert [line.record for line in spoken([record("user", "a"), record("user", "b")], as_it_is, first=41)] == [41, 42]
+    assert [message.number for message in messages_of(record("user", "a"), record("user", "b"), first=41)] == [41, 42]
 
 
 @given(st.lists(st.binary(max_size=60) | st.text(max_size=20).map(lambda text: record("user", text)), max_size=12))
 def test_whatever_is_in_a_file_each_line_has_one_record_and_no_line_end(lines: list[bytes]) -> None:
-    found = lines_of(*lines)
-    assert [line.record for line in found] == sorted({line.record for line in found})
-    assert all("\n" not in line.text and line.text.startswith(("User: ", "Assistant: ")) for line in found)
+    found = messages_of(*lines)
+    assert [message.number for message in found] == sorted({message.number for message in found})
+    assert all("\n" not in message.line and message.line.startswith(("User: ", "Assistant: ")) for message in found)
+
+
+def test_a_transcript_is_measured_by_the_file_that_is_named_or_by_its_session(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    (folder / "s1.jsonl").write_bytes(b"12345")
+    (folder / "t.jsonl").write_bytes(b"123")
+    (tmp_path / "elsewhere.jsonl").write_bytes(b"1")
+    reader = OpenClawJsonl(str(folder))
+    assert reader.size_of("s1") == 5
+    assert reader.size_of("s1", "t.jsonl") == 3
+    assert reader.size_of("s1", str(tmp_path / "elsewhere.jsonl")) == 1
+    assert reader.size_of("s2") == 0
+
+
+@pytest.mark.parametrize("name", ["s1.jsonl", "s1-topic-7.jsonl", "s1.jsonl.reset.2026-02-10T10-00-00.000Z"])
+def test_an_export_name_leads_back_to_its_transcript(name: str) -> None:
+    reader = OpenClawJsonl("/nowhere")
+    assert reader.exported_path(reader.export_name(f"sessions/{name}")) == f"sessions/{name}"
+
+
+def test_a_name_that_no_transcript_can_have_is_not_an_export(tmp_path: Path) -> None:
+    assert OpenClawJsonl(str(tmp_path)).exported_path("json+list") is None

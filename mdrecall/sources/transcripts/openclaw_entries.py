@@ -30,15 +30,17 @@ class Entry(NamedTuple):
     total_tokens: int = 0
     total_is_fresh: bool = True
     context_tokens: int | None = None
-    transcript: str | None = None
-    """The file with the transcript."""
+    session: str = ""
+    """The session id, which names the transcript."""
+    file: str = ""
+    """The transcript's file, if the entry names it."""
 
 
 def read_entry(folder: str, key: str) -> Entry | None:
     """A session's entry in the ``sessions.json`` of a folder; nothing, if it has none."""
     every = _read(os.path.join(folder, FILE))
     name = _name(every, key)
-    return None if name is None else _entry(every[name], folder)
+    return None if name is None else _entry(every[name])
 
 
 def rebook(
@@ -56,7 +58,7 @@ def rebook(
                 hint = "Check the session key: it must be one of the keys in the file."
                 raise SessionsError(f"{path} has no session {key!r}.", hint=hint)
             entry = every.setdefault(name or key, {})
-            book = change(_entry(entry, folder))
+            book = change(_entry(entry))
             entry.update(_changes(book, now_ms))
             entry[_OWN] = {**_object(entry.get(_OWN)), "flush": _own(book)}
             _replace(path, every)
@@ -88,7 +90,7 @@ def _name(every: dict[str, Any], key: str) -> str | None:
     return name
 
 
-def _entry(entry: dict[str, Any], folder: str) -> Entry:
+def _entry(entry: dict[str, Any]) -> Entry:
     own = _object(_object(entry.get(_OWN)).get("flush"))
     count = _number(entry.get("memoryFlushCompactionCount"))
     book = Book(
@@ -104,15 +106,13 @@ def _entry(entry: dict[str, Any], folder: str) -> Entry:
         total_tokens=_number(entry.get("totalTokens")) or 0,
         total_is_fresh=entry.get("totalTokensFresh") is not False,
         context_tokens=_number(entry.get("contextTokens")) or None,
-        transcript=_transcript(entry, folder),
+        session=_text(entry.get("sessionId")),
+        file=_text(entry.get("sessionFile")),
     )
 
 
-def _transcript(entry: dict[str, Any], folder: str) -> str | None:
-    file, session = entry.get("sessionFile"), entry.get("sessionId")
-    if isinstance(file, str) and file:
-        return os.path.join(folder, file)
-    return os.path.join(folder, f"{session}.jsonl") if isinstance(session, str) and session else None
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _changes(book: Book, now_ms: int | None) -> dict[str, Any]:

@@ -1,0 +1,232 @@
+"""Write notes of a workspace: which note a name means, appending to it, and new notes in ``memory/``.
+
+A memory flush appends to the note of the day and to nothing else.
+"""
+
+import os
+import re
+import unicodedata
+from contextlib import suppress
+from datetime import UTC, date, datetime, tzinfo
+from typing import NamedTuple
+
+from mdrecall.errors import ConfigError, FileBusy, NothingToWrite, PathRefused
+from mdrecall.sources.appending import (
+    NEW_FILE,
+    WAIT_S,
+    Addition,
+    append_to,
+    open_folder,
+    sync_folder,
+    write_at_end,
+    write_error,
+)
+from mdrecall.sources.files import MEMORY_FOLDER, ROOT_FILES
+from mdrecall.types import Appended
+
+_ENDING = ".md"
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+#: A number after a point, as in ``release 1.2``, is not a file ending.
+_OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
+#: The longest file name that common file systems accept.
+_MAX_NAME_BYTES = 255
+#: After this many names that are taken, another name must be given: a loop that never ends helps nobody.
+_MAX_NAMES = 1000
+#: Control characters, half characters, line and paragraph separators.
+_BAD_CATEGORIES = frozenset(("Cc", "Cs", "Zl", "Zp"))
+#: Invisible characters and changes of direction, which make a name look like another one.
+_INVISIBLE = frozenset(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff"
+)
+#: Files that agents read as instructions when they start in a folder: OpenClaw's, and those of coding agents.
+_FOR_AGENTS = frozenset(
+    f"{name}{_ENDING}"
+    for name in ("agents", "bootstrap", "claude", "gemini", "heartbeat", "identity", "skill", "soul", "tools", "user")
+)
+_HINT = "Give a day as YYYY-MM-DD, the name of a note in memory/, or MEMORY.md; without a file it is today's note."
+
+
+class NotePath(NamedTuple):
+    """Where a note is, or will be."""
+
+    folder: str
+    """``memory``, or empty for the workspace itself."""
+    name: str
+
+    @property
+    def shown(self) -> str:
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
+    @property
+    def is_long_term(self) -> bool:
+        """True if it is ``MEMORY.md``, which is read at the beginning of every private conversation."""
+        return not self.folder and self.name in ROOT_FILES
+
+
+def resolve_note(file: str, *, today: str, is_plain: bool = False) -> NotePath:
+    """Return the note that a name means. In a plain folder of Markdown, notes are not in ``memory/``.
+
+    In a plain folder all notes are searched. A first ``memory/`` or ``MEMORY.md`` would end that, so it is refused.
+    """
+    asked = file.strip().removeprefix("./")
+    *folders, name = (asked or today).split("/")
+    in_memory = [folder.casefold() for folder in folders] == [MEMORY_FOLDER]
+    is_long_term = not folders and name.casefold() in (MEMORY_FOLDER, MEMORY_FOLDER + _ENDING)
+    if folders and not in_memory:
+        raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
+    if is_plain and (in_memory or is_long_term):
+        hint = "Give a name without memory/; or create the folder memory/ yourself, and only its notes are searched."
+        message = f"{_quote(asked)} is not written: all notes of this folder are searched because it has no memory/."
+        raise PathRefused(message, path=file, hint=hint)
+    if is_long_term:
+        return NotePath("", name if name in ROOT_FILES else ROOT_FILES[0])
+    found = NotePath("" if is_plain else MEMORY_FOLDER, _note_name(name, file))
+    if is_plain and found.name.casefold() in _FOR_AGENTS:
+        hint = "Agents read this file as instructions. Give another name, or write it with an editor."
+        raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=hint)
+    return found
+
+
+def append_note(workspace: str, text: str, note: NotePath, *, max_bytes: int) -> Appended:
+    """Append a text to a note, after a blank line. The note is created if it does not exist."""
+    if not text.strip():
+        raise NothingToWrite(f"There is nothing to append to {note.shown}.", path=note.shown, hint="Give some text.")
+    try:
+        with open_folder(workspace, note.folder) as folder:
+            found = note._replace(name=_existing_name(note, os.listdir(folder)))
+            return append_to(folder, found.name, found.shown, Addition(text, max_bytes, after_blank_line=True))
+    except OSError as error:
+        raise write_error(error, workspace, note.shown) from error
+
+
+def append_daily(
+    workspace: str, text: str, day: str, *, path: str | None = None, max_bytes: int, wait_s: float = WAIT_S
+) -> Appended:
+    """Append a text to ``memory/<day>.md``. ``path`` is where the model means to write, and must be that note."""
+    shown = f"memory/{day}.md"
+    if not _DAY.fullmatch(day):
+        raise PathRefused(f"{day!r} is not a day.", path=shown, hint="Give it as YYYY-MM-DD.")
+    if path is not None and not _is_same_file(path, workspace, shown):
+        hint = f"Write to {shown}; it is the only file that a memory flush may append to."
+        raise PathRefused(f"{path.strip()!r} is not the file of the day.", path=shown, hint=hint)
+    if not text.strip():
+        raise NothingToWrite(f"There is nothing to append to {shown}.", path=shown, hint="Give some text.")
+    try:
+        with open_folder(workspace) as folder:
+            return append_to(folder, f"{day}.md", shown, Addition(text, max_bytes, wait_s))
+    except OSError as error:
+        raise write_error(error, workspace, shown) from error
+
+
+def create_note(workspace: str, name: str, text: str) -> str:
+    """Write a new note into ``memory/``, with a number in its name if the name is taken. Return its path."""
+    stem, _, ending = name.rpartition(".")
+    try:
+        with open_folder(workspace) as folder:
+            for number in range(1, _MAX_NAMES):
+                free = name if number == 1 else f"{stem}-{number}.{ending}"
+                with suppress(FileExistsError):
+                    file = os.open(free, NEW_FILE, 0o644, dir_fd=folder)
+                    break
+            else:
+                message = f"memory/{name} exists, and so do the same names with numbers."
+                raise FileBusy(message, path=name, hint="Give another name.")
+            try:
+                write_at_end(file, text.encode("utf-8", "replace"), 0)
+                sync_folder(folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(free, dir_fd=folder)
+                raise
+            finally:
+                os.close(file)
+    except OSError as error:
+        raise write_error(error, workspace, f"memory/{name}") from error
+    return f"memory/{free}"
+
+
+def user_time(now: datetime | None, zone: str | tzinfo | None, user_zone: str | None) -> datetime:
+    """Return a moment, by default the present one, in ``zone``, else the user's time zone, else this machine's."""
+    return (now or datetime.now(UTC)).astimezone(_time_zone(zone, user_zone))
+
+
+def _time_zone(zone: str | tzinfo | None, user_zone: str | None) -> tzinfo | None:
+    """Return the zone to use, None for this machine's. Raise ``ConfigError`` if ``zone`` does not exist."""
+    if isinstance(zone, tzinfo):
+        return zone
+    found = _load_zone(zone or user_zone or "")
+    if zone and not found:
+        hint = "Give one such as Europe/Zurich or UTC; the package tzdata has them if the system does not."
+        raise ConfigError(f"There is no time zone {zone!r}.", hint=hint)
+    return found
+
+
+def _load_zone(name: str) -> tzinfo | None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name.strip())
+    except (ValueError, OSError, KeyError):
+        return None
+
+
+def _note_name(name: str, file: str) -> str:
+    """Return the file name of a note: composed characters, the ending ``.md``, nothing hidden or misleading."""
+    name = unicodedata.normalize("NFC", name.strip())
+    stem = name[: -len(_ENDING)] if name.casefold().endswith(_ENDING) else name
+    if not stem.strip() or stem.startswith("."):
+        raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=_HINT)
+    if "\\" in stem or any(char in _INVISIBLE or unicodedata.category(char) in _BAD_CATEGORIES for char in stem):
+        hint = "Leave out control characters and backslashes."
+        raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=hint)
+    if stem is name and _OTHER_ENDING.search(name):
+        hint = "Only .md files are written."
+        raise PathRefused(f"{_quote(file)} is not a Markdown file (.md).", path=file, hint=hint)
+    if len((stem + _ENDING).encode()) > _MAX_NAME_BYTES:
+        raise PathRefused(f"The name {_quote(file)} is too long.", path=file, hint="Give a shorter one.")
+    if _DAY.fullmatch(stem) and not _is_day(stem):
+        raise PathRefused(f"{stem} is not a day.", path=file, hint="Give it as YYYY-MM-DD.")
+    return stem + _ENDING
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _existing_name(note: NotePath, names: list[str]) -> str:
+    """Return the name of a note as the folder spells it: two names that differ only in case are one on many disks."""
+    if note.name in names:
+        return note.name
+    if note.is_long_term:
+        return next((name for name in ROOT_FILES if name in names), ROOT_FILES[0])
+    same = sorted(name for name in names if _fold(name) == _fold(note.name) and name.endswith(_ENDING))
+    return same[0] if same else note.name
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _quote(file: str) -> str:
+    return repr(file.strip()[:80])
+
+
+def _is_same_file(path: str, workspace: str, shown: str) -> bool:
+    """True if a path, as a model may write it, is the file ``shown`` of the workspace."""
+    bare = path.strip().removeprefix("@")
+    if bare.lower().startswith("file:"):
+        from urllib.parse import unquote, urlsplit
+
+        parts = urlsplit(bare)
+        if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+            return False
+        bare = unquote(parts.path)
+    if not bare or "\0" in bare:
+        return False
+    roots = (os.path.abspath(workspace), os.path.realpath(workspace))
+    targets = {os.path.normpath(os.path.join(root, bare)) for root in roots}
+    return not targets.isdisjoint(os.path.join(root, shown) for root in roots)

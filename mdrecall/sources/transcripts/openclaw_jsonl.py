@@ -1,0 +1,144 @@
+"""OpenClaw's transcripts in JSONL: ``<session>.jsonl`` in one agent's folder.
+
+A *reset* ends a conversation: OpenClaw goes on in another file, and keeps this one as ``<session>.jsonl.reset.<time>``.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from mdrecall.config.settings import Settings
+from mdrecall.errors import PathOutside
+from mdrecall.sources.opening import stamp_of
+from mdrecall.sources.transcripts.jsonl import OpenJsonl, day_of, one_line, open_jsonl, parse_lines, parse_object
+from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
+
+_FOLDER = "sessions"
+_PREFIX = "sessions/"
+_ENDING = ".jsonl"
+_RESET = ".jsonl.reset."
+# A session id may be followed by a topic, and after a reset by its time.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}\.jsonl(\.reset\.[0-9TZ.:-]{1,40})?")
+_SPEAKERS = {"user": "User", "assistant": "Assistant"}
+
+
+class OpenClawJsonl:
+    """The transcripts of one OpenClaw agent, and of no other agent."""
+
+    name: SourceName = "sessions"
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "OpenClawJsonl":
+        """Return the reader of the configured agent's transcripts."""
+        return cls(settings.sessions_dir)
+
+    def scan(self) -> Listing:
+        """List every transcript with its stamp. Links are reported and not followed."""
+        stamps: dict[str, Stamp] = {}
+        issues: list[Issue] = []
+        try:
+            with os.scandir(self.folder) as entries:
+                for entry in entries:
+                    if _NAME.fullmatch(entry.name):
+                        _add_entry(entry, stamps, issues)
+        except FileNotFoundError:
+            return Listing({}, (), (), {}, (self.folder,))
+        except OSError as error:
+            problem = f"cannot be listed: {error.strerror}"
+            return Listing({}, (Issue(self.folder, problem),), (_FOLDER,), {}, ())
+        return Listing(stamps, tuple(issues), (), {_FOLDER: (self.folder, _FOLDER)}, (self.folder,))
+
+    def owns(self, path: str) -> bool:
+        """True if a path has the form of a transcript's."""
+        return path.startswith(_PREFIX) and _NAME.fullmatch(path.removeprefix(_PREFIX)) is not None
+
+    def find(self, session: str, listing: Listing) -> str | None:
+        """Return the path of a session. If only transcripts from before a reset are left, it is the latest of them."""
+        inside = os.path.basename(session) if os.path.dirname(session) == self.folder else session
+        for path in (inside, _PREFIX + inside, f"{_PREFIX}{inside}{_ENDING}"):
+            if path in listing.stamps:
+                return path
+        archived = [path for path in listing.stamps if path.startswith(f"{_PREFIX}{inside}{_RESET}")]
+        return max(archived, key=lambda path: (listing.stamps[path][1], path), default=None)
+
+    def describe(self, path: str, stamp: Stamp) -> Conversation:
+        """Return a transcript's session id, size, time of the last change, and if a reset ended it."""
+        session, _, reset = path.removeprefix(_PREFIX).partition(_ENDING)
+        return Conversation(session, path, stamp[0], stamp[1] / 1e9, bool(reset))
+
+    def export_name(self, path: str) -> str:
+        """Return the file name without ``.jsonl``; after a reset, the whole file name."""
+        return path.removeprefix(_PREFIX).removesuffix(_ENDING)
+
+    def exported_path(self, name: str) -> str | None:
+        """Return the path of the transcript with this export name."""
+        path = f"{_PREFIX}{name}" if _RESET in name else f"{_PREFIX}{name}{_ENDING}"
+        return path if self.owns(path) else None
+
+    def size_of(self, session: str, file: str = "") -> int:
+        """Return the size of a session's file, 0 if there is none."""
+        try:
+            return os.stat(os.path.join(self.folder, file or f"{session}{_ENDING}")).st_size
+        except OSError:
+            return 0
+
+    def open(self, path: str) -> AbstractContextManager[OpenJsonl]:
+        """Open a transcript by its path, ``sessions/<name>``."""
+        if not self.owns(path):
+            raise PathOutside(f"{path} is not a transcript of this agent.", path=path)
+        return open_jsonl(self.folder, path.removeprefix(_PREFIX), parse_message, shown=path)
+
+    def read_file(self, file: str) -> Iterator[TranscriptRecord]:
+        """Yield the records of any JSONL file. What is not OpenClaw's has no messages."""
+        with open(file, "rb") as lines:
+            yield from parse_lines(lines, parse_message)
+
+
+def parse_message(line: bytes) -> tuple[str, str, str] | None:
+    """Return who speaks in a line, the text on one line, and the day; None if nobody does.
+
+    Headers, tool calls, thoughts, summaries of compactions and branches, and what is not JSON are not messages.
+    """
+    record = parse_object(line)
+    message = record.get("message") if record.get("type") == "message" else None
+    if not isinstance(message, dict):
+        return None
+    role = message.get("role")
+    speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+    if not speaker or not (text := _text(message.get("content"))):
+        return None
+    return speaker, text, day_of(record.get("timestamp"))
+
+
+def fingerprint(messages: Sequence[TranscriptRecord]) -> str:
+    """Return OpenClaw's hash of the messages of a transcript."""
+    content = "\n".join(message.line for message in messages)
+    numbers = ",".join(str(message.number) for message in messages)
+    return hashlib.sha256(f"{content}\n{numbers}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return one_line(content)
+    blocks = content if isinstance(content, list) else ()
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    return " ".join(line for text in texts if isinstance(text, str) and (line := one_line(text)))
+
+
+def _add_entry(entry: "os.DirEntry[str]", stamps: dict[str, Stamp], issues: list[Issue]) -> None:
+    path = _PREFIX + entry.name
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return
+    if stat.S_ISREG(found.st_mode):
+        stamps[path] = stamp_of(found)
+    elif stat.S_ISLNK(found.st_mode):
+        issues.append(Issue(path, "is a symbolic link, which is not followed"))

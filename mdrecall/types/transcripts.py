@@ -1,0 +1,89 @@
+"""Transcripts: a record, a conversation, how far one has been indexed, and the paths of its parts."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+#: Separates a transcript's path from the number of a part in the path of a document. No file name can contain it.
+PART_MARK = "\0"
+
+
+class TranscriptRecord(NamedTuple):
+    """One record of a transcript: a line of a JSONL file, a row of a table, a message of a JSON file."""
+
+    number: int
+    """Its number in the transcript, from 1. Citations name it."""
+    end: int | None
+    """The offset to read on from after it; None while it may still be incomplete."""
+    size: int
+    """About how many bytes it takes up."""
+    speaker: str = ""
+    """``User`` or ``Assistant``; empty if the record is not a message, such as a header or a tool call."""
+    text: str = ""
+    """The message on one line."""
+    day: str = ""
+    """The day of the message, such as ``2026-02-10``; empty if the record has no time."""
+
+    @property
+    def line(self) -> str:
+        """The message as it is indexed and shown: ``User: …``."""
+        return f"{self.speaker}: {self.text}"
+
+    @property
+    def is_message(self) -> bool:
+        """True if a person or the agent speaks in the record."""
+        return bool(self.speaker)
+
+    @property
+    def is_command(self) -> bool:
+        """True if the message is a command to the program, such as ``/new``, rather than a message to the agent."""
+        return self.text.startswith("/")
+
+    def redacted(self, redact: Callable[[str], str]) -> "TranscriptRecord":
+        """Return the record with its text redacted."""
+        return self._replace(text=redact(self.text)) if self.text else self
+
+
+class Conversation(NamedTuple):
+    """One transcript."""
+
+    session: str
+    path: str
+    bytes: int
+    changed_s: float
+    """When something was last added, in seconds since 1970."""
+    archived: bool
+    """True if the conversation was ended by a reset."""
+
+
+class Transcript(NamedTuple):
+    """How far a transcript has been indexed: in closed parts, which no longer change, and a last part, which grows."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    until: int
+    """The offset up to which every complete record has been read."""
+    tail: int
+    """The offset where the last part begins."""
+    record: int
+    """The number of the first record of the last part."""
+    parts: int
+    """How many parts are closed."""
+    seal: bytes
+    """A digest that changes if what precedes the last part is no longer the same."""
+
+
+def part_path(path: str, number: int) -> str:
+    """Return the path of the document that holds one part of a transcript."""
+    return f"{path}{PART_MARK}{number:09d}"
+
+
+def file_path(path: str) -> str:
+    """Return the path of a document's file: its own, or for a part of a transcript that of the transcript."""
+    return path.partition(PART_MARK)[0]
+
+
+def title_path(path: str) -> str:
+    """Return the path of a note, whose words describe it; empty for a transcript, whose name is only an id."""
+    return "" if PART_MARK in path else path
