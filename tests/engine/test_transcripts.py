@@ -114,7 +114,7 @@ def test_a_file_that_is_written_over_while_it_is_read_is_read_again(
         with path.open("r+b") as file:
             file.write(other + message("more").encode())
 
-    monkeypatch.setattr(agent.store, "put_transcript", meanwhile)
+    monkeypatch.setattr(agent.store.documents, "put_transcript", meanwhile)
     agent.indexer.sync()
     monkeypatch.undo()
     agent.indexer.sync()
