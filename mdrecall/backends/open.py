@@ -201,7 +201,7 @@ def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None
     first, *others = chosen.embedders
     if not others:
         return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.wanted if chosen.unusable_reason else "")
-    from mdrecall.engine.fallback import FallbackEmbedder
+    from mdrecall.engine.fallback_embedder import FallbackEmbedder
 
     second = others[0]
     return FallbackEmbedder(

@@ -291,7 +291,7 @@ def test_fewer_vectors_than_texts_are_not_stored(bench: Bench) -> None:
             return super().embed_chunks(passages)[1:]
 
     filled = bench.fill(Forgetful())
-    assert (filled.is_complete, filled.error) == (False, "test gave 1 vectors for 2 texts.")
+    assert (filled.is_complete, filled.error) == (False, "test returned 1 vectors for 2 texts.")
     assert bench.store.vectors.count(1) == bench.store.cache.count() == 0
 
 
