@@ -156,8 +156,9 @@ def _embeddings(memory: Memory) -> Iterator[Finding]:
     if note := status.custom.get("providerNote"):
         yield Finding("embeddings", "note", str(note))
     probe = memory.probe_embedding()
-    if status.fallback and status.fallback["from"] != "qmd" and status.fallback["reason"] != probe.error:
-        yield Finding("embeddings", "note", f"not {status.fallback['from']}: {status.fallback['reason']}")
+    fallback = status.custom.get("embeddingFallback", status.fallback)
+    if fallback and fallback["from"] != "qmd" and fallback["reason"] != probe.error:
+        yield Finding("embeddings", "note", f"not {fallback['from']}: {fallback['reason']}")
     if not probe.ok:
         yield Finding("embeddings", "wrong", probe.error)
     elif not memory.probe_vectors():

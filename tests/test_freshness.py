@@ -615,7 +615,7 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
     answers: list[SearchAnswer] = []
     late = threading.Thread(target=lambda: answers.append(memory.search("penguin", mode="keyword")), name="late")
     late.start()
-    flight = memory._backend._freshness._flight  # type: ignore[attr-defined]
+    flight = memory._backend._refresh._flight  # type: ignore[attr-defined]
     assert until(lambda: flight._next is not None and len(flight._next.requests) == 1)
     may_go_on.set()
     assert until(lambda: len(flight._next.requests) == 2)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.load import Loaded
-from mdrecall.config.references import masked
+from mdrecall.config.references import mask_url
 from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, message_with_hint
@@ -246,7 +246,7 @@ def _checked_url(provider: "Provider", configured: str | None) -> str:
         is_good = False
     if not is_good:
         hint = "It must be like https://host/v1."
-        raise EmbedderUnavailable(f"The address {masked(url)!r} of {provider.name} cannot be used.", hint=hint)
+        raise EmbedderUnavailable(f"The address {mask_url(url)!r} of {provider.name} cannot be used.", hint=hint)
     if parts.username or parts.password:
         hint = "Set memorySearch.remote.apiKey or memorySearch.remote.headers instead."
         message = f"The address of {provider.name} at {parts.hostname} has a user name or password in it."

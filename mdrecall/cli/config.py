@@ -7,7 +7,7 @@ from typing import Any
 
 from mdrecall.cli.options import add_common
 from mdrecall.cli.output import home_short, print_json, style
-from mdrecall.config.load import Loaded, agent_ids, load
+from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.errors import ConfigError, RecallError
 from mdrecall.wire import to_json
 
@@ -39,7 +39,7 @@ def _load_all(options: argparse.Namespace) -> list[Loaded]:
     loaded: list[Loaded] = []
     problems: dict[str, None] = {}
     hint = ""
-    agents = [options.agent] if options.agent else agent_ids(config=options.config, workspace=options.workspace)
+    agents = [options.agent] if options.agent else list_agent_ids(config=options.config, workspace=options.workspace)
     for agent in agents:
         try:
             loaded.append(load(workspace=options.workspace, agent=agent, config=options.config))
@@ -63,7 +63,7 @@ def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
 
 
 def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
-    values = {name: (_shown(name, found.value), found.origin) for name, found in loaded.found.items()}
+    values = {name: (_shown(name, found.value), found.origin) for name, found in loaded.values.items()}
     if options.json:
         print_json([{"key": name, "value": value, "origin": origin} for name, (value, origin) in values.items()])
         return
@@ -75,8 +75,8 @@ def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
 
 def _shown(name: str, value: Any) -> Any:
     from mdrecall.config.load import is_secret
-    from mdrecall.config.references import masked
+    from mdrecall.config.references import mask_url
 
     if value and is_secret(name):
         return "***"
-    return masked(value) if isinstance(value, str) and "://" in value else to_json(value)
+    return mask_url(value) if isinstance(value, str) and "://" in value else to_json(value)

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.context import USUAL_CHARS, prompt_section, session_context
+    from mdrecall.context import DEFAULT_CHARS, prompt_section, session_context
 
     with open_memory(options) as memory:
         if options.prompt:
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
             memory,
             options.session_key,
             today=options.today or date.today(),
-            most_chars=options.chars or USUAL_CHARS,
+            max_chars=options.chars or DEFAULT_CHARS,
         )
     if options.json:
         from mdrecall.wire import to_json

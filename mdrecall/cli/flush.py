@@ -130,11 +130,11 @@ def _state(options: argparse.Namespace) -> "State":
 
 
 def _check(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.core.conversation.flush import Book
+    from mdrecall.core.conversation.flush import FlushHistory
 
     compacted = options.compaction_count or 0
-    own = Book(True, options.flushed_count, options.flushed_bytes or 0, options.attempts or 0, compacted)
-    decision = flush.check(_state(options), book=None if flush.session_key else own)
+    own = FlushHistory(True, options.flushed_count, options.flushed_bytes or 0, options.attempts or 0, compacted)
+    decision = flush.check(_state(options), history=None if flush.session_key else own)
     if decision.run and options.begin:
         flush.begin()
     if options.json:

@@ -10,7 +10,7 @@ from mdrecall.mcp_server.clients import CLIENTS, SCOPES
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.clients import Entry, Target
-    from mdrecall.mcp_server.workspaces import Asked
+    from mdrecall.mcp_server.workspaces import Selection
 
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print")
 
@@ -56,23 +56,25 @@ def run(options: argparse.Namespace) -> int:
     if sys.stdin and sys.stdin.isatty():
         said = "An MCP client starts this and talks to it (`mdrecall mcp install` tells it how). Ctrl-C ends it."
         print(said, file=sys.stderr)
-    return run_stdio(asked_for(options), options.session_key)
+    return run_stdio(selection_from(options), options.session_key)
 
 
-def asked_for(options: argparse.Namespace) -> "Asked":
+def selection_from(options: argparse.Namespace) -> "Selection":
     """The memories that the options name."""
-    from mdrecall.mcp_server.workspaces import Asked
+    from mdrecall.mcp_server.workspaces import Selection
 
-    return Asked(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)
+    return Selection(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)
 
 
 def _install(options: argparse.Namespace) -> int:
-    from mdrecall.config.programs import program_folders
+    from mdrecall.config.environment import find_program_folders
     from mdrecall.mcp_server.clients import target_of
 
     if options.client is None:
         raise RecallError("There is no client to install for.", hint=f"Name one of: {', '.join(CLIENTS)}.")
-    target = target_of(options.client, options.scope or "user", program_folders(os.environ, os.getcwd()), os.getcwd())
+    target = target_of(
+        options.client, options.scope or "user", find_program_folders(os.environ, os.getcwd()), os.getcwd()
+    )
     entry = _entry(options)
     if options.print:
         return _print_lines(target, entry)
@@ -122,7 +124,7 @@ def _entry(options: argparse.Namespace) -> "Entry":
     import re
 
     from mdrecall.mcp_server.clients import Entry, own_command
-    from mdrecall.mcp_server.sdk import require_sdk
+    from mdrecall.mcp_server.start import require_sdk
 
     name = options.name or "mdrecall"
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
@@ -134,9 +136,9 @@ def _entry(options: argparse.Namespace) -> "Entry":
 
 def _arguments(options: argparse.Namespace) -> list[str]:
     """The options again, with every folder and file named from the root, because the client starts elsewhere."""
-    from mdrecall.mcp_server.workspaces import find_places
+    from mdrecall.mcp_server.workspaces import select_memories
 
-    places = find_places(asked_for(options))
+    places = select_memories(selection_from(options))
     found = ["--all-agents"] if options.all_agents else []
     for place in places:
         if place.workspace:

@@ -27,9 +27,11 @@ def open_memory(options: argparse.Namespace, agent: str | None = None, *, one_sh
 
 def chosen_agents(options: argparse.Namespace) -> list[str]:
     """Every agent that the options mean: the one they name, or all that are configured."""
-    from mdrecall.config.load import agent_ids
+    from mdrecall.config.load import list_agent_ids
 
-    return [options.agent] if options.agent else list(agent_ids(config=options.config, workspace=options.workspace))
+    return (
+        [options.agent] if options.agent else list(list_agent_ids(config=options.config, workspace=options.workspace))
+    )
 
 
 def for_each_agent(

@@ -3,8 +3,8 @@
 import argparse
 import os
 
-from mdrecall.cli.mcp import add_memories, asked_for
-from mdrecall.mcp_server.http_endpoint import DEFAULT_HOST, DEFAULT_PORT, HttpEndpoint, read_token
+from mdrecall.cli.mcp import add_memories, selection_from
+from mdrecall.mcp_server.http import DEFAULT_HOST, DEFAULT_PORT, HttpEndpoint, read_token
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.config.programs import server_token
+    from mdrecall.config.environment import read_server_token
     from mdrecall.mcp_server.start import run_http
 
-    token = read_token(options.token_file) if options.token_file else server_token(os.environ)
+    token = read_token(options.token_file) if options.token_file else read_server_token(os.environ)
     front = HttpEndpoint(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
-    return run_http(asked_for(options), front, _tell, options.session_key)
+    return run_http(selection_from(options), front, _tell, options.session_key)
 
 
 def _tell(address: str) -> None:

@@ -74,7 +74,7 @@ def _save(options: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from mdrecall.context import save_session
-    from mdrecall.core.conversation.session_note import USUAL_MESSAGES
+    from mdrecall.core.conversation.session_note import DEFAULT_MESSAGES
 
     with open_memory(options) as memory:
         path = save_session(
@@ -83,7 +83,7 @@ def _save(options: argparse.Namespace) -> int:
             now=datetime.now(UTC),
             session_key=options.session_key,
             slug=options.slug,
-            messages=options.messages or USUAL_MESSAGES,
+            messages=options.messages or DEFAULT_MESSAGES,
         )
     if options.json:
         print_json({"path": path})

@@ -34,9 +34,9 @@ def _agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
 def _plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     """Which plugin is the memory, and what is wrong with it."""
     from mdrecall.config.load import load
-    from mdrecall.plugins.registry import diagnosed
+    from mdrecall.plugins.registry import diagnose
 
-    choice, diagnostics = diagnosed(load(workspace=options.workspace, agent=agent, config=options.config))
+    choice, diagnostics = diagnose(load(workspace=options.workspace, agent=agent, config=options.config))
     if not options.json and choice.id != "memory-core":
         print(f"  {'Plugin:':12} {choice.id or 'none'}")
         print_issues(tuple(Issue("", f"{found.problem} {found.hint}".strip()) for found in diagnostics))
@@ -78,6 +78,8 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Search", _searched(status)
     if status.fallback:
         yield "Fallback", _fallback(status)
+    if embedder := status.custom.get("embeddingFallback"):
+        yield "Embedder", f"{status.provider} instead of {embedder['from']}: {embedder['reason']}"
     if note := status.custom.get("providerNote"):
         yield "Note", note
     if batch := _batch(status.batch):

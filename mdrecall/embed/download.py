@@ -1,7 +1,6 @@
 """Fetch one file; a broken download goes on where it stopped, and only a whole file gets its name."""
 
 import errno
-import fcntl
 import http.client
 import os
 import re
@@ -15,6 +14,7 @@ from shutil import disk_usage
 from typing import IO, NamedTuple
 
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.locks import try_flock
 from mdrecall.types import Progress, ProgressCallback
 
 _ATTEMPTS = 5
@@ -82,14 +82,11 @@ def writing_in(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
 
 def _take(lock: IO[str], folder: str, wait_s: float) -> None:
     deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
-                raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.") from None
-            time.sleep(_POLL_S)
+    while not try_flock(lock.fileno()):
+        if time.monotonic() >= deadline:
+            message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
+            raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.")
+        time.sleep(_POLL_S)
 
 
 def fetch(

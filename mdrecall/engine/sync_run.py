@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple, Protocol
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks
@@ -150,7 +151,7 @@ class SyncRun:
                 indexer.sync(look=look, progress=progress, stop=stop, embed=_at_once(self._filler))
                 for indexer, look in pairs
             ]
-        return together(reports)
+        return reduce(SyncReport.merge, reports)
 
     def _why_not_rebuild(self, looks: Sequence[FileChanges]) -> str:
         """Why an outdated index is left as it is for now; empty, if it is built anew."""
@@ -179,7 +180,7 @@ class SyncRun:
                 after = {indexer.source.name: fresh.documents.hashes(indexer.source.name) for indexer in indexers}
                 self._store.publish(fresh)
         self._rebuilt_at = time.monotonic()
-        report = _compared(before, after, together(reports))
+        report = _compared(before, after, reduce(SyncReport.merge, reports))
         return report._replace(issues=(*report.issues, *self._said(filled)))
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
@@ -201,24 +202,6 @@ class SyncRun:
             problem = f"has {filled.refused} chunks that {self._filler.space.provider} does not embed"
             return (Issue(self._store.admin.place, problem),)
         return ()
-
-
-def together(reports: Sequence[SyncReport]) -> SyncReport:
-    """The reports of several sources as one."""
-    first, *others = reports
-    for other in others:
-        first = SyncReport(
-            added=first.added + other.added,
-            changed=first.changed + other.changed,
-            removed=first.removed + other.removed,
-            unchanged=first.unchanged + other.unchanged,
-            left=first.left + other.left,
-            failed=first.failed + other.failed,
-            kept=first.kept + other.kept,
-            issues=first.issues + other.issues,
-            changes=first.changes + other.changes,
-        )
-    return first
 
 
 def _at_once(filler: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:

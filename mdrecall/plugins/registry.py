@@ -45,7 +45,7 @@ class Slot(NamedTuple):
     """Lets go of everything that was opened for it; may be called twice."""
 
 
-def chosen(plugins: Plugins) -> Choice:
+def choose_plugin(plugins: Plugins) -> Choice:
     """The plugin that the settings choose; ``plugins.enabled``, ``deny`` and ``allow`` overrule the slot."""
     wanted = plugins.slots.memory.strip()
     if wanted.lower() == "none":
@@ -60,7 +60,7 @@ def chosen(plugins: Plugins) -> Choice:
     return Choice(wanted)
 
 
-def found_plugin(wanted: str) -> MemoryPlugin:
+def find_plugin(wanted: str) -> MemoryPlugin:
     """The plugin with an id: one of ours, or what an entry point gives. ``PluginError`` says why there is none."""
     if wanted == CORE:
         from mdrecall.plugins.markdown import MemoryCore
@@ -73,16 +73,16 @@ def found_plugin(wanted: str) -> MemoryPlugin:
     return _foreign(wanted)
 
 
-def diagnosed(loaded: Loaded) -> tuple[Choice, tuple[Diagnostic, ...]]:
+def diagnose(loaded: Loaded) -> tuple[Choice, tuple[Diagnostic, ...]]:
     """Which plugin is the memory, and what is wrong with it as far as can be told without opening it."""
-    choice = chosen(loaded.settings.plugins)
+    choice = choose_plugin(loaded.settings.plugins)
     slot = loaded.settings.plugins.slots.memory
     if choice.why:
         return choice, (Diagnostic("warning", slot, f"There is no memory plugin: {choice.why}."),)
     if not choice.id:
         return choice, ()
     try:
-        found_plugin(choice.id)
+        find_plugin(choice.id)
         if choice.id == "memory-lancedb":
             from mdrecall.plugins.lancedb.extra import installed
 
@@ -97,7 +97,7 @@ def open_slot(loaded: Loaded, session_key: str = "", *, memory: Memory | None = 
 
     ``memory``, if it is open already, is used and not closed.
     """
-    choice, diagnostics = diagnosed(loaded)
+    choice, diagnostics = diagnose(loaded)
     if not choice.id or diagnostics:
         return Slot(Toolset(()), NoHooks(), diagnostics, "", _nothing)
     shared = _Shared(loaded, memory)
@@ -145,7 +145,7 @@ def _foreign(wanted: str) -> MemoryPlugin:
 
 
 def _opened(wanted: str, context: PluginContext) -> OpenedPlugin:
-    opened: Any = found_plugin(wanted).open(context)
+    opened: Any = find_plugin(wanted).open(context)
     if not isinstance(opened, OpenedPlugin):
         raise PluginError(f"The plugin {wanted} gave no tools(), hooks() and close().", plugin=wanted, hint=_HOW)
     return opened

@@ -11,6 +11,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.budget import fit_results
 from mdrecall.core.ranking.diversity import interleave_sources
 from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.stages import NO_MATCH, NO_SEARCHABLE_WORDS, answer_below_min_score
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady, BackendUnavailable, QueryError, ReadError, message_with_hint
 from mdrecall.interfaces import Backend
@@ -98,6 +99,9 @@ class QmdBackend:
         is_quick = settings.memory.qmd.search_mode == "search"
         self._updates = Updates(settings, collections, self._followed, is_quick=is_quick)
         self._state = QmdStatus(settings, files, collections, database, self._updates)
+        self.watch = QmdWatch(self._updates)
+        self.sessions = QmdSessions(settings, notes, self)
+        self.admin = QmdAdmin(self._state, self)
 
     def start_in_background(self) -> None:
         """Begin with what takes long, so that the first search need not wait; what goes wrong is told to that."""
@@ -126,8 +130,7 @@ class QmdBackend:
         if not query.strip():
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
         if not parse_query(query):
-            action = "Use at least one letter or digit: names, words and identifiers are looked up, signs are not."
-            return self._told(SearchAnswer((), reason="no_searchable_words", action=action), "search")
+            return self._told(NO_SEARCHABLE_WORDS, "search")
         limits = self._settings.memory.qmd.limits
         until = time.monotonic() + limits.timeout_ms / 1000
         running = self._started()
@@ -175,12 +178,12 @@ class QmdBackend:
         limits = self._settings.memory.qmd.limits
         issues: list[Issue] = []
         if found.mode == "search":
-            results = self._results.by_words(found.hits, query, total, issues)
+            results = self._results.from_keywords(found.hits, query, total, issues)
         else:
-            results = self._results.by_meaning(found.hits, issues)
+            results = self._results.from_models(found.hits, issues)
         kept = [result for result in results if min_score is None or result.score >= min_score]
         if not kept:
-            return _nothing(results, min_score).replace(issues=tuple(issues))
+            return _explain_empty(results, min_score).replace(issues=tuple(issues))
         thinned = _thinned(kept, self._settings.mdrecall.max_per_file)
         return SearchAnswer(
             tuple(fit_results(interleave_sources(thinned, most), limits.max_injected_chars)), issues=tuple(issues)
@@ -209,48 +212,30 @@ class QmdBackend:
     def _told(self, answer: SearchAnswer, mode: QmdMode) -> SearchAnswer:
         return answer.replace(backend="qmd", mode=_ANSWERED[mode], provider="qmd", model="qmd")
 
-    def try_out(self) -> None:
+    def probe_search(self) -> None:
         """Ask qmd for a word, as a search would; raises ``BackendUnavailable``."""
         running = self._started()
         running.updater.start(one_shot=True)
         within_s = self._settings.memory.qmd.limits.timeout_ms / 1000
         running.search.search(_TRIED_WITH, self._mode(None)[0], limit=1, within_s=within_s)
 
-    def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a file of a collection, straight from the disk, or of any that the builtin backend reads."""
-        from mdrecall.sources.reader import MAX_READ_UNITS, window
+        from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
         from mdrecall.sources.transcripts.readers import open_transcripts
 
         asked = path.strip()
         if self._settings.memory.qmd.sessions.enabled and open_transcripts(self._settings).owns(asked):
-            return self.read_session(asked, from_line=from_line, lines=lines)
+            return self.sessions.read(asked, from_line=from_line, lines=lines)
         place = self._places.of_path(asked) if asked and "\0" not in asked else None
         if place is not None and place.inside.endswith(".md"):
             try:
-                return window(place.shown, self._places.text(place), from_line, lines, MAX_READ_UNITS)
+                return select_lines(place.shown, self._places.text(place), from_line, lines, MAX_READ_UNITS)
             except ReadError:
                 if asked.startswith("qmd/"):
                     raise
         # What else there is to say of a path, the builtin backend says.
-        return self._notes().read_file(path, from_line=from_line, lines=lines)
-
-    def sessions(self) -> list[Conversation]:
-        """The transcripts of this agent, the last changed first."""
-        return self._notes().sessions()
-
-    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """What is said in a transcript, straight from the disk."""
-        return self._notes().read_session(session, from_line=from_line, lines=lines)
-
-    def compacted(self, session: str) -> SyncReport:
-        """Export and index a transcript whose conversation was just compacted, as the settings have it."""
-        how = self._settings.compaction.post_index_sync
-        if how == "off" or not self._settings.memory.qmd.sessions.enabled:
-            return SyncReport()
-        if how == "async":
-            self._updates.catch_up(self._started().updater, 0.0, None)
-            return SyncReport(left=1)
-        return self.sync()
+        return self._notes().read(path, from_line=from_line, lines=lines)
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Have qmd read the files, and make the vectors that are missing; ``force`` binds every collection anew."""
@@ -269,25 +254,25 @@ class QmdBackend:
     def _followed(self) -> SyncReport:
         return self.sync() if self._started().updater.is_behind() else SyncReport()
 
-    def watch(self) -> None:
-        """Follow the files in the background until the memory is closed."""
-        self._updates.follow_in_background()
-
-    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
-        """Follow the files in this thread until ``stop_following``."""
-        self._updates.follow(tell)
-
-    def stop_following(self) -> None:
-        """End ``follow``."""
-        self._updates.stop_following()
-
     def status(self) -> Status:
         """The whole record; nothing is run by asking."""
         return self._state.status(self._updater())
 
-    def counts(self) -> tuple[SourceCount, ...]:
-        """How many documents of each source qmd has."""
-        return self._state.counts()
+    def update_later(self) -> None:
+        """Have qmd read what changed without waiting for it."""
+        self._updates.catch_up(self._started().updater, 0.0, None)
+
+    def file_issues(self) -> tuple[Issue, ...]:
+        """Return the problems that a scan of the files finds."""
+        said = self._files.scan().issues
+        try:
+            return (*said, *self._started().collections.issues)
+        except BackendUnavailable:
+            return said
+
+    def stop(self) -> None:
+        """End every process that was started here; the next call starts them again."""
+        self._stop()
 
     def _updater(self) -> Updater | str:
         """What updates qmd's index, or why there is nothing that does."""
@@ -299,36 +284,6 @@ class QmdBackend:
         if not command or not shutil.which(command[0], path=env.get("PATH", os.defpath)):
             return f"{command[0] if command else 'qmd'} is not installed."
         return running.updater
-
-    def issues(self) -> tuple[Issue, ...]:
-        """What a look at the files finds worth saying."""
-        said = self._files.scan().issues
-        try:
-            return (*said, *self._started().collections.issues)
-        except BackendUnavailable:
-            return said
-
-    def check(self) -> tuple[str, ...]:
-        """What is wrong with qmd's index; nothing, if it is sound."""
-        return self._state.check()
-
-    def index_files(self) -> list[tuple[str, int]]:
-        """Every file of qmd's index, with its size in bytes."""
-        return self._state.index_files()
-
-    def reset(self) -> None:
-        """Delete qmd's index; its configuration, its models and the notes stay."""
-        self._stop()
-        for path, _ in self.index_files():
-            os.unlink(path)
-
-    def probe_embedding(self) -> Probe:
-        """Whether qmd has vectors: it makes them itself, with its own models."""
-        return self._state.probe()
-
-    def probe_vectors(self) -> bool:
-        """Whether vectors can be searched."""
-        return self._state.probe().ok
 
     def close(self) -> None:
         """End every process that was started here; may be called twice."""
@@ -352,16 +307,83 @@ class QmdBackend:
         running.updater.close()
 
 
-def _nothing(results: list[SearchResult], min_score: float | None) -> SearchAnswer:
+class QmdWatch:
+    """Keeps qmd's index up to date while the files change."""
+
+    def __init__(self, updates: Updates) -> None:
+        self._updates = updates
+
+    def start(self) -> None:
+        self._updates.follow_in_background()
+
+    def run(self, notify: Callable[[WatchEvent], None]) -> None:
+        self._updates.follow(notify)
+
+    def stop(self) -> None:
+        self._updates.stop_following()
+
+
+class QmdSessions:
+    """Transcripts are read by the builtin backend; qmd indexes what is exported of them."""
+
+    def __init__(self, settings: Settings, notes: Callable[[], Backend], backend: QmdBackend) -> None:
+        self._settings = settings
+        self._notes = notes
+        self._backend = backend
+
+    def list_all(self) -> list[Conversation]:
+        return self._notes().sessions.list_all()
+
+    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        return self._notes().sessions.read(session, from_line=from_line, lines=lines)
+
+    def note_compaction(self, session: str) -> SyncReport:
+        how = self._settings.compaction.post_index_sync
+        if how == "off" or not self._settings.memory.qmd.sessions.enabled:
+            return SyncReport()
+        if how == "async":
+            self._backend.update_later()
+            return SyncReport(left=1)
+        return self._backend.sync()
+
+
+class QmdAdmin:
+    """Inspects and maintains qmd's index."""
+
+    def __init__(self, state: QmdStatus, backend: QmdBackend) -> None:
+        self._state = state
+        self._backend = backend
+
+    def counts(self) -> tuple[SourceCount, ...]:
+        return self._state.counts()
+
+    def issues(self) -> tuple[Issue, ...]:
+        return self._backend.file_issues()
+
+    def check(self) -> tuple[str, ...]:
+        return self._state.check()
+
+    def index_sizes(self) -> list[tuple[str, int]]:
+        return self._state.index_files()
+
+    def reset(self) -> None:
+        """Delete qmd's index; its configuration, its models and the notes stay."""
+        self._backend.stop()
+        for path, _ in self.index_sizes():
+            os.unlink(path)
+
+    def probe_embedding(self) -> Probe:
+        """Check that qmd has vectors: it makes them itself, with its own models."""
+        return self._state.probe()
+
+    def probe_vectors(self) -> bool:
+        return self._state.probe().ok
+
+
+def _explain_empty(results: list[SearchResult], min_score: float | None) -> SearchAnswer:
     if not results or min_score is None:
-        action = "No note has any of these words or comes near them. Try other words, or a part of a name."
-        return SearchAnswer((), reason="no_match", action=action)
-    best = results[0]
-    action = (
-        f"The closest is {best.citation} with a score of {best.score:.2f}, below the least score of {min_score:g}."
-        " Lower --min-score."
-    )
-    return SearchAnswer((), reason="below_min_score", action=action)
+        return NO_MATCH
+    return answer_below_min_score(results[0].citation, results[0].score, min_score)
 
 
 def _thinned(results: list[SearchResult], most: int | None) -> list[SearchResult]:

@@ -63,13 +63,13 @@ def _export(loaded: Loaded, state_dir: str) -> "SessionExport | None":
     settings = loaded.settings
     if not settings.memory.qmd.sessions.enabled:
         return None
-    from mdrecall.core.redact import redactor
+    from mdrecall.core.redact import make_redactor
     from mdrecall.qmd.export import SessionExport
     from mdrecall.sources.transcripts.readers import open_transcripts
 
     return SessionExport(
         open_transcripts(settings),
-        redactor(settings.logging.redact_patterns),
+        make_redactor(settings.logging.redact_patterns),
         folder=export_dir(settings, loaded.home),
         state_dir=state_dir,
         retention_days=settings.memory.qmd.sessions.retention_days,
@@ -99,7 +99,7 @@ def _running(
         export,
         state_dir=state_dir,
         timeout_s=update.update_timeout_ms / 1000,
-        without=lambda folder: Program(command, env={**env, "QMD_CONFIG_DIR": folder}),
+        with_config=lambda folder: Program(command, env={**env, "QMD_CONFIG_DIR": folder}),
     )
     updater = Updater(
         collections, reading, _embedding(settings, program, database, state_dir), UpdateRules.of(settings)
@@ -154,7 +154,7 @@ def _server(
     from mdrecall.qmd.session import Session
 
     session = Session(command, env=env, index=index_path(settings.qmd_dir))
-    return session, session.start_in_background
+    return session, session.warm_up
 
 
 def _nothing() -> None:

@@ -127,7 +127,7 @@ class Updater:
             "lastUpdateAt": _iso(self._reading.completed_at()),
             "updateFailures": self._failures,
             "lastUpdateError": self._error,
-            "lost": [entry.path for entry in self._reading.lost],
+            "lost": [entry.path for entry in self._reading.missing],
         }
         if self._embedding:
             embed = self._embedding.state()

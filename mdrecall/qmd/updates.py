@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendUnavailable, ProgramMissing, ProgramStopped, StoreBusy, message_with_hint
-from mdrecall.locks import FileLock, named
+from mdrecall.locks import FileLock, describe_holder
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.updater import Updater, UpdateReport
 from mdrecall.types import Issue, ProgressCallback, SyncReport, WatchEvent
@@ -71,7 +71,7 @@ class Updates:
         lock = FileLock(self._watch_path())
         os.makedirs(os.path.dirname(lock.path), exist_ok=True)
         if not lock.acquire(0, "watching"):
-            raise StoreBusy(f"The notes are followed already by {named(lock.holder())}.",
+            raise StoreBusy(f"The notes are followed already by {describe_holder(lock.holder())}.",
                             hint="One is enough for all that share the index.")  # fmt: skip
         try:
             self._follower = self._make_follower(lock, tell)
@@ -141,15 +141,21 @@ class Updates:
 
     def _make_follower(self, lock: FileLock, tell: Callable[[WatchEvent], None]) -> "WatchLoop":
         from mdrecall.engine.watch_loop import Timing, WatchLoop
+        from mdrecall.sources.transcripts.readers import open_transcripts
         from mdrecall.sources.watch import FolderWatch
 
         own = self._settings.mdrecall
-        sessions = [self._settings.sessions_dir] if any(e.kind == "sessions" for e in self._collections) else []
-        watch = FolderWatch(lambda: (*self.folders(), *sessions), lambda name: name.lower() in own.ignore)
+        has_sessions = any(collection.kind == "sessions" for collection in self._collections)
+
+        def folders() -> tuple[str, ...]:
+            transcripts = open_transcripts(self._settings).scan().folders if has_sessions else ()
+            return (*self.folders(), *transcripts)
+
+        watch = FolderWatch(folders, lambda name: name.lower() in own.ignore)
         timing = Timing(self._settings.memory_search.sync.watch_debounce_ms / 1000, float(own.watch.scan_seconds))
 
         def beat(health: "Health") -> None:
-            lock.tell({**health._asdict(), "error": health.error[:1000], "beat": time.time()})
+            lock.record({**health._asdict(), "error": health.error[:1000], "beat": time.time()})
 
         return WatchLoop(watch, self._sync, timing, beat=beat, notify=tell)
 

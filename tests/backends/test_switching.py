@@ -34,7 +34,7 @@ def wait_for_end(request: Recorded) -> None:
 
 
 def wait_for_filling(memory: Memory) -> None:
-    filling = backend(memory)._freshness._filling
+    filling = backend(memory)._refresh._filling
     assert filling
     filling.join()
 
@@ -144,11 +144,11 @@ def test_what_failed_is_tried_again_by_whoever_follows_the_files(workspace: Work
     memory = opened(workspace)
     memory.sync()
     openai.faults.clear()
-    freshness = backend(memory)._freshness
-    freshness.sync_changes(lambda progress: None, lambda: False)
-    assert freshness._filling is None, "it rests for a while"
-    freshness = backend(later := opened(workspace))._freshness
-    freshness.sync_changes(lambda progress: None, lambda: False)
+    refresh = backend(memory)._refresh
+    refresh.sync_changes(lambda progress: None, lambda: False)
+    assert refresh._filling is None, "it rests for a while"
+    refresh = backend(later := opened(workspace))._refresh
+    refresh.sync_changes(lambda progress: None, lambda: False)
     wait_for_filling(later)
     assert later.search(QUERY).provider == "openai"
 

@@ -182,7 +182,7 @@ def test_a_watcher_is_named_with_how_it_goes(
     indexed(workspace)
     watching = FileLock(f"{workspace.index}.watch")
     assert watching.acquire(0, "watching")
-    watching.tell(more)
+    watching.record(more)
     ran = run("doctor", "--json")
     watching.release()
     assert ran.code == (0 if verdict == "good" else 2)

@@ -159,5 +159,5 @@ def named(texts: list[str]) -> list[str]:
 def jobs_of(memory: Memory) -> Jobs:
     """The jobs inside a memory."""
     backend: Any = memory._backend
-    found: Jobs = backend._meaning.jobs
+    found: Jobs = backend._embedding.jobs
     return found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.redact import redactor
+from mdrecall.core.redact import make_redactor
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
@@ -75,7 +75,7 @@ class Desk:
             Table(uri or str(self.folder)),
             embedder,
             Owner(agent, agent == "main"),
-            redact=redactor(()).redact,
+            redact=make_redactor(()).redact,
             now_ms=self.clock,
             adopts=adopts,
         )

@@ -12,7 +12,7 @@ import pytest
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Plugins, Slots
-from mdrecall.plugins.registry import chosen, diagnosed, open_slot
+from mdrecall.plugins.registry import choose_plugin, diagnose, open_slot
 from tests.conftest import Workspace
 
 GOOD = """
@@ -99,7 +99,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     ],
 )
 def test_the_slot_names_the_plugin_and_three_settings_overrule_it(plugins: Plugins, found: str) -> None:
-    assert chosen(plugins).id == found
+    assert choose_plugin(plugins).id == found
 
 
 def test_by_default_the_notes_are_the_memory(workspace: Workspace) -> None:
@@ -148,7 +148,7 @@ def test_none_is_nothing_to_tell_of(configured: Configure) -> None:
 
 
 def test_an_absent_plugin_is_a_warning_with_the_way_out(configured: Configure) -> None:
-    choice, (found,) = diagnosed(configured("memory-nowhere"))
+    choice, (found,) = diagnose(configured("memory-nowhere"))
     assert (choice.id, found.level) == ("memory-nowhere", "warning")
     assert "names memory-nowhere, which is not there" in found.problem
     assert "memory-core, memory-lancedb" in found.problem
@@ -156,7 +156,7 @@ def test_an_absent_plugin_is_a_warning_with_the_way_out(configured: Configure) -
 
 
 def test_a_mistyped_plugin_is_guessed(configured: Configure) -> None:
-    _, (found,) = diagnosed(configured("memory-lancdb"))
+    _, (found,) = diagnose(configured("memory-lancdb"))
     assert "did you mean memory-lancedb?" in found.problem
 
 

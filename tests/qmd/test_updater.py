@@ -51,9 +51,9 @@ class World:
 
     def updater(self, rules: UpdateRules = NEVER, *, embeds: bool = False, embed_interval_s: float = 3600) -> Updater:
         collections = self.place.collections(self.program)
-        reading = self.place.reading(self.program, collections=collections, now=lambda: self.now_s)
+        update = self.place.update(self.program, collections=collections, now=lambda: self.now_s)
         embedding = self.embedding(embed_interval_s) if embeds else None
-        made = Updater(collections, reading, embedding, rules, clock=lambda: self.now_s)
+        made = Updater(collections, update, embedding, rules, clock=lambda: self.now_s)
         self._open.append(made)
         return made
 
@@ -328,7 +328,7 @@ def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(
             pending=place.database.unembedded,
         )
         collections = place.collections(program)
-        return Updater(collections, place.reading(program, collections=collections), embedding, NEVER)
+        return Updater(collections, place.update(program, collections=collections), embedding, NEVER)
 
     assert updater(60).run("manual", force=True).embedded
     assert place.database.unembedded() == 0

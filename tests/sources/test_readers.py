@@ -13,7 +13,7 @@ import pytest
 from mdrecall import Memory
 from mdrecall.config.settings import Settings
 from mdrecall.context import save_session
-from mdrecall.core.redact import redactor
+from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, PathOutside
 from mdrecall.flush import Flush
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
@@ -188,7 +188,7 @@ def test_a_flush_reads_its_messages(memory: Memory) -> None:
 def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:
     folder = tmp_path / "exported"
     source = open_transcripts(memory.settings)
-    export = SessionExport(source, redactor(()), folder=str(folder), state_dir=str(tmp_path / "state"))
+    export = SessionExport(source, make_redactor(()), folder=str(folder), state_dir=str(tmp_path / "state"))
     assert export.run() == ExportReport(written=2)
     assert (folder / "list+new.md").read_text().startswith("# Session list+new\n\nUser: the walrus sleeps\n")
     assert export.origin("list+new.md", 4, 4) == Origin("sessions/list/new", 3, 3)

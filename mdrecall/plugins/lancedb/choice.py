@@ -5,7 +5,7 @@ import os
 from mdrecall.backends.embedders import Chooser, choose_embedders
 from mdrecall.config.load import Loaded
 from mdrecall.config.locations import expand
-from mdrecall.config.references import NoValue, References
+from mdrecall.config.references import References, UnresolvedValue
 from mdrecall.errors import ConfigError, PluginError
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.extra import PLUGIN
@@ -21,7 +21,7 @@ def db_uri(loaded: Loaded) -> str:
         return os.path.join(loaded.settings.state_dir, "memory", "lancedb")
     try:
         path = References(loaded.environment, (), loaded.home).text(named, f"{PLACE}.dbPath")
-    except NoValue as reason:
+    except UnresolvedValue as reason:
         raise ConfigError(str(reason), hint="Mend it in the configuration file.") from None
     return path if "://" in path else expand(path, loaded.home, loaded.settings.state_dir)
 
@@ -29,7 +29,7 @@ def db_uri(loaded: Loaded) -> str:
 def has_own_embedder(loaded: Loaded) -> bool:
     """Whether the plugin's configuration says who embeds, as OpenClaw's always does."""
     names = ("apiKey", "model", "baseUrl", "dimensions")
-    return any(loaded.found[f"{PLACE}.embedding.{name}"].origin != "default" for name in names)
+    return any(loaded.values[f"{PLACE}.embedding.{name}"].origin != "default" for name in names)
 
 
 def ltm_embedder(loaded: Loaded) -> Embedder:
@@ -54,6 +54,6 @@ def _own(loaded: Loaded) -> Embedder:
         provider=provider, model=own.model, remote=remote, output_dimensionality=own.dimensions, fallback="none"
     )
     settings = loaded.settings._replace(memory_search=search)
-    credentials = loaded.credentials.of(remote, f"{PLACE}.embedding")
+    credentials = loaded.credentials.with_remote(remote, f"{PLACE}.embedding")
     chooser = Chooser(loaded._replace(settings=settings, credentials=credentials))
     return chooser.made(provider, uses_remote=True, uses_model=True)

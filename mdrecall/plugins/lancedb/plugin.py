@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mdrecall.config.load import Loaded
 from mdrecall.core.conversation.session_key import parse
-from mdrecall.core.redact import redactor
+from mdrecall.core.redact import make_redactor
 from mdrecall.plugins.contract import Hooks, PluginContext
 from mdrecall.plugins.lancedb.choice import db_uri, has_own_embedder, ltm_embedder
 from mdrecall.plugins.lancedb.extra import PLUGIN, need
@@ -24,7 +24,7 @@ def open_memories(loaded: Loaded) -> LongTermMemory:
         Table(db_uri(loaded)),
         lambda: ltm_embedder(loaded),
         Owner(settings.agent_id, settings.agent_id == loaded.default_agent),
-        redact=redactor(settings.logging.redact_patterns).redact,
+        redact=make_redactor(settings.logging.redact_patterns).redact,
         now_ms=lambda: time.time() * 1000,
         adopts=has_own_embedder(loaded),
     )

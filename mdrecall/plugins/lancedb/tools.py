@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.config.rules import Refused, duration_ms
+from mdrecall.config.rules import InvalidValue, duration_ms
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import ArgumentError
 from mdrecall.plugins.lancedb.capture import CATEGORIES
@@ -167,7 +167,7 @@ def read_ttl(text: str) -> int | None:
         raise ArgumentError(f"ttl has no unit: {text[:40]}.", name="ttl", hint=hint)
     try:
         ttl: int = duration_ms().read(text)
-    except Refused as refused:
+    except InvalidValue as refused:
         raise ArgumentError(f"ttl {refused}.", name="ttl", hint=hint) from None
     if not 0 < ttl <= _MOST_TTL_MS:
         raise ArgumentError("ttl must be more than nothing and at most 100 years.", name="ttl", hint=hint)

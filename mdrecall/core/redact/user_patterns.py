@@ -1,8 +1,8 @@
-"""The user's own patterns (``logging.redactPatterns``): read as OpenClaw reads them, refused if they could hang.
+"""The user's own patterns (``logging.redactPatterns``): parsed as OpenClaw parses them, refused if they could hang.
 
-A pattern is a regular expression, without regard to case, or ``/expression/flags``. What could take exponentially or
-polynomially long is found by its form: something repeated inside something repeated, or two endless repetitions in a
-row that can take the same characters.
+A pattern is a regular expression that ignores case, or ``/expression/flags``. A pattern that could take exponential or
+polynomial time is recognised by its form: a repetition inside a repetition, or two unlimited repetitions in a row that
+can match the same characters.
 """
 
 import re
@@ -11,59 +11,60 @@ import re._parser as parser  # type: ignore[import-not-found]
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-LONGEST = 1000
-#: A repetition of up to this many is bounded; above it counts as endless.
-MANY = 64
+#: A longer pattern is most likely a mistake, and checking it takes time.
+MAX_PATTERN_CHARS = 1000
+#: A repetition with a limit up to this is bounded; a higher limit counts as none.
+MAX_BOUND = 64
 
 _SLASHED = re.compile(r"/(.*)/([a-z]*)", re.DOTALL)
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": re.RegexFlag(0), "u": re.RegexFlag(0),
           "y": re.RegexFlag(0)}  # fmt: skip
 _SCRIPTS_GROUP = re.compile(r"\(\?<(?=[A-Za-z_])")
 _BY_ALPHABET = re.compile(r"\\[bBwWdD]")
-#: One of each sort of characters stands for all of them.
+#: One character of each sort represents all of them.
 _SAMPLE = frozenset(map(chr, range(256))) | frozenset("猫あ가яλ٣ 　😀")
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
-_NESTED = "a repetition inside a repetition, or a choice inside one, can take for ever"
-_CHAINED = "two endless repetitions that take the same characters can take for ever; give them a limit such as {0,64}"
+_NESTED = "a repetition inside a repetition, or a choice inside one, can take forever"
+_CHAINED = "two unlimited repetitions of the same characters can take forever; give them a limit such as {0,64}"
 
 Tree: TypeAlias = Iterable[tuple[Any, Any]]
 
 
 class Compiled(NamedTuple):
-    """The patterns that can be used, and a sentence about each that cannot."""
+    """The patterns that can be used, and the problem of each that cannot."""
 
     patterns: tuple[re.Pattern[str], ...]
     problems: tuple[str, ...]
 
 
 class _Step(NamedTuple):
-    """Something in a row: the characters it takes, whether it must take one, whether there is no end to it."""
+    """One element of a pattern: its characters, whether it must match one, and whether it has no limit."""
 
     chars: frozenset[str]
     required: bool
-    endless: bool
+    unlimited: bool
 
 
 def compile_patterns(patterns: Sequence[str]) -> Compiled:
-    """Every pattern, once with ASCII letters and once with all letters for ``\\b``, ``\\w`` and ``\\d``."""
+    """Compile every pattern, once with ASCII letters and once with all letters for ``\\b``, ``\\w`` and ``\\d``."""
     good: list[re.Pattern[str]] = []
     problems: list[str] = []
-    for written in patterns:
+    for pattern in patterns:
         try:
-            good += _compile(written)
+            good += _compile(pattern)
         except (ValueError, re.error, OverflowError, RecursionError) as error:
-            problems.append(f"{_shown(written)}: {error}")
+            problems.append(f"{_quote(pattern)}: {error}")
     return Compiled(tuple(good), tuple(problems))
 
 
-def _compile(written: str) -> list[re.Pattern[str]]:
-    if not written.strip():
+def _compile(pattern: str) -> list[re.Pattern[str]]:
+    if not pattern.strip():
         raise ValueError("the pattern is empty")
-    if len(written) > LONGEST:
-        raise ValueError(f"the pattern has more than {LONGEST} characters")
-    expression, flags = _read(written)
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise ValueError(f"the pattern has more than {MAX_PATTERN_CHARS} characters")
+    expression, flags = _split_flags(pattern)
     tree = parser.parse(expression, flags)
-    if reason := _danger(tree, bool(tree.state.flags & re.IGNORECASE)):
+    if reason := _find_danger(tree, bool(tree.state.flags & re.IGNORECASE)):
         raise ValueError(reason)
     found = [re.compile(expression, flags)]
     if _BY_ALPHABET.search(expression) and not tree.state.flags & re.ASCII:
@@ -71,29 +72,29 @@ def _compile(written: str) -> list[re.Pattern[str]]:
     return found
 
 
-def _read(written: str) -> tuple[str, re.RegexFlag]:
-    expression, flags = written, re.RegexFlag(re.IGNORECASE)
-    if slashed := _SLASHED.fullmatch(written):
+def _split_flags(pattern: str) -> tuple[str, re.RegexFlag]:
+    expression, flags = pattern, re.RegexFlag(re.IGNORECASE)
+    if slashed := _SLASHED.fullmatch(pattern):
         expression, flags = slashed[1], re.RegexFlag(0)
         for letter in slashed[2]:
             if letter not in _FLAGS:
-                raise ValueError(f"no flag is called {letter!r}; there are {', '.join(sorted(_FLAGS))}")
+                raise ValueError(f"there is no flag {letter!r}; the flags are {', '.join(sorted(_FLAGS))}")
             flags |= _FLAGS[letter]
     return _SCRIPTS_GROUP.sub("(?P<", expression), flags
 
 
-def _shown(written: str) -> str:
-    return repr(written if len(written) <= 80 else written[:79] + "…")
+def _quote(pattern: str) -> str:
+    return repr(pattern if len(pattern) <= 80 else pattern[:79] + "…")
 
 
-def _danger(tree: Tree, any_case: bool) -> str:
-    """Why a pattern could hang, or nothing."""
+def _find_danger(tree: Tree, any_case: bool) -> str:
+    """Return why a pattern could hang; empty if it cannot."""
     tree = list(tree)
     for op, args in tree:
-        if op in _REPEATS and args[1] > MANY and any(_varies(inner) for inner in _inside(args[2])):
+        if op in _REPEATS and args[1] > MAX_BOUND and any(_varies(inner) for inner in _inside(args[2])):
             return _NESTED
         for branch in _children(op, args):
-            if reason := _danger(branch, any_case):
+            if reason := _find_danger(branch, any_case):
                 return reason
     return _CHAINED if _is_chained(_steps(tree, any_case)) else ""
 
@@ -101,11 +102,11 @@ def _danger(tree: Tree, any_case: bool) -> str:
 def _is_chained(steps: Iterable[_Step]) -> bool:
     running: list[frozenset[str]] = []
     for step in steps:
-        if step.endless and any(chars & step.chars for chars in running):
+        if step.unlimited and any(chars & step.chars for chars in running):
             return True
         if step.required:
             running = [chars for chars in running if chars & step.chars]
-        if step.endless:
+        if step.unlimited:
             running.append(step.chars)
     return False
 
@@ -145,7 +146,7 @@ def _steps(tree: Tree, any_case: bool) -> Iterator[_Step]:
         children = [list(_steps(branch, any_case)) for branch in _children(op, args)]
         if op in _REPEATS:
             chars = frozenset().union(*(step.chars for step in children[0]))
-            yield _Step(chars, args[0] > 0 and any(step.required for step in children[0]), args[1] > MANY)
+            yield _Step(chars, args[0] > 0 and any(step.required for step in children[0]), args[1] > MAX_BOUND)
         elif op in (ops.BRANCH, ops.GROUPREF_EXISTS):
             yield from (step._replace(required=False) for steps in children for step in steps)
         elif children:
@@ -155,7 +156,7 @@ def _steps(tree: Tree, any_case: bool) -> Iterator[_Step]:
 
 
 def _characters(op: Any, args: Any, any_case: bool) -> frozenset[str]:
-    """Which characters of the sample one place of a pattern takes."""
+    """Return the characters of the sample that one element of a pattern matches."""
     if op is ops.ANY:
         return _SAMPLE
     if op is ops.NOT_LITERAL:

@@ -1,7 +1,7 @@
-"""Private keys between BEGIN and END lines: PEM of all kinds, OpenSSH, PGP; also on one line, also cut short.
+"""Private keys between BEGIN and END lines: PEM of all kinds, OpenSSH, PGP; also on one line, also without END.
 
-The marks are paired by walking over them once. A pattern from BEGIN to END would look through the whole rest of the
-text at every BEGIN that has no END.
+The marks are paired in one pass. A pattern from BEGIN to END would search the whole rest of the text at every BEGIN
+that has no END.
 """
 
 import re
@@ -14,18 +14,18 @@ _BETWEEN = r"[\s>|#*\"'+,;:\\]*+"
 _BODY = rf"(?:\s*{_HEADER})*+(?:(?:{_BETWEEN}[A-Za-z0-9+/=]{{16,}}+)++(?:{_BETWEEN}[A-Za-z0-9+/=]++)?)?"
 
 
-def blocks(text: str, lower: str) -> Iterator[tuple[int, int]]:
-    """The spans of all blocks: with their marks when on one line, else what is between the marks."""
+def find_blocks(text: str, lower: str) -> Iterator[tuple[int, int]]:
+    """Yield the span of every key: with its marks if it is on one line, else what is between them."""
     if "private key" not in lower:
         return
     begin: re.Match[str] | None = None
-    for mark in _compiled(_MARK).finditer(text):
+    for mark in _compile(_MARK).finditer(text):
         is_end = mark[1].upper() == "END"
         if begin is not None:
-            yield _span(text, begin.span(), mark.span()) if is_end else _cut_short(text, begin, mark.start())
+            yield _span(text, begin.span(), mark.span()) if is_end else _unfinished_span(text, begin, mark.start())
         begin = None if is_end else mark
     if begin is not None:
-        yield _cut_short(text, begin, len(text))
+        yield _unfinished_span(text, begin, len(text))
 
 
 def _span(text: str, begin: tuple[int, int], end: tuple[int, int]) -> tuple[int, int]:
@@ -34,12 +34,12 @@ def _span(text: str, begin: tuple[int, int], end: tuple[int, int]) -> tuple[int,
     return begin[1], end[0]
 
 
-def _cut_short(text: str, begin: re.Match[str], limit: int) -> tuple[int, int]:
-    body = _compiled(_BODY).match(text, begin.end(), limit)
+def _unfinished_span(text: str, begin: re.Match[str], limit: int) -> tuple[int, int]:
+    body = _compile(_BODY).match(text, begin.end(), limit)
     stop = body.end() if body else begin.end()
     return _span(text, begin.span(), (stop, stop)) if text[begin.end() : stop].strip() else (stop, stop)
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)

@@ -1,16 +1,14 @@
-"""Whether what a pattern took is a secret: names, ordinary words, placeholders, checksums."""
+"""Checks that tell a secret from what only looks like one: names, ordinary words, placeholders, checksums."""
 
 import re
 
-from mdrecall.core.redact.ordinary import ORDINARY
-
-#: What passwords are called where the word is not like the English one, as a part of a pattern.
+#: The words for "password" that are not like the English one, as a part of a pattern.
 PASSWORDS = "mot de passe|contraseña|clave|senha|wachtwoord|hasło|пароль|密码|密碼|口令|パスワード|暗号|비밀번호"
 PASSWORD_HINTS = ("pass", "kennwort", *PASSWORDS.split("|"))
 _PASSWORDS = frozenset(("kennwort", "pwd", *PASSWORDS.split("|")))
 _ENGLISH = ("is ", "was", "will", "should", "has", "got", "now", "set", "changed", "reset", "lautet")
 
-# What may stand before "key" or "token" and makes it a secret, or never does.
+# A word before "key" or "token" may make it a secret, or rule it out.
 _STRONG = re.compile(
     r"(?:api|access|secret|private|encryption|signing|auth|master|service|account|storage|shared|subscription|app"
     r"|application|admin|deploy|webhook|bot|client|license|licence|wep|wpa|psk|openai|anthropic|hmac|jwt|ssh)[ _-]?$",
@@ -37,15 +35,34 @@ _CARDS = re.compile(
     r"4(?:\d{15}|\d{18})|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}"
     r"|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|35(?:2[89]|[3-8]\d)\d{12}|62\d{14,17}"
 )
+# The digits of twice a digit, added, as the checksum of cards needs them.
 _DOUBLED = str.maketrans("0123456789", "0246813579")
+
+#: Words that are not secrets: what people write in the place of one, and what follows "the password is".
+_ORDINARY_WORDS = """
+none null nil undefined true false yes no n/a na nan empty blank required optional todo tbd unknown redacted hidden
+masked omitted missing invalid valid expired wrong correct incorrect default same different unset set string str
+text bytes int integer number float bool boolean any object array list dict map optional[str] str|none any|none self
+this that these those it its the a an and or but nor if so as at by for from in into of off on onto out over per to
+up via with within without is are was were be been being has have had do does did can could may might must shall
+should will would not never always already also only just still now then here there where when what which who whose
+why how all each every some many more most much few less least own my your his her our their one two three first
+last next new old good bad great simple simply easy hard long short strong weak safe secure secret public private
+important essential very too quite really rather pretty flag option argument parameter value values field name names
+file files key keys token tokens password passwords secrets user users username see ask use used using get gets
+given because until unless before after about above below between under again once ok okay fine done sent changed
+stored hashed encrypted saved kept written shared reset rotated known lost gone due ready back free available
+usually probably falsch richtig nicht das der die ein eine leer gleich est erroné le la les un une el los falsa
+"""
+_ORDINARY = frozenset(_ORDINARY_WORDS.split())
 
 
 def is_named_secret(match: re.Match[str], value: str) -> bool:
-    """``name: value`` and its kin: by the name, what stands before it and the value."""
+    """Check ``name: value`` and similar forms, by the name, the word before it, and the value."""
     name, separator = match[1].lower(), match[2]
     before = match.string[max(0, match.start() - 24) : match.start()]
     if match.string.startswith("*** ", match.end(2)) and "***" not in before:
-        return False  # A mask, not the end of bold letters: what comes behind it is the next word.
+        return False  # A mask, not the end of bold text: what follows it is the next word.
     if name == "pin":
         return not before[-1:].isalnum() and _is_pin(value)
     if not is_value(match, value) or (name == "pwd" and value[0] in "/~."):
@@ -57,8 +74,8 @@ def is_named_secret(match: re.Match[str], value: str) -> bool:
     return is_password(name) or match[1].isupper() or not _CODE.fullmatch(value)
 
 
-def is_told_secret(match: re.Match[str], value: str) -> bool:
-    """``the password for … is value``; a value that could be an adjective only where it cannot be one."""
+def is_stated_secret(match: re.Match[str], value: str) -> bool:
+    """Check ``the password for … is value``. A value that could be an adjective counts only where none can stand."""
     name, how = match[1].lower(), match[2].lower()
     if name.startswith("pin"):
         return _is_pin(value)
@@ -71,31 +88,31 @@ def is_told_secret(match: re.Match[str], value: str) -> bool:
 
 
 def is_authorization(match: re.Match[str], value: str) -> bool:
-    """Any value after a known scheme, else only what looks like a secret."""
+    """Check an Authorization header: any value after a known scheme, else only one that looks like a secret."""
     scheme = match.string[match.start() : match.start(1)].rstrip()
     return is_value(match, value) and (scheme[-1:].isalnum() or looks_secret(value))
 
 
 def is_value(match: re.Match[str], value: str) -> bool:
-    """Whether this could be a secret at all: no ordinary word, no placeholder, no call."""
-    return value.lower() not in ORDINARY and not _PLACEHOLDER.fullmatch(value)
+    """True if a value can be a secret at all: not an ordinary word, a placeholder or a call."""
+    return value.lower() not in _ORDINARY and not _PLACEHOLDER.fullmatch(value)
 
 
 def looks_secret(value: str) -> bool:
-    """Whether no one would write it in prose: eight characters without blanks, letters and digits; no date, no path."""
+    """True for at least eight characters with letters and digits and without blanks, except dates and paths."""
     if len(value) < 8 or any(map(str.isspace, value)) or _DATED.fullmatch(value):
         return False
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
 def is_jwt(match: re.Match[str], value: str) -> bool:
-    """Three parts, or two of which the second is JSON too."""
+    """Check a JSON web token: three parts, or two of which the second is JSON too."""
     parts = value.split(".")
     return len(parts) > 2 or (len(parts) == 2 and parts[1].startswith("eyJ"))
 
 
 def is_card(match: re.Match[str], value: str) -> bool:
-    """A number of a card: length and beginning of a known kind, and the right last digit."""
+    """Check a card number: the length and the first digits of a known kind, and the right check digit."""
     digits = "".join(char for char in match[1] if char.isdigit())
     return _CARDS.fullmatch(digits) is not None and _luhn(digits)
 
@@ -105,16 +122,17 @@ def _luhn(digits: str) -> bool:
 
 
 def is_password(name: str) -> bool:
-    """Whether the name means a password and nothing else."""
+    """True if a name means a password and nothing else."""
     return name.startswith("pass") or (name in _PASSWORDS and name != "clave")
 
 
-def _is_strong(name: str, written: str, before: str) -> bool:
+def _is_strong(name: str, spelling: str, before: str) -> bool:
+    """True if the word before a name such as ``key`` makes it the name of a secret."""
     if _NEVER.search(before) or _COUNTED.search(before):
         return False
     if name == "token":
         return True
-    return bool(_STRONG.search(before)) or (written.isupper() and bool(_SHOUTED.search(before)))
+    return bool(_STRONG.search(before)) or (spelling.isupper() and bool(_SHOUTED.search(before)))
 
 
 def _is_pin(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the model is told in a flush: the prompts, with the day's file, the date and the time in them."""
+"""The prompts of a memory flush, with the note of the day, the date and the time in them."""
 
 import re
 from typing import NamedTuple
@@ -16,8 +16,8 @@ _APPEND = "Append to the file and leave every entry in it as it is; do not begin
 _READ_ONLY = "Treat MEMORY.md, SOUL.md, TOOLS.md and AGENTS.md as read-only."
 _SILENCE = f"If there is nothing to store, begin your answer with {NO_REPLY} and write nothing else."
 
-#: Each hint, and how a prompt looks that has it already.
-_HINTS = (
+#: Each instruction, and a pattern that tells that a custom prompt already has it.
+_INSTRUCTIONS = (
     (_TARGET, re.compile(r"memory/YYYY-MM-DD\.md")),
     (_APPEND, re.compile(r"\bappend", re.IGNORECASE)),
     (_READ_ONLY, re.compile(r"\bread.only\b", re.IGNORECASE)),
@@ -45,7 +45,7 @@ _SYSTEM = " ".join(
 
 
 class Moment(NamedTuple):
-    """A time as the clock on the user's wall has it."""
+    """A time in the user's time zone."""
 
     year: int
     month: int
@@ -62,7 +62,7 @@ class Moment(NamedTuple):
 
 
 class Prompts(NamedTuple):
-    """What a flush asks, and the one file that it may write to."""
+    """The prompts of a flush, and the one file that it may write to."""
 
     system: str
     user: str
@@ -70,11 +70,11 @@ class Prompts(NamedTuple):
 
 
 def daily_path(moment: Moment) -> str:
-    """The day's file, relative to the workspace."""
+    """Return the path of the day's note, relative to the workspace."""
     return f"memory/{moment.date}.md"
 
 
-def prompts(
+def make_prompts(
     moment: Moment,
     *,
     user: str | None = None,
@@ -82,16 +82,16 @@ def prompts(
     extra_system: str = "",
     twelve_hours: bool = False,
 ) -> Prompts:
-    """The prompts of a flush; custom ones get what they lack. ``extra_system`` is what the run's prompt has anyway."""
-    asked = _completed(user, _USER).replace(_DATE, moment.date)
+    """Return the prompts of a flush. Custom ones are completed; ``extra_system`` is the rest of the system prompt."""
+    asked = _complete(user, _USER).replace(_DATE, moment.date)
     if _TIME_LINE not in asked:
         asked += f"\n{_TIME_LINE} {time_words(moment, twelve_hours=twelve_hours)} ({moment.zone})"
-    added = _completed(system, _SYSTEM).replace(_DATE, moment.date)
+    added = _complete(system, _SYSTEM).replace(_DATE, moment.date)
     return Prompts("\n\n".join(filter(None, (extra_system.strip(), added))), asked, daily_path(moment))
 
 
 def time_words(moment: Moment, *, twelve_hours: bool) -> str:
-    """``Monday, February 16th, 2026 — 10:00 AM``, or ``… — 10:00``."""
+    """Return a time such as ``Monday, February 16th, 2026 — 10:00 AM``, or ``… — 10:00``."""
     day = f"{_WEEKDAYS[moment.weekday]}, {_MONTHS[moment.month - 1]} {_ordinal(moment.day)}, {moment.year}"
     if not twelve_hours:
         return f"{day} — {moment.hour:02}:{moment.minute:02}"
@@ -99,11 +99,12 @@ def time_words(moment: Moment, *, twelve_hours: bool) -> str:
     return f"{day} — {(moment.hour + 11) % 12 + 1}:{moment.minute:02} {half}"
 
 
-def _completed(custom: str | None, built_in: str) -> str:
+def _complete(custom: str | None, built_in: str) -> str:
+    """Return a custom prompt with the instructions that it lacks, or the built-in one without a custom one."""
     if not (custom or "").strip():
         return built_in
     text = (custom or "").strip()
-    missing = [hint for hint, there in _HINTS if not there.search(text)]
+    missing = [instruction for instruction, pattern in _INSTRUCTIONS if not pattern.search(text)]
     if NO_REPLY not in text:
         missing.append(_SILENCE)
     return "\n\n".join(filter(None, (text, " ".join(missing))))

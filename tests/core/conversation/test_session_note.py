@@ -1,4 +1,9 @@
-from mdrecall.core.conversation.checkpoint import MOST_CHARS, MOST_MESSAGES, Message, checkpoint_text
+from mdrecall.core.conversation.session_note import (
+    MAX_CHECKPOINT_CHARS,
+    MAX_CHECKPOINT_MESSAGES,
+    Message,
+    checkpoint_text,
+)
 
 
 def plain(text: str) -> str:
@@ -22,9 +27,9 @@ def test_only_what_people_and_the_model_said_counts() -> None:
 def test_it_is_bounded() -> None:
     text = checkpoint_text([Message("user", f"{number} " + "x" * 9999) for number in range(99)], "now", plain)
     lines = text.splitlines()[2:]
-    assert len(lines) == MOST_MESSAGES
+    assert len(lines) == MAX_CHECKPOINT_MESSAGES
     assert lines[-1].startswith("- User: 98 ")
-    assert max(map(len, lines)) == MOST_CHARS + len("- User: ")
+    assert max(map(len, lines)) == MAX_CHECKPOINT_CHARS + len("- User: ")
 
 
 def test_what_is_secret_is_redacted_before_it_is_cut_or_joined() -> None:

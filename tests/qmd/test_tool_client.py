@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.qmd.tool_client import Mode, build_requests
+from mdrecall.qmd.tool_client import Mode, build_calls
 
 
 def schema(*names: str) -> dict[str, Any]:
@@ -19,7 +19,7 @@ MODES: list[Mode] = ["search", "vsearch", "query"]
 
 
 def ask(mode: Mode, tools: dict[str, dict[str, Any]], query: str = "red fox") -> list[tuple[str, dict[str, Any]]]:
-    return build_requests(mode, query, tools, limit=6, collections=["a", "b"])
+    return build_calls(mode, query, tools, limit=6, collections=["a", "b"])
 
 
 def test_words_are_searched_without_a_model() -> None:
@@ -67,7 +67,7 @@ def test_unknown_tools_are_not_asked(mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_collection_is_not_all_collections(mode: Mode) -> None:
-    assert build_requests(mode, "fox", NEW, limit=6, collections=[]) == []
+    assert build_calls(mode, "fox", NEW, limit=6, collections=[]) == []
 
 
 def test_what_qmd_refuses_in_a_question_is_taken_out() -> None:

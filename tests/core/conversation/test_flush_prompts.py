@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.flush_text import Moment, Prompts, prompts, time_words
+from mdrecall.core.conversation.flush_prompts import Moment, Prompts, make_prompts, time_words
 
 
 def moment(zone: str = "UTC", at: datetime = datetime(2026, 2, 16, 15, 0, tzinfo=UTC)) -> Moment:
@@ -37,7 +37,7 @@ def test_days_are_counted(day: int, words: str) -> None:
 
 
 def asked(**custom: str) -> Prompts:
-    return prompts(moment("America/New_York"), **custom)  # type: ignore[arg-type]
+    return make_prompts(moment("America/New_York"), **custom)  # type: ignore[arg-type]
 
 
 def test_the_built_in_prompts_say_what_has_to_be_said() -> None:
@@ -56,8 +56,8 @@ def test_the_built_in_prompts_say_what_has_to_be_said() -> None:
 
 
 def test_the_date_is_the_users_and_not_the_machines() -> None:
-    assert prompts(moment("Asia/Tokyo")).path == "memory/2026-02-17.md"
-    assert "memory/2026-02-17.md" in prompts(moment("Asia/Tokyo")).system
+    assert make_prompts(moment("Asia/Tokyo")).path == "memory/2026-02-17.md"
+    assert "memory/2026-02-17.md" in make_prompts(moment("Asia/Tokyo")).system
 
 
 def test_a_custom_prompt_gets_what_it_lacks() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.config.proxies import proxy_for
+from mdrecall.config.environment import find_proxy
 
 HTTPS = "https://api.example.com/v1"
 
@@ -23,12 +23,12 @@ HTTPS = "https://api.example.com/v1"
     ],
 )
 def test_the_proxy_is_that_of_the_scheme_or_of_all(env: dict[str, str], url: str, expected: str | None) -> None:
-    assert proxy_for(url, env) == expected
+    assert find_proxy(url, env) == expected
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "LOCALHOST"])
 def test_this_machine_is_never_reached_through_a_proxy(host: str) -> None:
-    assert proxy_for(f"http://{host}:11434", {"http_proxy": "http://p:1"}) is None
+    assert find_proxy(f"http://{host}:11434", {"http_proxy": "http://p:1"}) is None
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_this_machine_is_never_reached_through_a_proxy(host: str) -> None:
     ],
 )
 def test_names_that_are_excepted_are_reached_directly(named: str, is_excepted: bool) -> None:
-    found = proxy_for(HTTPS, {"https_proxy": "http://p:1", "NO_PROXY": named})
+    found = find_proxy(HTTPS, {"https_proxy": "http://p:1", "NO_PROXY": named})
     assert (found is None) is is_excepted
 
 
 def test_a_web_servers_visitor_cannot_set_the_proxy() -> None:
     url = "http://api.example.com"
-    assert proxy_for(url, {"HTTP_PROXY": "http://evil:1", "REQUEST_METHOD": "GET"}) is None
-    assert proxy_for(url, {"http_proxy": "http://own:1", "REQUEST_METHOD": "GET"}) == "http://own:1"
+    assert find_proxy(url, {"HTTP_PROXY": "http://evil:1", "REQUEST_METHOD": "GET"}) is None
+    assert find_proxy(url, {"http_proxy": "http://own:1", "REQUEST_METHOD": "GET"}) == "http://own:1"
