@@ -182,9 +182,9 @@ class Chooser:
         return GgufEmbedder(path, cache_dir=self._cache_dir(), hub=self._loaded.hub)
 
     def _remote(self, name: str, uses_remote: bool, uses_model: bool) -> Embedder:
+        from mdrecall.embed.remote.client import Endpoint
         from mdrecall.embed.remote.embedder import RemoteEmbedder
         from mdrecall.embed.remote.providers import PROVIDERS
-        from mdrecall.embed.remote.server import Address
 
         provider = PROVIDERS[name]
         access = self._credentials.access(provider.name, uses_remote=uses_remote)
@@ -196,7 +196,7 @@ class Chooser:
         _check_model(provider, model, dimensions)
         own = self._settings.mdrecall
         proxy = self._loaded.proxy(url)
-        address = Address(
+        address = Endpoint(
             provider.name, url, access.keys, access.key_origin, access.headers, Secret(proxy) if proxy else None
         )
         return RemoteEmbedder(

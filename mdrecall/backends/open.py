@@ -221,10 +221,10 @@ def _jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
     if not batch.enabled:
         return None
     from mdrecall.embed.remote.embedder import RemoteEmbedder
-    from mdrecall.embed.remote.jobs import jobs_of
+    from mdrecall.embed.remote.jobs import batch_api_for
     from mdrecall.engine.jobs import JobRules, Jobs
 
-    api = jobs_of(embedder) if isinstance(embedder, RemoteEmbedder) else None
+    api = batch_api_for(embedder) if isinstance(embedder, RemoteEmbedder) else None
     if api is None:
         return None
     least = settings.mdrecall.remote.batch_min_chunks

@@ -190,6 +190,9 @@ class TranscriptIndexer:
             return True
 
     def _is_gone(self, path: str) -> bool:
+        """True if a transcript no longer exists, or no reader knows its format any more."""
+        if not self._source.owns(path):
+            return True
         try:
             with self._source.open(path):
                 return False

@@ -193,7 +193,7 @@ def test_a_model_that_has_changed_behind_its_address_is_told_of_and_nothing_is_p
     assert memory.status().vector["dims"] == 384
     assert set(openai.embedded_texts()[paid:]) == {"walrus"}
     workspace.write("memory/new.md", "Another note.")
-    assert "with vectors of 64 numbers, not 384 as before. If the model behind the address has changed," in told(memory)
+    assert "with vectors of 64 numbers, not 384 as before. If the model at this address has changed," in told(memory)
     assert spaces(workspace) == {"openai": len(NOTES)}
 
 

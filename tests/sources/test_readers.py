@@ -195,6 +195,16 @@ def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:
     assert export.origin("old.md", 3, 3) == Origin("sessions/old.jsonl", 1, 1)
 
 
+def test_a_format_that_is_no_longer_read_leaves_the_index(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert memory.loaded
+    memory.sync()
+    monkeypatch.setattr(readers, "READERS", readers.READERS[1:])
+    with Memory.of(memory.loaded) as reopened:
+        assert reopened.sync().removed == 1
+        assert reopened.search("walrus", mode="keyword").results == ()
+        assert len(reopened.search("seal", mode="keyword").results) == 1
+
+
 def test_what_no_reader_owns_is_refused(memory: Memory) -> None:
     with pytest.raises(PathOutside, match="is not a transcript"):
         open_transcripts(memory.settings).open("memory/2026-02-10.md")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mdrecall.embed.remote import server as module
-from mdrecall.embed.remote.limiter import limiter_of
-from mdrecall.embed.remote.server import Patience, Server, _retry_after_s, join
-from mdrecall.embed.remote.shapes import Misshapen, bearer, google
+from mdrecall.embed.remote import client as module
+from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join
+from mdrecall.embed.remote.limiter import limiter_for
+from mdrecall.embed.remote.providers import UnexpectedAnswer, bearer_header, google_header
 from mdrecall.errors import (
     EmbedderError,
     EmbedderUnavailable,
@@ -29,8 +29,8 @@ from tests.providers import faults
 from tests.providers.faults import Fault, Script
 from tests.providers.server import KEY, Kind, ProviderServer
 
-BULK = Patience(LONG_S, retries=3)
-ONCE = Patience(LONG_S, retries=0)
+BULK = RetryPolicy(LONG_S, retries=3)
+ONCE = RetryPolicy(LONG_S, retries=0)
 BODY = {"model": "text-embedding-3-small", "input": ["one"]}
 
 
@@ -40,20 +40,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @contextmanager
-def serving(*script: Fault, kind: Kind = "openai", **more: Any) -> Iterator[tuple[ProviderServer, Server]]:
+def serving(*script: Fault, kind: Kind = "openai", **more: Any) -> Iterator[tuple[ProviderServer, ProviderClient]]:
     with ProviderServer(kind, dimensions=16, faults=Script(script), key=more.pop("key", KEY)) as stand_in:
         made = server_for(stand_in, **more)
         yield stand_in, made
         made.close()
 
 
-def server_for(stand_in: ProviderServer, *, concurrency: int = 1, **more: Any) -> Server:
-    auth = google if stand_in.kind == "gemini" else bearer
-    return Server(address_of(stand_in, **more), auth, concurrency=concurrency, model="the-model")
+def server_for(stand_in: ProviderServer, *, concurrency: int = 1, **more: Any) -> ProviderClient:
+    auth = google_header if stand_in.kind == "gemini" else bearer_header
+    return ProviderClient(address_of(stand_in, **more), auth, concurrency=concurrency, model="the-model")
 
 
-def ask(server: Server, patience: Patience = BULK, *, bulk: bool = False) -> Any:
-    return server.ask("POST", "/embeddings", BODY, patience=patience, bulk=bulk)
+def ask(server: ProviderClient, policy: RetryPolicy = BULK, *, bulk: bool = False) -> Any:
+    return server.request_json("POST", "/embeddings", BODY, policy=policy, bulk=bulk)
 
 
 RETRIED = [
@@ -106,7 +106,7 @@ def test_it_is_asked_as_often_as_agreed_and_no_more(clock: Clock, fault: Fault) 
             ask(server)
         assert len(stand_in.requests) == 4
         with pytest.raises((EmbedderUnavailable, RateLimited)):
-            ask(server, Patience(LONG_S, retries=0))
+            ask(server, RetryPolicy(LONG_S, retries=0))
         assert len(stand_in.requests) == 5
 
 
@@ -116,7 +116,7 @@ def test_what_will_not_pass_is_asked_once(clock: Clock, fault: Fault, kind: type
         with pytest.raises(kind) as caught:
             ask(server)
         assert (len(stand_in.requests), clock.slept) == (1, [])
-        assert server.address.host in str(caught.value)
+        assert server.endpoint.host in str(caught.value)
         assert caught.value.hint
 
 
@@ -124,7 +124,7 @@ def test_what_will_not_pass_is_asked_once(clock: Clock, fault: Fault, kind: type
 def test_a_time_out_is_not_asked_again(fault: Fault) -> None:
     with serving(fault.times(None)) as (stand_in, server):
         with pytest.raises(EmbedderUnavailable, match="did not answer in time"):
-            ask(server, Patience(0.05, retries=3))
+            ask(server, RetryPolicy(0.05, retries=3))
         assert stand_in.connections <= 1
 
 
@@ -137,7 +137,7 @@ def test_nobody_there_is_asked_again_and_named(clock: Clock) -> None:
 
 def test_the_longest_wait_is_limited_and_no_two_clients_come_back_together(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = [module._backoff(attempt) for attempt in range(50)]
-    assert max(waits) <= 1.2 * module._LONGEST_WAIT_S
+    assert max(waits) <= 1.2 * module._MAX_WAIT_S
     assert len({module._backoff(0) for _ in range(20)}) > 1
 
 
@@ -152,7 +152,7 @@ def test_it_may_be_a_date_or_stand_in_the_body(clock: Clock) -> None:
     with serving(faults.rate_limited("Mon, 12 Jan 1970 13:46:51 GMT")) as (_, server):
         ask(server)
     with serving(faults.retry_info("34s"), kind="gemini") as (_, server):
-        server.ask("POST", "/models/gemini-embedding-001:embedContent", GEMINI, patience=BULK)
+        server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
     assert clock.slept == [11.0, 34.0]
 
 
@@ -172,7 +172,7 @@ GEMINI = {"content": {"parts": [{"text": "one"}]}}
     ],
 )
 def test_what_a_server_asks_to_wait(clock: Clock, value: str, seconds: float) -> None:
-    assert _retry_after_s(value) == seconds
+    assert _parse_retry_after(value) == seconds
 
 
 def test_nobody_waits_for_an_hour(clock: Clock) -> None:
@@ -180,16 +180,16 @@ def test_nobody_waits_for_an_hour(clock: Clock) -> None:
         with pytest.raises(RateLimited):
             ask(server)
         assert (len(stand_in.requests), clock.slept) == (1, [])
-        assert limiter_of(server.address.host).pause_left_s() == 60.0
+        assert limiter_for(server.endpoint.host).pause_left_s() == 60.0
         with pytest.raises(RateLimited, match="left alone for 60 more seconds"):
-            ask(server, Patience(3.0, retries=2, in_all=True))
+            ask(server, RetryPolicy(3.0, retries=2, is_total=True))
         assert len(stand_in.requests) == 1
 
 
 def test_a_query_does_not_wait_longer_than_it_may(clock: Clock) -> None:
     with serving(faults.rate_limited(5)) as (stand_in, server):
         with pytest.raises(RateLimited, match="answers 429"):
-            ask(server, Patience(3.0, retries=2, in_all=True))
+            ask(server, RetryPolicy(3.0, retries=2, is_total=True))
         assert (len(stand_in.requests), clock.slept) == (1, [])
 
 
@@ -197,7 +197,7 @@ def test_whoever_asks_the_same_host_waits_too(clock: Clock) -> None:
     with serving(faults.rate_limited(20).times(None)) as (stand_in, server):
         other = server_for(stand_in)
         with pytest.raises(RateLimited):
-            ask(server, Patience(LONG_S, retries=1, in_all=False)._replace(seconds=10.0, in_all=True))
+            ask(server, RetryPolicy(LONG_S, retries=1, is_total=False)._replace(seconds=10.0, is_total=True))
         stand_in.faults.clear()
         assert ask(other)["object"] == "list"
         assert clock.slept == [20.0]
@@ -208,7 +208,7 @@ def test_the_next_key_takes_over_before_anybody_waits(clock: Clock) -> None:
     wrong = faults.rate_limited(3600).when(lambda request: request.headers["x-goog-api-key"] != KEY).times(None)
     with serving(wrong, kind="gemini", keys=("first", "second", KEY)) as (stand_in, server):
         for _ in range(2):
-            server.ask("POST", "/models/gemini-embedding-001:embedContent", GEMINI, patience=BULK)
+            server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
         used = [request.headers["x-goog-api-key"] for request in stand_in.requests]
     assert (used, clock.slept) == (["first", "second", KEY, KEY], [])
 
@@ -216,7 +216,7 @@ def test_the_next_key_takes_over_before_anybody_waits(clock: Clock) -> None:
 def test_when_every_key_is_used_up_it_is_asked_again_as_usual(clock: Clock) -> None:
     with serving(faults.rate_limited().times(None), kind="gemini", keys=("a-key", "b-key")) as (stand_in, server):
         with pytest.raises(RateLimited):
-            server.ask("POST", "/models/gemini-embedding-001:embedContent", GEMINI, patience=BULK)
+            server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
         assert (len(stand_in.requests), clock.slept) == (5, [0.5, 1.0, 2.0])
 
 
@@ -249,10 +249,10 @@ def test_an_interrupt_ends_the_wait_before_the_next_try() -> None:
 
 def test_whose_turn_has_not_come_is_let_go_by_an_interrupt() -> None:
     with serving() as (_, server):
-        limiter = limiter_of(server.address.host)
+        limiter = limiter_for(server.endpoint.host)
         ended = threading.Event()
-        with limiter.one_of(1, threading.Event()):
-            found = in_thread(lambda: limiter.one_of(1, ended).__enter__())
+        with limiter.slot(1, threading.Event()):
+            found = in_thread(lambda: limiter.slot(1, ended).__enter__())
             ended.set()
             limiter.wake()
             assert found() is None
@@ -301,17 +301,17 @@ def test_paths_are_joined_to_the_base_and_its_query_stays_last(url: str, path: s
 
 def test_a_file_is_given_line_by_line() -> None:
     with serving(faults.status(200, b"one\n\ntwo\nthree"), faults.error(404), faults.truncated_body()) as (_, server):
-        assert list(server.lines("/files/a/content", patience=ONCE)) == [b"one", b"", b"two", b"three"]
+        assert list(server.stream_lines("/files/a/content", policy=ONCE)) == [b"one", b"", b"two", b"three"]
         with pytest.raises(WrongAnswer, match="answers 404"):
-            list(server.lines("/files/a/content", patience=ONCE))
+            list(server.stream_lines("/files/a/content", policy=ONCE))
         with pytest.raises(EmbedderUnavailable) as caught:
-            list(server.lines("/embeddings", patience=ONCE))
+            list(server.stream_lines("/embeddings", policy=ONCE))
         assert KEY not in everything_said(caught.value)
 
 
 def test_an_interrupt_ends_a_download() -> None:
     with serving(faults.slow_body(0.02)) as (stand_in, server):
-        found = in_thread(lambda: list(server.lines("/files/a/content", patience=ONCE)))
+        found = in_thread(lambda: list(server.stream_lines("/files/a/content", policy=ONCE)))
         stand_in.wait_for(1)
         server.interrupt()
         assert "given up" in str(found())
@@ -341,10 +341,10 @@ def test_a_server_that_repeats_the_key_is_not_quoted(clock: Clock, said: str, co
             assert part not in text
 
 
-def refusal(server: Server) -> str:
+def refusal(server: ProviderClient) -> str:
     """What is told of an answer without vectors."""
     try:
-        return message_with_hint(server.misshapen(Misshapen("no vectors"), ask(server)))
+        return message_with_hint(server.unexpected_answer(UnexpectedAnswer("no vectors"), ask(server)))
     except EmbedderError as error:
         return message_with_hint(error)
 
@@ -360,7 +360,7 @@ def test_no_error_has_the_key_behind_it_or_in_any_frame(
     caplog.set_level(logging.DEBUG)
     headers = {"X-Own": "own-secret"}
     with serving(fault.times(None), kind=kind, headers=headers) as (_, server), pytest.raises(EmbedderError) as caught:
-        ask(server, Patience(0.05 if fault.name == "hang" else LONG_S, retries=1))
+        ask(server, RetryPolicy(0.05 if fault.name == "hang" else LONG_S, retries=1))
     said = everything_said(caught.value) + caplog.text
     assert KEY not in said
     assert "own-secret" not in said
