@@ -1,0 +1,335 @@
+"""The sockets: what each replaceable part promises to the rest."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, Self, runtime_checkable
+
+from mdrecall.errors import StoreUnavailable
+from mdrecall.interfaces.store import (
+    ChunkReader,
+    DocumentWriter,
+    EmbeddingCache,
+    IndexAdmin,
+    IndexHealth,
+    JobJournal,
+    Lock,
+    Store,
+    VectorIndex,
+)
+from mdrecall.types import (
+    Conversation,
+    Document,
+    Embedding,
+    EmbedInput,
+    Holder,
+    IndexedChunk,
+    Issue,
+    Job,
+    JobState,
+    KnownDocument,
+    Listing,
+    Match,
+    PendingChunk,
+    Probe,
+    ProgressCallback,
+    ReadResult,
+    SearchAnswer,
+    SearchRequest,
+    SourceCount,
+    SourceName,
+    Space,
+    Stamp,
+    Status,
+    Stop,
+    StoredChunk,
+    StoredSpace,
+    SyncReport,
+    Term,
+    Traits,
+    Transcript,
+    TranscriptRecord,
+    WatchEvent,
+)
+
+__all__ = [
+    "Backend",
+    "BackendAdmin",
+    "BackendSessions",
+    "BackendWatch",
+    "BatchApi",
+    "ChunkReader",
+    "DocumentWriter",
+    "Embedder",
+    "EmbeddingCache",
+    "IndexAdmin",
+    "IndexHealth",
+    "JobJournal",
+    "Lock",
+    "OpenTranscript",
+    "Pings",
+    "Source",
+    "Store",
+    "TranscriptReader",
+    "VectorIndex",
+]
+
+
+class Source(Protocol):
+    """Gives documents."""
+
+    @property
+    def name(self) -> SourceName: ...
+
+    def scan(self) -> Listing: ...
+
+    def read(self, path: str, listing: Listing) -> Document: ...
+
+
+class OpenTranscript(Protocol):
+    """A transcript while it is open.
+
+    Offsets are opaque: 0 is the beginning, and every other one is the ``end`` of a record. A file may count bytes, a
+    table rows.
+    """
+
+    @property
+    def stamp(self) -> Stamp: ...
+
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
+        """Yield every record from an offset on; ``number`` is the number of the first one."""
+        ...
+
+    def bytes_after(self, offset: int) -> int:
+        """Return about how many bytes follow an offset."""
+        ...
+
+    def records_after(self, offset: int) -> int:
+        """Return how many complete records follow an offset."""
+        ...
+
+    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
+        """Return a digest that changes if what precedes an offset has been rewritten.
+
+        A quick one may look at samples, but covers the transcript as it was when it was opened. A thorough one covers
+        everything.
+        """
+        ...
+
+
+class TranscriptReader(Protocol):
+    """Reads the transcripts of one format, and knows where they are and what they are called.
+
+    The path of a transcript begins with ``sessions/``. It is what results cite, and need not be a path on the disk.
+    """
+
+    @property
+    def name(self) -> SourceName: ...
+
+    def scan(self) -> Listing:
+        """List every transcript by its path. A stamp starts with the size in bytes and the time of the last change."""
+        ...
+
+    def owns(self, path: str) -> bool:
+        """True if a path is that of a transcript of this reader; a note in a folder ``sessions`` is not."""
+        ...
+
+    def find(self, session: str, listing: Listing) -> str | None:
+        """Return the path of a session given by its id, file name or path; None if it is not listed."""
+        ...
+
+    def describe(self, path: str, stamp: Stamp) -> Conversation:
+        """Return what ``sessions list`` shows about a transcript."""
+        ...
+
+    def export_name(self, path: str) -> str:
+        """Return a file name, without an ending, that stands for a transcript and that no other reader would use."""
+        ...
+
+    def exported_path(self, name: str) -> str | None:
+        """Return the path of the transcript with this export name; None if it is not one of this reader's names."""
+        ...
+
+    def size_of(self, session: str, file: str = "") -> int:
+        """Return the size in bytes of a session's transcript, 0 if there is none.
+
+        ``file`` is the transcript's file if the host names it.
+        """
+        ...
+
+    def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
+        """Open a transcript by its path. Raise a ``ReadError`` if that is impossible."""
+        ...
+
+    def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
+        """Return the records of a file anywhere on the disk; None if the file is not in this reader's format."""
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors: little-endian 32-bit floats of unit length."""
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int:
+        """How long the vectors are; 0 as long as that is not known."""
+        ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def prepare(self, stored: int, progress: ProgressCallback | None = ...) -> None:
+        """Get ready, so that the length of the vectors is known: it is that of the stored ones, or 0 without any."""
+        ...
+
+    def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+        """The vector of a query; ``weights`` says how much its folded words count, to those who can weigh words."""
+        ...
+
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]: ...
+
+    def interrupt(self) -> None:
+        """End whatever is under way, because the memory closes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Pings(Protocol):
+    """An embedder that can be asked for a sign of life, for those who will not wait as long as for real work."""
+
+    def ping(self) -> bytes:
+        """The vector of a word, soon, or an ``EmbedderError``."""
+        ...
+
+
+class BatchApi(Protocol):
+    """A provider's way to embed many texts for less money and at its leisure."""
+
+    @property
+    def most_texts(self) -> int:
+        """How many go into one job."""
+        ...
+
+    def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
+        """Hand over texts by their names; gives what the provider calls them together."""
+        ...
+
+    def create(self, tag: str, file: str) -> JobState: ...
+
+    def find(self, tag: str, file: str) -> JobState | None:
+        """The job that was made of uploaded texts, if there is one: its creation may not have been heard of."""
+        ...
+
+    def state(self, job: str) -> JobState: ...
+
+    def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
+        """What has come of each text, by its name: its embedding, or what is wrong with it."""
+        ...
+
+    def cancel(self, job: str) -> None: ...
+
+
+class BackendWatch(Protocol):
+    """Keeps the index up to date while the files change."""
+
+    def start(self) -> None:
+        """Watch in the background until the backend is closed, if the settings want it."""
+        ...
+
+    def run(self, notify: Callable[[WatchEvent], None]) -> None:
+        """Watch in this thread until ``stop``; ``StoreBusy`` names another process that watches already."""
+        ...
+
+    def stop(self) -> None:
+        """End ``run``, from another thread or a signal handler; may be called twice."""
+        ...
+
+
+class BackendSessions(Protocol):
+    """The transcripts of one agent."""
+
+    def list_all(self) -> list[Conversation]:
+        """Return all transcripts, the one that changed last first."""
+        ...
+
+    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """Return the messages of a transcript, without secrets."""
+        ...
+
+    def note_compaction(self, session: str) -> SyncReport:
+        """Index a transcript whose conversation was just compacted, as the settings say."""
+        ...
+
+
+class BackendAdmin(Protocol):
+    """Inspects and maintains the index."""
+
+    def counts(self) -> tuple[SourceCount, ...]:
+        """Return how many files and chunks of each source are indexed."""
+        ...
+
+    def issues(self) -> tuple[Issue, ...]:
+        """Return the problems that a scan of the files finds."""
+        ...
+
+    def check(self) -> tuple[str, ...]:
+        """Return what is damaged in the index; empty if it is sound."""
+        ...
+
+    def index_sizes(self) -> list[tuple[str, int]]:
+        """Return each file of the index with its size in bytes."""
+        ...
+
+    def reset(self) -> None:
+        """Delete the index and nothing else."""
+        ...
+
+    def probe_embedding(self) -> Probe:
+        """Check that texts can be embedded."""
+        ...
+
+    def probe_vectors(self) -> bool:
+        """True if vectors can be searched."""
+        ...
+
+
+class Backend(Protocol):
+    """Answers for one memory: what OpenClaw calls a MemorySearchManager."""
+
+    @property
+    def watch(self) -> BackendWatch: ...
+
+    @property
+    def sessions(self) -> BackendSessions: ...
+
+    @property
+    def admin(self) -> BackendAdmin: ...
+
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        """Return the best passages for a query."""
+        ...
+
+    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """Return lines of a file, read from the disk."""
+        ...
+
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = ...) -> SyncReport:
+        """Bring the index up to date with the files; with ``force``, build it again."""
+        ...
+
+    def status(self) -> Status:
+        """Return the whole record of the backend; nothing is indexed."""
+        ...
+
+    def close(self) -> None:
+        """End everything that is in progress; may be called twice."""
+        ...
