@@ -1,10 +1,9 @@
 """The sockets: what each replaceable part promises to the rest."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from mdrecall.errors import StoreUnavailable
 from mdrecall.interfaces.store import (
     ChunkReader,
     DocumentWriter,
@@ -21,15 +20,9 @@ from mdrecall.types import (
     Document,
     Embedding,
     EmbedInput,
-    Holder,
-    IndexedChunk,
     Issue,
-    Job,
     JobState,
-    KnownDocument,
     Listing,
-    Match,
-    PendingChunk,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -37,16 +30,11 @@ from mdrecall.types import (
     SearchRequest,
     SourceCount,
     SourceName,
-    Space,
     Stamp,
     Status,
     Stop,
-    StoredChunk,
-    StoredSpace,
     SyncReport,
-    Term,
     Traits,
-    Transcript,
     TranscriptRecord,
     WatchEvent,
 )
@@ -145,7 +133,7 @@ class TranscriptReader(Protocol):
         """Return a file name, without an ending, that stands for a transcript and that no other reader would use."""
         ...
 
-    def exported_path(self, name: str) -> str | None:
+    def path_of_export(self, name: str) -> str | None:
         """Return the path of the transcript with this export name; None if it is not one of this reader's names."""
         ...
 
