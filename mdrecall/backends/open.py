@@ -95,7 +95,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     indexers = _indexers(settings, files, store, analyser)
     embedding = _embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
     embedder = embedding.chunk_embedder if embedding else None
-    refresh = IndexRefresh(settings, files, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
+    refresh = IndexRefresh(settings, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
     options = _ranking_options(settings)
     if embedding is None:
         searcher = Searcher(store, analyser, options)
