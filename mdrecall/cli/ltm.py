@@ -74,7 +74,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _list(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    rows = memories.everything(all_agents=options.all_agents)
+    rows = memories.list_all(all_agents=options.all_agents)
     first = options.offset or 0
     shown = rows[first : first + (options.limit or _DEFAULT_LISTED)]
     if options.json:
@@ -108,7 +108,7 @@ def _search(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 def _stats(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     counts = memories.counts()
-    embedder = memories.who
+    embedder = memories.unprepared_embedder
     record: dict[str, Any] = {
         "path": memories.table.uri,
         "total": counts.total,
@@ -151,7 +151,7 @@ def _store(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     prefix = _join_words(options)
-    rows = memories.beginning_with(prefix)
+    rows = memories.find_by_prefix(prefix)
     if not rows:
         raise QueryError(f"No memory has the id {prefix}.", hint="Run `mdrecall ltm list` to see the ids.")
     if len(rows) > 1:
@@ -174,7 +174,7 @@ def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 def _reembed(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     count = memories.reembed()
-    embedder = memories.who
+    embedder = memories.unprepared_embedder
     if options.json:
         print_json({"embedded": count, "provider": embedder.provider, "model": embedder.model})
     else:
