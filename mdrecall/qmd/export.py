@@ -1,8 +1,8 @@
-"""Transcripts as Markdown files that qmd can index: what was said, a line each, without secrets.
+"""Exports transcripts as Markdown files that qmd can index: one message per line, without secrets.
 
-For every file is kept how far its transcript has been read, and which record each of its lines is from. So a
-transcript that has not changed is not opened, one that has grown is read from where it had ended, and a hit in the
-file is cited as a place in the transcript.
+For each file a state file records how far its transcript has been read, and which record each line comes from. So an
+unchanged transcript is not opened, one that has grown is read from its former end, and a hit in the file is cited by
+the records of the transcript.
 """
 
 import filecmp
@@ -19,13 +19,14 @@ from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Listing, Stop, never
 
+# The heading and the blank line below it.
 _HEAD_LINES = 2
 _BLOCK_BYTES = 1 << 20
 _DAY_S = 86_400
 
 
 class ExportReport(NamedTuple):
-    """What an export did."""
+    """The outcome of an export."""
 
     written: int = 0
     removed: int = 0
@@ -42,8 +43,8 @@ class Origin(NamedTuple):
     last_record: int
 
 
-class _Known(NamedTuple):
-    """What is remembered of one transcript and its file."""
+class _ExportState(NamedTuple):
+    """How far one transcript is exported."""
 
     stamp: tuple[int, ...]
     file: tuple[int, int]
@@ -52,19 +53,19 @@ class _Known(NamedTuple):
     """Every complete line of the transcript before this byte is in the file."""
     records: int = 0
     kept_bytes: int = 0
-    """How much of the file those lines are; what follows is from a line that had no end yet."""
+    """The size of those lines in the file. What follows comes from a line that was not complete yet."""
     kept_lines: int = 0
     seal: str = ""
     """Proves that the transcript before ``until`` is still the same."""
 
 
 class SessionExport:
-    """The transcripts of one agent, kept as Markdown in one folder; only files that it wrote are ever removed."""
+    """Keeps the transcripts of one agent as Markdown in one folder. Only files that it wrote are ever removed."""
 
     def __init__(
         self,
-        source: TranscriptReader,
-        masks: Redactor,
+        reader: TranscriptReader,
+        redactor: Redactor,
         *,
         folder: str,
         state_dir: str,
@@ -72,47 +73,47 @@ class SessionExport:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder
-        self._source = source
-        self._masks = masks
+        self._reader = reader
+        self._redactor = redactor
         self._state_dir = state_dir
         self._retention_days = retention_days
         self._now = now
 
     def run(self, stop: Stop = never) -> ExportReport:
-        """Write what has changed, and remove the files of transcripts that have gone or are too old."""
-        listing = self._source.scan()
+        """Export what has changed, and remove the files of transcripts that are gone or too old."""
+        listing = self._reader.scan()
         issues = list(listing.issues)
         try:
-            # Without the folder, qmd would keep what it had from it, as from a disk that is not there.
+            # If the folder were missing, qmd would keep its documents, as it does for a disk that is not mounted.
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
         except OSError as error:
-            return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be made: {error.strerror}")))
-        known = self._load()
-        before = dict(known)
+            return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be created: {error.strerror}")))
+        states = self._load()
+        before = dict(states)
         try:
-            return self._bring_up_to_date(listing, known, issues, stop)
+            return self._export_changed(listing, states, issues, stop)
         finally:
-            if known != before:
-                self._save(known)
+            if states != before:
+                self._save(states)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
-        """Every transcript with its stamp, as it is now."""
-        return dict(self._source.scan().stamps)
+        """Return the current stamp of every transcript."""
+        return dict(self._reader.scan().stamps)
 
-    def origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
-        """The records that some lines of an exported file are from; None for a file that is not from here."""
+    def find_origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
+        """Return the records that lines of an exported file come from; None for a file that was not exported."""
         name = path.removesuffix(".md")
         if "/" in name or name == path:
             return None
-        numbers = self._numbers(name)
+        numbers = self._load_numbers(name)
         if not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
-        transcript = self._source.exported_path(name)
+        transcript = self._reader.exported_path(name)
         return Origin(transcript, numbers[first], numbers[last]) if transcript else None
 
-    def _bring_up_to_date(
-        self, listing: Listing, known: dict[str, _Known], issues: list[Issue], stop: Stop
+    def _export_changed(
+        self, listing: Listing, states: dict[str, _ExportState], issues: list[Issue], stop: Stop
     ) -> ExportReport:
         since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
         current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
@@ -120,44 +121,47 @@ class SessionExport:
         for path, stamp in sorted(current.items()):
             if stop():
                 return ExportReport(written, 0, unchanged, tuple(issues))
-            entry = known.get(path)
+            entry = states.get(path)
             if entry and entry.stamp == stamp and entry.file == _file_stamp(self._target(path)):
                 unchanged += 1
-            elif self._export(path, entry, known, issues):
+            elif self._export(path, entry, states, issues):
                 written += 1
         if not listing.lost:
-            removed = self._remove_stale(known, set(current), issues)
+            removed = self._remove_stale(states, set(current), issues)
         return ExportReport(written, removed, unchanged, tuple(issues))
 
-    def _export(self, path: str, entry: _Known | None, known: dict[str, _Known], issues: list[Issue]) -> bool:
-        """Bring one file up to date; whether it was written. A transcript that cannot be read is told."""
+    def _export(
+        self, path: str, entry: _ExportState | None, states: dict[str, _ExportState], issues: list[Issue]
+    ) -> bool:
+        """Export one transcript. True if its file was written. What goes wrong becomes an issue."""
         target = self._target(path)
         try:
-            if entry is None and not _may_replace(target, _heading(self._source.export_name(path))):
-                issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
+            if entry is None and not _may_replace(target, _heading(self._reader.export_name(path))):
+                issues.append(Issue(target, f"is not an export of {path}, so that transcript is not exported"))
                 return False
-            with self._source.open(path) as opened:
+            with self._reader.open(path) as opened:
                 try:
-                    known[path], wrote = self._write(path, opened, entry)
+                    states[path], has_changed = self._write(path, opened, entry)
                 except OSError as error:
-                    # Not the transcript's fault, as the source would have it.
+                    # Caught here, because outside an OSError means that the transcript cannot be read.
                     issues.append(Issue(target, f"cannot be written: {error.strerror}"))
                     return False
-            return wrote
+            return has_changed
         except RecallError as error:
             issues.append(Issue(path, f"is not exported: {message_with_hint(error)}"))
         except OSError as error:
             issues.append(Issue(path, f"is not exported: {error.strerror}"))
         return False
 
-    def _write(self, path: str, opened: OpenTranscript, entry: _Known | None) -> tuple[_Known, bool]:
-        target, name = self._target(path), self._source.export_name(path)
-        numbers = self._numbers(name)
-        goes_on = entry is not None and entry.kept_lines <= len(numbers) and self._goes_on(entry, target, opened)
-        state = entry if entry and goes_on else _Known((), (0, 0))
+    def _write(self, path: str, opened: OpenTranscript, entry: _ExportState | None) -> tuple[_ExportState, bool]:
+        """Write the file of a transcript and return its state. True if the file has changed."""
+        target, name = self._target(path), self._reader.export_name(path)
+        numbers = self._load_numbers(name)
+        can_append = entry is not None and entry.kept_lines <= len(numbers) and self._can_append(entry, target, opened)
+        state = entry if entry and can_append else _ExportState((), (0, 0))
         numbers = numbers[: state.kept_lines]
         with draft(target) as made:
-            if goes_on:
+            if can_append:
                 _copy(target, made.file, state.kept_bytes)
             else:
                 made.file.write(_heading(name))
@@ -166,19 +170,21 @@ class SessionExport:
             if not numbers:
                 made.file.write(b"(empty)\n")
             made.file.flush()
-            same = os.path.isfile(target) and filecmp.cmp(made.place, target, shallow=False)
-            with draft(self._numbers_path(name)) as beside:
-                beside.file.write(numbers.tobytes())
-                beside.publish()
-            if not same:
+            is_same = os.path.isfile(target) and filecmp.cmp(made.place, target, shallow=False)
+            with draft(self._numbers_path(name)) as lines:
+                lines.file.write(numbers.tobytes())
+                lines.publish()
+            if not is_same:
                 made.publish()
         seal = opened.seal(state.until, thorough=True).hex()
-        return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not same
+        return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not is_same
 
-    def _append(self, opened: OpenTranscript, output: IO[bytes], numbers: "array[int]", state: _Known) -> _Known:
+    def _append(
+        self, opened: OpenTranscript, output: IO[bytes], numbers: "array[int]", state: _ExportState
+    ) -> _ExportState:
         for record in opened.records(state.until, state.records + 1):
             if record.is_message:
-                output.write(f"{record.redacted(self._masks.redact).line}\n".encode())
+                output.write(f"{record.redacted(self._redactor.redact).line}\n".encode())
                 numbers.append(record.number)
             if record.end is not None:
                 state = state._replace(
@@ -186,54 +192,54 @@ class SessionExport:
                 )
         return state
 
-    def _goes_on(self, entry: _Known, target: str, opened: OpenTranscript) -> bool:
-        """Whether a transcript has only grown, and its file is as it was written."""
-        grown = opened.bytes_after(entry.until) >= 0 and entry.stamp[3:] == tuple(opened.stamp[3:])
-        is_ours = grown and entry.file == _file_stamp(target)
+    def _can_append(self, entry: _ExportState, target: str, opened: OpenTranscript) -> bool:
+        """True if a transcript has only grown, and its file has not been changed by others."""
+        has_grown = opened.bytes_after(entry.until) >= 0 and entry.stamp[3:] == tuple(opened.stamp[3:])
+        is_ours = has_grown and entry.file == _file_stamp(target)
         return is_ours and entry.seal == opened.seal(entry.until, thorough=True).hex()
 
-    def _remove_stale(self, known: dict[str, _Known], current: set[str], issues: list[Issue]) -> int:
+    def _remove_stale(self, states: dict[str, _ExportState], current: set[str], issues: list[Issue]) -> int:
         removed = 0
-        for path in [path for path in known if path not in current]:
+        for path in [path for path in states if path not in current]:
             try:
                 with suppress(FileNotFoundError):
                     os.unlink(self._target(path))
                     removed += 1
                 with suppress(FileNotFoundError):
-                    os.unlink(self._numbers_path(self._source.export_name(path)))
-                del known[path]
+                    os.unlink(self._numbers_path(self._reader.export_name(path)))
+                del states[path]
             except OSError as error:
                 issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
         return removed
 
-    def _numbers(self, name: str) -> "array[int]":
+    def _load_numbers(self, name: str) -> "array[int]":
         numbers = array("Q")
         with suppress(OSError, ValueError), open(self._numbers_path(name), "rb") as file:
             numbers.frombytes(file.read())
         return numbers
 
-    def _load(self) -> dict[str, _Known]:
-        kept = load(self._state_path())
-        if kept.get("masks") != self._masks.fingerprint or kept.get("folder") != self.folder:
-            # Masked otherwise, or for another folder: every file is written anew, and is known to be ours.
-            files = kept.get("files", {}) if kept.get("folder") == self.folder else ()
-            return {path: _Known((), (0, 0)) for path in files if self._source.owns(path)}
+    def _load(self) -> dict[str, _ExportState]:
+        saved = load(self._state_path())
+        if saved.get("masks") != self._redactor.fingerprint or saved.get("folder") != self.folder:
+            # With other redaction rules every file is written again, and is known to be ours.
+            files = saved.get("files", {}) if saved.get("folder") == self.folder else ()
+            return {path: _ExportState((), (0, 0)) for path in files if self._reader.owns(path)}
         files = {}
-        for path, values in kept.get("files", {}).items():
+        for path, values in saved.get("files", {}).items():
             with suppress(TypeError, ValueError):
-                if not self._source.owns(path):
+                if not self._reader.owns(path):
                     continue
                 stamp, file, *rest = values
-                files[path] = _Known(tuple(stamp), (file[0], file[1]), *rest)
+                files[path] = _ExportState(tuple(stamp), (file[0], file[1]), *rest)
         return files
 
-    def _save(self, known: dict[str, _Known]) -> None:
-        # On a full disk it is only forgotten that nothing needs to be written.
+    def _save(self, states: dict[str, _ExportState]) -> None:
+        # On a full disk the only loss is that unchanged transcripts are exported again.
         with suppress(OSError):
-            save(self._state_path(), {"masks": self._masks.fingerprint, "folder": self.folder, "files": known})
+            save(self._state_path(), {"masks": self._redactor.fingerprint, "folder": self.folder, "files": states})
 
     def _target(self, path: str) -> str:
-        return os.path.join(self.folder, f"{self._source.export_name(path)}.md")
+        return os.path.join(self.folder, f"{self._reader.export_name(path)}.md")
 
     def _numbers_path(self, name: str) -> str:
         return os.path.join(self._state_dir, "export", f"{name}.lines")
@@ -247,7 +253,7 @@ def _heading(name: str) -> bytes:
 
 
 def _may_replace(target: str, heading: bytes) -> bool:
-    """Whether nothing stands at a path, or what another program exported there."""
+    """True if there is no file at a path, or one that was exported from the same transcript."""
     try:
         with open(target, "rb") as file:
             return file.read(len(heading)) == heading
