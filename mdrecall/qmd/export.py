@@ -1,8 +1,8 @@
-"""Exports transcripts as Markdown files that qmd can index: one message per line, without secrets.
+"""Export transcripts as Markdown files that qmd can index: one message per line, without secrets.
 
-For each file a state file records how far its transcript has been read, and which record each line comes from. So an
-unchanged transcript is not opened, one that has grown is read from its former end, and a hit in the file is cited by
-the records of the transcript.
+The export remembers how far it has read each transcript, and which record each exported line comes from. A transcript
+that has not changed is not opened, one that has grown is read from where it ended before, and a hit in an exported file
+is cited as a place in its transcript.
 """
 
 import filecmp
@@ -19,14 +19,15 @@ from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Listing, Stop, never
 
-# The heading and the blank line below it.
+#: The heading of an exported file and the blank line after it.
 _HEAD_LINES = 2
+#: How much of an exported file is copied at once, so that a long one is never held in memory as a whole.
 _BLOCK_BYTES = 1 << 20
 _DAY_S = 86_400
 
 
 class ExportReport(NamedTuple):
-    """The outcome of an export."""
+    """What an export did."""
 
     written: int = 0
     removed: int = 0
@@ -44,23 +45,23 @@ class Origin(NamedTuple):
 
 
 class _ExportState(NamedTuple):
-    """How far one transcript is exported."""
+    """What is remembered about one transcript and its exported file."""
 
     stamp: tuple[int, ...]
     file: tuple[int, int]
-    """Size and time of the file when it was written."""
+    """The size and the time of the file when it was written."""
     until: int = 0
-    """Every complete line of the transcript before this byte is in the file."""
+    """The offset up to which every complete record of the transcript is in the file."""
     records: int = 0
     kept_bytes: int = 0
-    """The size of those lines in the file. What follows comes from a line that was not complete yet."""
+    """How much of the file these records take up; what follows is from a record that was not complete."""
     kept_lines: int = 0
     seal: str = ""
-    """Proves that the transcript before ``until`` is still the same."""
+    """A digest that changes if the transcript before ``until`` is no longer the same."""
 
 
 class SessionExport:
-    """Keeps the transcripts of one agent as Markdown in one folder. Only files that it wrote are ever removed."""
+    """Exports the transcripts of one agent to one folder. Only files that it wrote itself are ever removed."""
 
     def __init__(
         self,
@@ -80,28 +81,28 @@ class SessionExport:
         self._now = now
 
     def run(self, stop: Stop = never) -> ExportReport:
-        """Export what has changed, and remove the files of transcripts that are gone or too old."""
+        """Write what has changed, and remove the files of transcripts that are gone or too old."""
         listing = self._reader.scan()
         issues = list(listing.issues)
         try:
-            # If the folder were missing, qmd would keep its documents, as it does for a disk that is not mounted.
+            # If the folder were missing, qmd would keep what it had indexed from it, as if a disk were not mounted.
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
         except OSError as error:
             return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be created: {error.strerror}")))
-        states = self._load()
-        before = dict(states)
+        known = self._load()
+        before = dict(known)
         try:
-            return self._export_changed(listing, states, issues, stop)
+            return self._export_changed(listing, known, issues, stop)
         finally:
-            if states != before:
-                self._save(states)
+            if known != before:
+                self._save(known)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
-        """Return the current stamp of every transcript."""
+        """Return the present stamp of every transcript."""
         return dict(self._reader.scan().stamps)
 
     def find_origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
-        """Return the records that lines of an exported file come from; None for a file that was not exported."""
+        """Return the records that some lines of an exported file come from; None for any other file."""
         name = path.removesuffix(".md")
         if "/" in name or name == path:
             return None
@@ -109,11 +110,11 @@ class SessionExport:
         if not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
-        transcript = self._reader.exported_path(name)
+        transcript = self._reader.path_of_export(name)
         return Origin(transcript, numbers[first], numbers[last]) if transcript else None
 
     def _export_changed(
-        self, listing: Listing, states: dict[str, _ExportState], issues: list[Issue], stop: Stop
+        self, listing: Listing, known: dict[str, _ExportState], issues: list[Issue], stop: Stop
     ) -> ExportReport:
         since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
         current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
@@ -121,32 +122,32 @@ class SessionExport:
         for path, stamp in sorted(current.items()):
             if stop():
                 return ExportReport(written, 0, unchanged, tuple(issues))
-            entry = states.get(path)
+            entry = known.get(path)
             if entry and entry.stamp == stamp and entry.file == _file_stamp(self._target(path)):
                 unchanged += 1
-            elif self._export(path, entry, states, issues):
+            elif self._export(path, entry, known, issues):
                 written += 1
         if not listing.lost:
-            removed = self._remove_stale(states, set(current), issues)
+            removed = self._remove_stale(known, set(current), issues)
         return ExportReport(written, removed, unchanged, tuple(issues))
 
     def _export(
-        self, path: str, entry: _ExportState | None, states: dict[str, _ExportState], issues: list[Issue]
+        self, path: str, entry: _ExportState | None, known: dict[str, _ExportState], issues: list[Issue]
     ) -> bool:
-        """Export one transcript. True if its file was written. What goes wrong becomes an issue."""
+        """Bring one file up to date. Return True if it was written; what cannot be read or written is an issue."""
         target = self._target(path)
         try:
             if entry is None and not _may_replace(target, _heading(self._reader.export_name(path))):
-                issues.append(Issue(target, f"is not an export of {path}, so that transcript is not exported"))
+                issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
                 return False
             with self._reader.open(path) as opened:
                 try:
-                    states[path], has_changed = self._write(path, opened, entry)
+                    known[path], wrote = self._write(path, opened, entry)
                 except OSError as error:
-                    # Caught here, because outside an OSError means that the transcript cannot be read.
+                    # The exported file is at fault, not the transcript, which the source would blame.
                     issues.append(Issue(target, f"cannot be written: {error.strerror}"))
                     return False
-            return has_changed
+            return wrote
         except RecallError as error:
             issues.append(Issue(path, f"is not exported: {message_with_hint(error)}"))
         except OSError as error:
@@ -154,14 +155,15 @@ class SessionExport:
         return False
 
     def _write(self, path: str, opened: OpenTranscript, entry: _ExportState | None) -> tuple[_ExportState, bool]:
-        """Write the file of a transcript and return its state. True if the file has changed."""
         target, name = self._target(path), self._reader.export_name(path)
         numbers = self._load_numbers(name)
-        can_append = entry is not None and entry.kept_lines <= len(numbers) and self._can_append(entry, target, opened)
-        state = entry if entry and can_append else _ExportState((), (0, 0))
+        can_continue = (
+            entry is not None and entry.kept_lines <= len(numbers) and self._can_continue(entry, target, opened)
+        )
+        state = entry if entry and can_continue else _ExportState((), (0, 0))
         numbers = numbers[: state.kept_lines]
         with draft(target) as made:
-            if can_append:
+            if can_continue:
                 _copy(target, made.file, state.kept_bytes)
             else:
                 made.file.write(_heading(name))
@@ -170,21 +172,21 @@ class SessionExport:
             if not numbers:
                 made.file.write(b"(empty)\n")
             made.file.flush()
-            is_same = os.path.isfile(target) and filecmp.cmp(made.place, target, shallow=False)
-            with draft(self._numbers_path(name)) as lines:
-                lines.file.write(numbers.tobytes())
-                lines.publish()
-            if not is_same:
+            same = os.path.isfile(target) and filecmp.cmp(made.place, target, shallow=False)
+            with draft(self._numbers_path(name)) as beside:
+                beside.file.write(numbers.tobytes())
+                beside.publish()
+            if not same:
                 made.publish()
         seal = opened.seal(state.until, thorough=True).hex()
-        return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not is_same
+        return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not same
 
     def _append(
         self, opened: OpenTranscript, output: IO[bytes], numbers: "array[int]", state: _ExportState
     ) -> _ExportState:
         for record in opened.records(state.until, state.records + 1):
             if record.is_message:
-                output.write(f"{record.redacted(self._redactor.redact).line}\n".encode())
+                output.write(f"{record.redact_text(self._redactor.redact).line}\n".encode())
                 numbers.append(record.number)
             if record.end is not None:
                 state = state._replace(
@@ -192,22 +194,22 @@ class SessionExport:
                 )
         return state
 
-    def _can_append(self, entry: _ExportState, target: str, opened: OpenTranscript) -> bool:
-        """True if a transcript has only grown, and its file has not been changed by others."""
-        has_grown = opened.bytes_after(entry.until) >= 0 and entry.stamp[3:] == tuple(opened.stamp[3:])
-        is_ours = has_grown and entry.file == _file_stamp(target)
+    def _can_continue(self, entry: _ExportState, target: str, opened: OpenTranscript) -> bool:
+        """True if a transcript has only grown and nobody has changed its exported file."""
+        grown = opened.bytes_after(entry.until) >= 0 and entry.stamp[3:] == tuple(opened.stamp[3:])
+        is_ours = grown and entry.file == _file_stamp(target)
         return is_ours and entry.seal == opened.seal(entry.until, thorough=True).hex()
 
-    def _remove_stale(self, states: dict[str, _ExportState], current: set[str], issues: list[Issue]) -> int:
+    def _remove_stale(self, known: dict[str, _ExportState], current: set[str], issues: list[Issue]) -> int:
         removed = 0
-        for path in [path for path in states if path not in current]:
+        for path in [path for path in known if path not in current]:
             try:
                 with suppress(FileNotFoundError):
                     os.unlink(self._target(path))
                     removed += 1
                 with suppress(FileNotFoundError):
                     os.unlink(self._numbers_path(self._reader.export_name(path)))
-                del states[path]
+                del known[path]
             except OSError as error:
                 issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
         return removed
@@ -219,13 +221,13 @@ class SessionExport:
         return numbers
 
     def _load(self) -> dict[str, _ExportState]:
-        saved = load(self._state_path())
-        if saved.get("masks") != self._redactor.fingerprint or saved.get("folder") != self.folder:
-            # With other redaction rules every file is written again, and is known to be ours.
-            files = saved.get("files", {}) if saved.get("folder") == self.folder else ()
+        kept = load(self._state_path())
+        if kept.get("masks") != self._redactor.fingerprint or kept.get("folder") != self.folder:
+            # Masked differently, or for another folder: every file is written again, and is known to be ours.
+            files = kept.get("files", {}) if kept.get("folder") == self.folder else ()
             return {path: _ExportState((), (0, 0)) for path in files if self._reader.owns(path)}
         files = {}
-        for path, values in saved.get("files", {}).items():
+        for path, values in kept.get("files", {}).items():
             with suppress(TypeError, ValueError):
                 if not self._reader.owns(path):
                     continue
@@ -233,10 +235,10 @@ class SessionExport:
                 files[path] = _ExportState(tuple(stamp), (file[0], file[1]), *rest)
         return files
 
-    def _save(self, states: dict[str, _ExportState]) -> None:
-        # On a full disk the only loss is that unchanged transcripts are exported again.
+    def _save(self, known: dict[str, _ExportState]) -> None:
+        # If the disk is full, the next export only does more work than it needs to.
         with suppress(OSError):
-            save(self._state_path(), {"masks": self._redactor.fingerprint, "folder": self.folder, "files": states})
+            save(self._state_path(), {"masks": self._redactor.fingerprint, "folder": self.folder, "files": known})
 
     def _target(self, path: str) -> str:
         return os.path.join(self.folder, f"{self._reader.export_name(path)}.md")
@@ -253,7 +255,7 @@ def _heading(name: str) -> bytes:
 
 
 def _may_replace(target: str, heading: bytes) -> bool:
-    """True if there is no file at a path, or one that was exported from the same transcript."""
+    """True if there is no file at a path, or one that another program exported from the same session."""
     try:
         with open(target, "rb") as file:
             return file.read(len(heading)) == heading
