@@ -110,7 +110,7 @@ class TranscriptReader(Protocol):
         """Return a file name, without an ending, that stands for a transcript and that no other reader would use."""
         ...
 
-    def exported_path(self, name: str) -> str | None:
+    def path_of_export(self, name: str) -> str | None:
         """Return the path of the transcript with this export name; None if it is not one of this reader's names."""
         ...
 

@@ -293,7 +293,9 @@ class BuiltinAdmin:
     def issues(self) -> tuple[Issue, ...]:
         """Return the problems that a scan of the files finds."""
         return self._repair.run(
-            lambda: tuple(issue for look in self._refresh.look() for issue in (*look.listing.issues, *look.kept()))
+            lambda: tuple(
+                issue for entry in self._refresh.compare() for issue in (*entry.listing.issues, *entry.kept())
+            )
         )
 
     def check(self) -> tuple[str, ...]:

@@ -78,12 +78,12 @@ def _with_short_waits(loaded: Loaded) -> Loaded:
 
 def _scope_denial(settings: Settings, key: str) -> SearchAnswer | None:
     """Return the answer to a session that may not search; None if it may."""
-    from mdrecall.core.conversation.scope import denial, judge
+    from mdrecall.core.conversation.scope import explain_denial, judge
 
     verdict = judge(settings.memory.qmd.scope, key)
     if verdict.allowed:
         return None
-    return SearchAnswer((), reason="scope_denied", action=denial(verdict, key), backend="qmd")
+    return SearchAnswer((), reason="scope_denied", action=explain_denial(verdict, key), backend="qmd")
 
 
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
@@ -95,7 +95,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     indexers = _indexers(settings, files, store, analyser)
     embedding = _embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
     embedder = embedding.chunk_embedder if embedding else None
-    refresh = IndexRefresh(settings, files, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
+    refresh = IndexRefresh(settings, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
     options = _ranking_options(settings)
     if embedding is None:
         searcher = Searcher(store, analyser, options)

@@ -79,7 +79,7 @@ class JsonListReader:
     def export_name(self, path: str) -> str:
         return f"list+{path.removeprefix(_PREFIX)}"
 
-    def exported_path(self, name: str) -> str | None:
+    def path_of_export(self, name: str) -> str | None:
         return self._path(name.removeprefix("list+")) if name.startswith("list+") else None
 
     def size_of(self, session: str, file: str = "") -> int:
