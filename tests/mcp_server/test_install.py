@@ -71,7 +71,7 @@ def test_a_second_time_changes_nothing(base: Path, client: str, scope: str, caps
     assert install(client, "--scope", scope) == 0
     said = capsys.readouterr().out
     assert "already" in said
-    assert said.count(f"Its memory is {base / 'project'}.") == 2
+    assert said.count(f"Memory: {base / 'project'}.") == 2
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir() if ".bak" in each.name] == []
 
