@@ -1,6 +1,6 @@
 """The speed of indexing and searching: ``python -m benchmarks.speed``.
 
-Makes workspaces of 2,000 and 20,000 notes of about 1.5 KB and measures, in one run on the same files: mdrecall, the same
+Makes workspaces of 2,000 and 20,000 notes of about 1.5 KB and measures in one run on the same files: mdrecall, the same
 with keyword search only, and plain FTS5 (``benchmarks.floor``). Then the vector search over 10,000 and 100,000 chunks,
 beside one pass over a matrix of their vectors. Seconds depend on the machine; compare the ratios.
 """
