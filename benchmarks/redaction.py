@@ -57,7 +57,7 @@ def count(paths: Iterable[Path]) -> Count:
                 secret = passage[one.start : one.end]
                 before = passage[max(0, one.start - _AROUND) : one.start]
                 shown = f"…{before}[{secret}]{passage[one.end : one.end + 10]}".replace("\n", "⏎")
-                changes[one.kind, f"{shown}  →  {'***' if one.whole else mask(secret)}"] += 1
+                changes[one.kind, f"{shown}  →  {'***' if one.hide_all else mask(secret)}"] += 1
     return Count(seen, characters, changed, changes)
 
 

@@ -150,10 +150,11 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     """The vector leg beside the keyword leg and beside one pass over a matrix, in one process."""
     import numpy
 
+    from mdrecall.core.ranking.stages import RankingOptions
     from mdrecall.core.text.words import Analyser
     from mdrecall.embed.offline import OfflineEmbedder
     from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
-    from mdrecall.engine.searcher import RankingOptions, Searcher
+    from mdrecall.engine.searcher import Searcher
     from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
     from mdrecall.types import SearchRequest

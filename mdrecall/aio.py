@@ -12,15 +12,14 @@ to where it can be taken up again; what comes of it is dropped.
 import asyncio
 import os
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
-from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
+from mdrecall.engine.daemon_pool import DaemonPool
 from mdrecall.errors import MemoryClosed
 from mdrecall.types import (
     Appended,
@@ -50,7 +49,9 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-_MOST_THREADS = 64
+# More calls than this wait for a thread: each thread has its own connection to the index.
+_MAX_THREADS = 64
+# How long closing waits for calls that are in progress.
 _CLOSING_S = 10.0
 
 
@@ -215,8 +216,7 @@ class Threads:
         """``patience_s`` is how long what is under way is waited for in the end."""
         self.is_closing = False
         self._patience_s = patience_s
-        self._pool = _Pool(_MOST_THREADS)
-        self._under_way: set[Future[Any]] = set()
+        self._pool = DaemonPool("mdrecall-aio", _MAX_THREADS)
         self._closed: Future[None] = Future()
 
     async def call(self, act: Callable[[], _T], *, otherwise: Callable[[_T], object] | None = None) -> _T:
@@ -224,13 +224,11 @@ class Threads:
 
         def begun() -> _T:
             self._refuse_if_closing()
-            return act()
+            return _translate_for_loop(act)
 
         self._refuse_if_closing()
         context = copy_context()
         work = self._pool.submit(lambda: context.run(begun))
-        self._under_way.add(work)
-        work.add_done_callback(self._under_way.discard)
         try:
             return await asyncio.wrap_future(work)
         except (asyncio.CancelledError, GeneratorExit):
@@ -254,7 +252,7 @@ class Threads:
     def _close(self, cancel_pending: Callable[[], None], act: Callable[[], None]) -> None:
         try:
             cancel_pending()
-            wait(tuple(self._under_way), timeout=self._patience_s)
+            self._pool.drain(self._patience_s)
             act()
         except BaseException as error:
             self._closed.set_exception(error)
@@ -268,87 +266,20 @@ class Threads:
             raise MemoryClosed("The memory is closed.", hint="Open it again with AsyncMemory.open.")
 
 
-class _Job(NamedTuple):
-    act: Callable[[], Any]
-    done: Future[Any]
+def _translate_for_loop(act: Callable[[], _T]) -> _T:
+    """Call ``act``; an error that a loop cannot take becomes a ``RuntimeError``.
 
-
-class _Pool:
-    """Daemon threads; the one used last is used first, because its connection to the index is warm."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._count = 0
-        self._idle: list[SimpleQueue[_Job | None]] = []
-        self._waiting: deque[_Job] = deque()
-        self._is_over = False
-
-    def submit(self, act: Callable[[], _T]) -> Future[_T]:
-        job = _Job(act, Future())
-        with self._lock:
-            if self._idle:
-                self._idle.pop().put(job)
-                return job.done
-            if self._count >= self._most:
-                self._waiting.append(job)
-                return job.done
-            self._count += 1
-        inbox: SimpleQueue[_Job | None] = SimpleQueue()
-        inbox.put(job)
-        threading.Thread(target=self._work, args=(inbox,), name="mdrecall-aio", daemon=True).start()
-        return job.done
-
-    def release(self) -> None:
-        """Let each thread end as soon as it has nothing to do."""
-        with self._lock:
-            self._is_over = True
-            while self._idle:
-                self._idle.pop().put(None)
-
-    def _work(self, inbox: "SimpleQueue[_Job | None]") -> None:
-        while self._served(inbox):
-            pass
-
-    def _served(self, inbox: "SimpleQueue[_Job | None]") -> bool:
-        job = inbox.get()
-        if job is None:
-            return False
-        tell = _outcome(job)
-        with self._lock:
-            # Before the result is told: what it leads to shall find this thread and not start another.
-            if self._waiting:
-                inbox.put(self._waiting.popleft())
-            elif self._is_over:
-                inbox.put(None)
-            else:
-                self._idle.append(inbox)
-        tell()
-        return True
-
-
-def _outcome(job: _Job) -> Callable[[], None]:
-    """Do a job; gives what tells how it went."""
-    if not job.done.set_running_or_notify_cancel():
-        return lambda: None
-    try:
-        result = job.act()
-    except BaseException as error:
-        failure = _told_to_a_loop(error)
-        return lambda: job.done.set_exception(failure)
-    return lambda: job.done.set_result(result)
-
-
-def _told_to_a_loop(error: BaseException) -> Exception:
-    """An error as a loop can take it: one would be waited for for ever, and others would end the loop.
-
-    No signal comes to these threads, so whoever wants to exit here is some code that should not.
+    A future never delivers ``StopIteration``, and ``SystemExit`` or ``KeyboardInterrupt`` would end the loop. No
+    signal reaches these threads, so code that exits here should not.
     """
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        return error
-    told = RuntimeError(f"{type(error).__name__} in a thread: {error}")
-    told.__cause__ = error
-    return told
+    try:
+        return act()
+    except StopIteration as error:
+        raise RuntimeError(f"{type(error).__name__} in a thread: {error}") from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__} in a thread: {error}") from error
 
 
 def _given(done: Future[_T], taker: Callable[[_T], object]) -> None:

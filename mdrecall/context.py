@@ -1,4 +1,4 @@
-"""Where one conversation ends and the next begins: what an agent reads first, and what is kept of the last."""
+"""The start and the end of a conversation: what an agent reads first, and the note that is saved at the end."""
 
 from collections.abc import Collection
 from datetime import UTC, date, datetime, timedelta
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from mdrecall.core.conversation.recall_prompt import recall_section
 from mdrecall.core.conversation.session_key import chat_type_of, parse
-from mdrecall.core.conversation.session_note import USUAL_MESSAGES, note_name, note_text
-from mdrecall.core.conversation.session_start import Excerpt, excerpt, rendered, shared_out
-from mdrecall.core.redact import redactor
+from mdrecall.core.conversation.session_note import DEFAULT_MESSAGES, note_name, note_text
+from mdrecall.core.conversation.session_start import Excerpt, excerpt, render, share_budget
+from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
 from mdrecall.sources.notes import create_note
@@ -16,57 +16,61 @@ from mdrecall.sources.transcripts.readers import open_transcripts
 from mdrecall.sources.transcripts.reading import find_conversation, last_messages
 from mdrecall.types import Issue
 
-USUAL_CHARS = 12_000
+#: About 3,000 tokens, which is little beside a context window.
+DEFAULT_CHARS = 12_000
 TOOLS = ("memory_search", "memory_get")
-_LASTING = ("MEMORY.md", "memory.md")
+_LONG_TERM_NOTES = ("MEMORY.md", "memory.md")
 
 
 class Context(NamedTuple):
-    """The notes to begin with."""
+    """The notes that an agent reads first."""
 
     parts: tuple[Excerpt, ...]
     left_out: tuple[Issue, ...]
-    """Notes that are not for this session, or could not be read, and why."""
+    """Notes that this session may not see or that cannot be read, and why."""
 
     @property
     def text(self) -> str:
-        """All of it, under the names of the files."""
-        return rendered(self.parts)
+        """Every note under the name of its file."""
+        return render(self.parts)
 
 
 def prompt_section(memory: Memory, session_key: str, *, tools: Collection[str] = TOOLS) -> str:
-    """What the system prompt of a session says about memory; empty for a sub-agent, which has none."""
+    """Return the section about memory for a session's system prompt; empty for a sub-agent, which has no tools."""
     if parse(session_key).kind == "subagent":
         return ""
     citations = memory.settings.memory.citations
     return recall_section(tools=tools, citations=citations, chat_type=chat_type_of(session_key))
 
 
-def session_context(memory: Memory, session_key: str, *, today: date, most_chars: int = USUAL_CHARS) -> Context:
-    """``MEMORY.md`` if one person talks with the agent in private, today's notes and yesterday's, within a budget."""
+def session_context(memory: Memory, session_key: str, *, today: date, max_chars: int = DEFAULT_CHARS) -> Context:
+    """Return the notes of today and yesterday within a budget, and ``MEMORY.md`` in the main private session.
+
+    ``session_key`` is the name that OpenClaw gives the conversation.
+    """
     key = parse(session_key)
     left_out: list[Issue] = []
     texts: list[tuple[str, str, bool]] = []
     if key.is_main_of(memory.settings.agent_id):
-        texts += [(path, text, False) for path, text in _lasting(memory, left_out)]
-    elif any(_read(memory, name, []) for name in _LASTING):
+        texts += [(path, text, False) for path, text in _read_long_term(memory, left_out)]
+    elif any(_read(memory, name, []) for name in _LONG_TERM_NOTES):
         left_out.append(
-            Issue(_LASTING[0], f"is for this agent's main private session only, which {session_key!r} is not")
+            Issue(_LONG_TERM_NOTES[0], f"is only for this agent's main private session, and {session_key!r} is not")
         )
     for day in (today, today - timedelta(days=1)) if today > date.min else (today,):
         path = f"memory/{day.isoformat()}.md"
         if text := _read(memory, path, left_out):
             texts.append((path, text, True))
-    room = shared_out([len(text) for _, text, _ in texts], most_chars)
+    room = share_budget([len(text) for _, text, _ in texts], max_chars)
     parts = [
         excerpt(path, text, chars, from_end=is_day) for (path, text, is_day), chars in zip(texts, room, strict=True)
     ]
     return Context(tuple(parts), tuple(left_out))
 
 
-def _lasting(memory: Memory, left_out: list[Issue]) -> list[tuple[str, str]]:
-    """One of the two names; both may be the same file."""
-    for path in _LASTING:
+def _read_long_term(memory: Memory, left_out: list[Issue]) -> list[tuple[str, str]]:
+    """Return the long-term notes; the first of the two names that exists, because both may be the same file."""
+    for path in _LONG_TERM_NOTES:
         if text := _read(memory, path, left_out):
             return [(path, text)]
     return []
@@ -84,7 +88,7 @@ def _read(memory: Memory, path: str, left_out: list[Issue]) -> str:
     except ReadError as error:
         left_out.append(Issue(path, str(error)))
         return ""
-    # A page that is not the last one ends without its line end.
+    # Every page but the last lacks its final line end.
     return "\n".join(pages)
 
 
@@ -96,16 +100,16 @@ def save_session(
     session_key: str = "",
     source: str = "",
     slug: str = "",
-    messages: int = USUAL_MESSAGES,
+    messages: int = DEFAULT_MESSAGES,
 ) -> str:
-    """Make the last messages of a conversation a note in ``memory/``, without secrets; gives the note's path.
+    """Save the last messages of a conversation, without secrets, as a note in ``memory/``. Return the note's path.
 
-    ``now`` must know its time zone. Without a ``slug`` the time of day in UTC stands in the note's name.
+    ``now`` must have a time zone. Without a ``slug`` the name of the note contains the time of day in UTC.
     """
     transcripts = open_transcripts(memory.settings)
     conversation = find_conversation(transcripts, session)
     moment = now.astimezone(UTC)
-    redact = redactor(memory.settings.logging.redact_patterns).redact
+    redact = make_redactor(memory.settings.logging.redact_patterns).redact
     text = note_text(
         last_messages(transcripts, conversation.path, redact, max(1, messages)),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",

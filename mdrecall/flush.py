@@ -1,7 +1,8 @@
-"""The memory flush, for any agent loop: ask whether it is time, run the model with these prompts, append what it says.
+"""The memory flush for any agent loop: write down what matters before a long conversation is compacted.
 
-Before a turn: ``check``. If it says run: ``begin``, ask the model with ``prompt``, ``append`` its text, then ``done``.
-If that goes wrong: ``failed``, and perhaps ``checkpoint``.
+*Compaction* replaces a conversation by a summary. Before each turn, call ``check``. If it says run, call ``begin``, ask
+the model with ``prompt``, ``append`` its answer, and call ``done``. If that fails, call ``failed`` and perhaps
+``checkpoint``.
 """
 
 import os
@@ -10,40 +11,39 @@ from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
-from mdrecall.core.conversation.checkpoint import Message, checkpoint_text
 from mdrecall.core.conversation.flush import (
     DEFAULT_WINDOW,
-    Book,
     Decision,
+    FlushHistory,
     Rules,
-    Situation,
     Turn,
-    begun,
+    count_attempt,
     decide,
-    flushed,
+    record_flush,
 )
-from mdrecall.core.conversation.flush_text import Moment, Prompts, daily_path, prompts
-from mdrecall.core.conversation.no_reply import visible
+from mdrecall.core.conversation.flush_prompts import Moment, Prompts, daily_path, make_prompts
+from mdrecall.core.conversation.no_reply import visible_text
+from mdrecall.core.conversation.session_note import Message, checkpoint_text
 from mdrecall.errors import SessionsError
 from mdrecall.sources.notes import append_daily, user_time
-from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, rebook
+from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, update_history
 from mdrecall.types import Appended
 
-__all__ = ["Appended", "Decision", "Flush", "Message", "Prompts", "State"]
+__all__ = ["Appended", "Decision", "Flush", "FlushHistory", "Message", "Prompts", "State"]
 
 
 class State(NamedTuple):
-    """What the loop knows of its session; what it leaves open is taken from ``sessions.json`` and the settings."""
+    """What the loop knows about its session; the rest is taken from ``sessions.json`` and the settings."""
 
     context_window: int | None = None
     total_tokens: int | None = None
     total_is_fresh: bool | None = None
     prompt_tokens: int = 0
-    """What the model was given last, as its answer counted it."""
+    """The size of the last prompt, as the model's answer counted it."""
     output_tokens: int = 0
-    """What it answered."""
+    """The size of the answer."""
     estimated_tokens: int = 0
-    """What the coming prompt will add."""
+    """How much the next prompt will add."""
     transcript_bytes: int | None = None
     compaction_count: int | None = None
     reserve_tokens: int | None = None
@@ -54,7 +54,7 @@ class State(NamedTuple):
 
 
 class Flush:
-    """The flushes of one session."""
+    """The flushes of one session, which is named by its session key."""
 
     def __init__(self, loaded: Loaded, session_key: str) -> None:
         self.settings = loaded.settings
@@ -73,32 +73,32 @@ class Flush:
         config: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """The flushes of a session, with the workspace and the settings found as ``Memory.open`` finds them."""
+        """Open the flushes of a session; the workspace and the settings are found as by ``Memory.open``."""
         where, file = (None if path is None else os.fspath(path) for path in (workspace, config))
         return cls(load(env=env, workspace=where, agent=agent, config=file), session_key)
 
-    def check(self, state: State | None = None, *, book: Book | None = None) -> Decision:
-        """Whether to flush before the next turn; ``book`` stands for ``sessions.json`` where a loop keeps its own."""
+    def check(self, state: State | None = None, *, history: FlushHistory | None = None) -> Decision:
+        """Decide whether to flush before the next turn; ``history`` is for loops that do not use ``sessions.json``."""
         self.expect(state or State())
-        entry = None if book or not self.session_key else read_entry(self._folder, self.session_key)
-        found = entry or Entry(book or Book(has_entry=self.settings.standalone))
-        return decide(Situation(self._rules(), self._turn(found), found.book))
+        entry = None if history or not self.session_key else read_entry(self._folder, self.session_key)
+        found = entry or Entry(history or FlushHistory(has_entry=self.settings.standalone))
+        return decide(self._rules(), self._turn(found), found.history)
 
     def expect(self, state: State) -> None:
-        """Take over what the loop knows without asking; for a process that only writes down how a flush ended."""
+        """Set what the loop knows without a decision, for a process that only records how a flush ended."""
         self._state = state
 
     def begin(self) -> None:
-        """Count an attempt before it is made, so that even one that kills the process is counted."""
-        self._rebook(lambda entry: begun(entry.book, self._count(entry)), None)
+        """Count an attempt before it is made, so that one that kills the process counts too."""
+        self._update_history(lambda entry: count_attempt(entry.history, self._count(entry)), None)
         self._has_begun = True
 
     def prompt(
         self, now: datetime | None = None, zone: str | tzinfo | None = None, *, extra_system: str = ""
     ) -> Prompts:
-        """What to ask the model; ``extra_system`` is what the system prompt of the run has anyway."""
+        """Return the prompts for the model; ``extra_system`` is the rest of the run's system prompt."""
         custom = self.settings.compaction.memory_flush
-        return prompts(
+        return make_prompts(
             self._moment(now, zone),
             user=custom.prompt,
             system=custom.system_prompt,
@@ -114,11 +114,11 @@ class Flush:
         *,
         path: str | None = None,
     ) -> Appended:
-        """Append to the file of the day that it is now; a text that is silent (``NO_REPLY``) appends nothing.
+        """Append to the note of the present day; an answer of ``NO_REPLY`` appends nothing.
 
-        ``path`` is where the model means to write; any other than the day's file is refused.
+        ``path`` is where the model means to write. Any file but the day's note is refused.
         """
-        moment, said = self._moment(now, zone), visible(text)
+        moment, said = self._moment(now, zone), visible_text(text)
         if text.strip() and not said.strip():
             return Appended(daily_path(moment), 0)
         return self._append(said, moment, path)
@@ -129,15 +129,15 @@ class Flush:
         now: datetime | None = None,
         zone: str | tzinfo | None = None,
     ) -> Appended | None:
-        """Append the last messages without their secrets, because no model wrote a memory.
+        """Append the last messages without their secrets, for when no model wrote a memory.
 
         Nothing is appended unless ``mdrecall.flush.checkpoint`` is on.
         """
         if not self.settings.mdrecall.flush.checkpoint:
             return None
-        from mdrecall.core.redact import redactor
+        from mdrecall.core.redact import make_redactor
 
-        redact = redactor(self.settings.logging.redact_patterns).redact
+        redact = make_redactor(self.settings.logging.redact_patterns).redact
         moment = self._moment(now, zone)
         text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
         return self._append(text, moment, None) if text else None
@@ -150,30 +150,30 @@ class Flush:
         return [Message(record.speaker.lower(), record.text) for record in records if record.is_message]
 
     def done(self, now: datetime | None = None, *, compaction_count: int | None = None) -> None:
-        """The flush went well; give the count if there was a compaction that ``sessions.json`` does not know of."""
+        """Record that the flush succeeded; give the count of compactions if ``sessions.json`` has an older one."""
         moment = now or datetime.now(UTC)
 
-        def change(entry: Entry) -> Book:
+        def change(entry: Entry) -> FlushHistory:
             count = self._count(entry) if compaction_count is None else compaction_count
-            return flushed(entry.book, count, self._bytes(entry))
+            return record_flush(entry.history, count, self._bytes(entry))
 
-        self._rebook(change, int(moment.timestamp() * 1000))
+        self._update_history(change, int(moment.timestamp() * 1000))
         self._has_begun = False
 
     def failed(self) -> None:
-        """The flush did not go well; after a few of these the session is left alone until the next compaction."""
+        """Record that the flush failed; after three failures the session is not flushed until the next compaction."""
         if not self._has_begun:
-            self._rebook(lambda entry: begun(entry.book, self._count(entry)), None)
+            self._update_history(lambda entry: count_attempt(entry.history, self._count(entry)), None)
         self._has_begun = False
 
     def _append(self, text: str, moment: Moment, path: str | None) -> Appended:
         limit = self.settings.mdrecall.max_file_bytes
         return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit)
 
-    def _rebook(self, change: Callable[[Entry], Book], now_ms: int | None) -> None:
+    def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:
         if not self.session_key:
-            raise SessionsError("There is no session to write down a flush of.", hint="Give a session key.")
-        rebook(self._folder, self.session_key, change, now_ms=now_ms, create=self.settings.standalone)
+            raise SessionsError("There is no session to record a flush for.", hint="Give a session key.")
+        update_history(self._folder, self.session_key, change, now_ms=now_ms, create=self.settings.standalone)
 
     def _rules(self) -> Rules:
         compaction = self.settings.compaction
@@ -221,11 +221,11 @@ class Flush:
 
     def _moment(self, now: datetime | None, zone: str | tzinfo | None) -> Moment:
         here = user_time(now, zone, self.settings.defaults.user_timezone)
-        return Moment(here.year, here.month, here.day, here.weekday(), here.hour, here.minute, _label(here))
+        return Moment(here.year, here.month, here.day, here.weekday(), here.hour, here.minute, _zone_label(here))
 
 
-def _label(here: datetime) -> str:
-    """The name of a zone; where it has only an abbreviation, what it stands for too."""
+def _zone_label(here: datetime) -> str:
+    """Return the name of a time zone; an abbreviation is followed by its offset."""
     if key := getattr(here.tzinfo, "key", ""):
         return str(key)
     offset = here.strftime("%z")

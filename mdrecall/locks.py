@@ -1,26 +1,48 @@
-"""A lock between processes: a file that the system locks for its holder, and that says who that is.
+"""Locks between processes. The operating system releases them when a process ends, however it ends.
 
-The lock dies with its process, however that ends. The file goes when the lock is released; one that a killed process
-left behind goes at the next ``sweep``, and never keeps anybody out.
+``FileLock`` is mdrecall's own lock: a file that also says which process holds it. ``openclaw_lock`` is a lock file that
+OpenClaw respects too. ``try_flock`` locks a file that is open already.
 """
 
 import fcntl
+import json
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from mdrecall.errors import SessionsError
 from mdrecall.types import Holder
 
-_EVERY_S = 0.01
-_LEAST_S = 0.03
-# On a machine that stalls, somebody who only asks may have the lock for longer than an instant.
-_LONGEST_ASKING_S = 1.0
-_MOST_BYTES = 4096
+# How often a waiting process tries again.
+_RETRY_S = 0.01
+# ``acquire`` waits at least this long: a process that only asks for the holder has the lock for an instant.
+_MIN_WAIT_S = 0.03
+# On a machine that stalls, such a process may have the lock for longer than an instant.
+_MAX_INSPECTION_S = 1.0
+# The record of a lock has a fixed size, so that a reader never sees half of it.
+_RECORD_BYTES = 4096
+# OpenClaw holds a lock for moments; an older lock file was left behind, even if its process number is in use again.
+_STALE_S = 30.0
+# A process writes its number into a new lock file at once, unless it is killed first.
+_BLANK_STALE_S = 2.0
+
+
+def try_flock(file: int) -> bool:
+    """Lock an open file for this process; False if another one has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class FileLock:
-    """One holder of the lock at a path, or somebody who would like to be. Not for several threads at once."""
+    """A lock at a path. The file goes when the lock is released, or at the next ``sweep`` after its process was killed.
+
+    One object is not for several threads at once, except for ``holder``.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -31,48 +53,44 @@ class FileLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process holds it; a child that was forked does not, though it has the file open."""
+        """True if this process holds the lock; a forked child does not, though it has the file open."""
         return self._file is not None and self._pid == os.getpid()
 
     def acquire(self, wait_s: float, doing: str) -> bool:
-        """Take the lock, waiting at most so long; an ``OSError`` says that there can be no lock at this path."""
-        until = time.monotonic() + max(wait_s, _LEAST_S)
-        while not self._try():
-            late = time.monotonic() - until
-            if late >= _LONGEST_ASKING_S or (late >= 0 and self._is_told_of()):
+        """Take the lock, waiting at most ``wait_s``; an ``OSError`` says that there can be no lock at this path."""
+        until = time.monotonic() + max(wait_s, _MIN_WAIT_S)
+        while not self._try_lock():
+            late_s = time.monotonic() - until
+            if late_s >= _MAX_INSPECTION_S or (late_s >= 0 and self._has_live_holder()):
                 return False
-            time.sleep(_EVERY_S)
+            time.sleep(_RETRY_S)
         self._since_s, self._doing = time.time(), doing
-        self.tell({})
+        self.record({})
         return True
 
-    def tell(self, more: dict[str, Any]) -> None:
-        """Write down who holds the lock, and what else others may want to know; on a full disk nothing is said."""
+    def record(self, more: dict[str, Any]) -> None:
+        """Write down which process holds the lock, and more for others to read; a full disk is ignored."""
         if self._file is not None and self.is_held:
-            said = f'{{"pid": {os.getpid()}, "doing": "{self._doing}", "since": {self._since_s:.3f}'
-            if more:
-                import json
-
-                said += f', "more": {json.dumps(more)}'
+            known = {"pid": os.getpid(), "doing": self._doing, "since": round(self._since_s, 3), "host": _host()}
+            record = json.dumps({**known, "more": more} if more else known)
             with suppress(OSError):
-                os.pwrite(self._file, f"{said}}}".encode().ljust(_MOST_BYTES), 0)
+                os.pwrite(self._file, record.encode().ljust(_RECORD_BYTES), 0)
 
     def holder(self) -> Holder | None:
-        """Who holds the lock now; nobody, if it is free or whoever holds it has not said."""
+        """Return the process that holds the lock; None if it is free, or its holder wrote nothing down."""
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return None
+            return None if try_flock(file) else _read_holder(file)
         except OSError:
-            return _read(file)
+            return _read_holder(file)
         finally:
             os.close(file)
 
     def release(self) -> None:
-        """Let go of the lock; may be called twice."""
+        """Release the lock; may be called twice."""
         if self._file is not None:
             with suppress(OSError):
                 if self.is_held and os.path.samestat(os.fstat(self._file), os.stat(self.path)):
@@ -84,30 +102,29 @@ class FileLock:
         """Remove the file if nobody holds the lock."""
         if self._file is None and os.path.lexists(self.path):
             with suppress(OSError):
-                if self._try():
+                if self._try_lock():
                     self.release()
 
-    def _is_told_of(self) -> bool:
-        """Whether a holder has said who he is; who only asks after him has the lock for an instant, and does not."""
+    def _has_live_holder(self) -> bool:
+        """True if a process that lives has written down that it holds the lock; one that only inspects it has not."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return False
         try:
-            holder = _read(file)
+            holder = _read_holder(file)
             return holder is not None and _is_alive(holder.pid)
         finally:
             os.close(file)
 
-    def _try(self) -> bool:
+    def _try_lock(self) -> bool:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held the lock before may have removed the file since it was opened here.
-            if os.path.samestat(os.fstat(file), os.stat(self.path)):
+            # The process that held the lock before may have removed the file since it was opened here.
+            if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(self.path)):
                 self._file, self._pid = file, os.getpid()
                 return True
-        except (BlockingIOError, FileNotFoundError):
+        except FileNotFoundError:
             pass
         except BaseException:
             os.close(file)
@@ -116,12 +133,83 @@ class FileLock:
         return False
 
 
-def named(holder: Holder | None) -> str:
-    """A holder in words."""
+def describe_holder(holder: Holder | None) -> str:
+    """Return the holder of a lock in words."""
     if holder is None:
         return "another process"
     since = time.strftime("%H:%M:%S", time.localtime(holder.since_s))
-    return f"process {holder.pid}, which has been {holder.doing} since {since}"
+    where = f" on {holder.host}" if holder.host not in ("", _host()) else ""
+    return f"process {holder.pid}{where}, which has been {holder.doing} since {since}"
+
+
+@contextmanager
+def openclaw_lock(path: str, wait_s: float) -> Iterator[None]:
+    """Hold a lock that OpenClaw respects too: a file that must not exist before, and that names its process.
+
+    OpenClaw goes by the file alone. Among mdrecall's processes the system's lock on it decides, so that a file that
+    a killed process left behind keeps nobody waiting.
+    """
+    until = time.monotonic() + wait_s
+    while (file := _create_locked(path)) is None:
+        if time.monotonic() >= until:
+            message = f"Another process has kept {path} for {wait_s:g} seconds."
+            raise SessionsError(message, hint="Try again; nothing was changed.")
+        time.sleep(_RETRY_S)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(file), os.stat(path)):
+                os.unlink(path)
+        os.close(file)
+
+
+def _create_locked(path: str) -> int | None:
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        _remove_stale(path)
+        return None
+    try:
+        # Only a process that checks whether the file is stale can have locked it, for an instant.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        record = {"pid": os.getpid(), "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}
+        os.write(file, json.dumps(record).encode())
+        if os.path.samestat(os.fstat(file), os.stat(path)):
+            return file
+    except FileNotFoundError:
+        pass
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(file)
+        raise
+    os.close(file)
+    return None
+
+
+def _remove_stale(path: str) -> None:
+    """Remove a lock file that nobody holds any more."""
+    with suppress(OSError):
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            if try_flock(file) and _is_stale(file) and os.path.samestat(os.fstat(file), os.stat(path)):
+                os.unlink(path)
+        finally:
+            os.close(file)
+
+
+def _is_stale(file: int) -> bool:
+    age_s = time.time() - os.fstat(file).st_mtime
+    try:
+        os.kill(int(json.loads(os.pread(file, _RECORD_BYTES, 0))["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return age_s > _BLANK_STALE_S
+    except OSError:
+        pass  # the process lives, but belongs to another user
+    return age_s > _STALE_S
 
 
 def _is_alive(pid: int) -> bool:
@@ -134,11 +222,19 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _read(file: int) -> Holder | None:
-    import json
+def _host() -> str:
+    return os.uname().nodename
 
+
+def _read_holder(file: int) -> Holder | None:
     try:
-        known = json.loads(os.pread(file, _MOST_BYTES, 0))
-        return Holder(int(known["pid"]), str(known["doing"]), float(known["since"]), dict(known.get("more", {})))
+        known = json.loads(os.pread(file, _RECORD_BYTES, 0))
+        return Holder(
+            int(known["pid"]),
+            str(known["doing"]),
+            float(known["since"]),
+            dict(known.get("more", {})),
+            str(known.get("host", "")),
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -84,7 +84,7 @@ class Memory:
         With ``shared``, all memories of the same agent and settings stand on one backend, which ends with the last.
         """
         if not loaded.settings.memory_search.enabled:
-            origin = loaded.found["memorySearch.enabled"].origin
+            origin = loaded.values["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
         if shared is not None:
@@ -107,7 +107,7 @@ class Memory:
 
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Lines of a memory file, straight from the disk; a ``ReadError`` says why a path is refused."""
-        return self._backend.read_file(path, from_line=from_line, lines=lines)
+        return self._backend.read(path, from_line=from_line, lines=lines)
 
     #: OpenClaw's name for it.
     read_file = read
@@ -150,30 +150,30 @@ class Memory:
 
     def sessions(self) -> list[Conversation]:
         """The transcripts of this agent's conversations, the last changed first."""
-        return self._backend.sessions()
+        return self._backend.sessions.list_all()
 
     def compacted(self, session: str) -> SyncReport:
         """Tell that a conversation was compacted: its transcript is indexed whatever it has grown by.
 
         Whether that is waited for is up to ``compaction.postIndexSync``.
         """
-        return self._backend.compacted(session)
+        return self._backend.sessions.note_compaction(session)
 
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """What is said in some records of a transcript, without secrets; ``session`` is an id, file name or path."""
-        return self._backend.read_session(session, from_line=from_line, lines=lines)
+        return self._backend.sessions.read(session, from_line=from_line, lines=lines)
 
     def watch(self) -> None:
         """Follow the files in the background until the memory is closed, as ``sync.watch`` and its like have it."""
-        self._backend.watch()
+        self._backend.watch.start()
 
     def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """Follow the files in this thread, telling what happens, until ``stop_following`` is called."""
-        self._backend.follow(tell)
+        self._backend.watch.run(tell)
 
     def stop_following(self) -> None:
         """End ``follow``, from another thread or a signal."""
-        self._backend.stop_following()
+        self._backend.watch.stop()
 
     def status(self) -> Status:
         """What is indexed, where, and how."""
@@ -181,31 +181,31 @@ class Memory:
 
     def counts(self) -> tuple[SourceCount, ...]:
         """How many files and chunks of each source are indexed."""
-        return self._backend.counts()
+        return self._backend.admin.counts()
 
     def issues(self) -> tuple[Issue, ...]:
         """What there is to say about the files: links, missing or closed folders, names that are not Unicode."""
-        return self._backend.issues()
+        return self._backend.admin.issues()
 
     def check(self) -> tuple[str, ...]:
         """What is wrong with the index file; nothing, if it is sound."""
-        return self._backend.check()
+        return self._backend.admin.check()
 
     def index_files(self) -> list[tuple[str, int]]:
         """Every file that belongs to the index, with its size in bytes."""
-        return self._backend.index_files()
+        return self._backend.admin.index_sizes()
 
     def reset(self) -> None:
         """Delete the index and nothing else; the next search or sync makes it again from the notes."""
-        self._backend.reset()
+        self._backend.admin.reset()
 
     def probe_embedding(self) -> Probe:
         """Whether embeddings can be made."""
-        return self._backend.probe_embedding()
+        return self._backend.admin.probe_embedding()
 
     def probe_vectors(self) -> bool:
         """Whether vectors can be searched."""
-        return self._backend.probe_vectors()
+        return self._backend.admin.probe_vectors()
 
     def close(self) -> None:
         """Let go of the index; may be called twice."""

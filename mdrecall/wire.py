@@ -1,4 +1,4 @@
-"""Frozen values to the JSON that callers see, with OpenClaw's names."""
+"""Frozen values as the JSON that callers see, under OpenClaw's names."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, S
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON: named tuples become objects in camelCase, what is None is left out."""
+    """Convert a value to JSON: a named tuple becomes an object in camelCase, without the fields that are None."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         fields = zip(value._fields, value, strict=True)
-        return {camel(name): to_json(entry) for name, entry in fields if entry is not None}
+        return {camel_case(name): to_json(entry) for name, entry in fields if entry is not None}
     if isinstance(value, dict):
         return {str(name): to_json(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -17,58 +17,62 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def camel(name: str) -> str:
-    """``start_line`` as ``startLine``."""
+def camel_case(name: str) -> str:
+    """Return ``start_line`` as ``startLine``."""
     first, *rest = name.rstrip("_").split("_")
     return first + "".join(part.capitalize() for part in rest)
 
 
 def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
-    """The answer to a search; ``reason`` and ``action`` are there when it is empty."""
-    found: dict[str, Any] = {"results": [result_to_json(result) for result in answer], "mode": answer.mode}
+    """Convert the answer to a search; an empty answer has ``reason`` and ``action``.
+
+    ``fallback`` says why another backend or another embedder answered. If both did, it is about the backend, and
+    ``embeddingFallback`` is about the embedder.
+    """
+    json: dict[str, Any] = {"results": [result_to_json(result) for result in answer], "mode": answer.mode}
     if answer.reason:
-        found |= {"reason": answer.reason, "action": answer.action}
+        json |= {"reason": answer.reason, "action": answer.action}
     if answer.provider:
-        found |= {"provider": answer.provider, "model": answer.model}
-    if answer.fallback:
-        found["fallback"] = {"reason": answer.fallback}
+        json |= {"provider": answer.provider, "model": answer.model}
     if answer.answered_for:
-        found["fallback"] = stand_in_to_json(answer.answered_for)
+        json["fallback"] = fallback_to_json(answer.answered_for)
+    if answer.fallback:
+        json["embeddingFallback" if answer.answered_for else "fallback"] = {"reason": answer.fallback}
     if answer.degraded:
-        found["degraded"] = {"reason": answer.degraded}
+        json["degraded"] = {"reason": answer.degraded}
     if answer.stale:
-        found["stale"] = {"reason": answer.stale}
+        json["stale"] = {"reason": answer.stale}
     if answer.issues:
-        found["issues"] = to_json(answer.issues)
-    return found
+        json["issues"] = to_json(answer.issues)
+    return json
 
 
-def stand_in_to_json(instead: FallbackNotice) -> dict[str, str]:
-    """Who should have answered, and why it did not, under OpenClaw's names."""
+def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
+    """Convert the notice that another backend answered, under OpenClaw's names."""
     return {
-        "from": instead.backend,
-        "reason": instead.reason,
-        "since": instead.since,
-        "nextTry": instead.next_try,
+        "from": notice.backend,
+        "reason": notice.reason,
+        "since": notice.since,
+        "nextTry": notice.next_try,
     }
 
 
 def result_to_json(result: SearchResult) -> dict[str, Any]:
-    """One result, with its citation; an empty heading and an absent explanation are left out."""
-    found: dict[str, Any] = to_json(result._replace(why=None))
+    """Convert one result, with its citation; an empty heading and a missing explanation are left out."""
+    json: dict[str, Any] = to_json(result._replace(why=None))
     if not result.heading:
-        del found["heading"]
-    found["citation"] = result.citation
+        del json["heading"]
+    json["citation"] = result.citation
     if result.why:
         why = to_json(result.why)
         why["terms"] = [{"term": term, "weight": weight, "held": held} for term, weight, held in result.why.terms]
-        found["why"] = why
-    return found
+        json["why"] = why
+    return json
 
 
 def read_to_json(read: ReadResult) -> dict[str, Any]:
-    """Lines of a file; ``nextFrom`` is there when there is more."""
-    found: dict[str, Any] = {
+    """Convert the lines of a file; ``nextFrom`` is present if there are more."""
+    json: dict[str, Any] = {
         "path": read.path,
         "text": read.text,
         "from": read.from_line,
@@ -76,14 +80,14 @@ def read_to_json(read: ReadResult) -> dict[str, Any]:
         "totalLines": read.total_lines,
         "truncated": read.truncated,
     }
-    return found if read.next_from is None else found | {"nextFrom": read.next_from}
+    return json if read.next_from is None else json | {"nextFrom": read.next_from}
 
 
-def appended_to_json(done: Appended) -> dict[str, Any]:
-    """What was written where; without lines if nothing was, and with ``skipped`` if something was left out."""
-    found: dict[str, Any] = to_json(done)
-    if done.bytes:
-        found["citation"] = done.citation
-    if not done.skipped:
-        del found["skipped"]
-    return found
+def appended_to_json(appended: Appended) -> dict[str, Any]:
+    """Convert what was appended; without lines if nothing was, and with ``skipped`` if a section was left out."""
+    json: dict[str, Any] = to_json(appended)
+    if appended.bytes:
+        json["citation"] = appended.citation
+    if not appended.skipped:
+        del json["skipped"]
+    return json

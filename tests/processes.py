@@ -16,7 +16,7 @@ import sys
 from mdrecall.locks import FileLock
 lock = FileLock(sys.argv[1])
 assert lock.acquire(10, sys.argv[2])
-lock.tell({"told": "this"})
+lock.record({"told": "this"})
 print("held", flush=True)
 sys.stdin.read()
 lock.release()

@@ -54,6 +54,14 @@ def ran(work: Coroutine[Any, Any, _T]) -> _T:
     return done
 
 
+class HeldWatch:
+    def __init__(self, happened: list[str]) -> None:
+        self._happened = happened
+
+    def stop(self) -> None:
+        self._happened.append("hurried")
+
+
 class Held:
     """A backend that answers when it is let, and writes down what happens."""
 
@@ -62,6 +70,7 @@ class Held:
         self.let = threading.Event()
         self.happened: list[str] = []
         self._error = error
+        self.watch = HeldWatch(self.happened)
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         self.begun.wait(PATIENCE_S)
@@ -77,9 +86,6 @@ class Held:
             assert not self.let.wait(0.001)
         self.happened.append("stopped")
         return SyncReport(left=1)
-
-    def stop_following(self) -> None:
-        self.happened.append("hurried")
 
     def close(self) -> None:
         self.happened.append("closed")

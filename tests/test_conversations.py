@@ -228,7 +228,7 @@ def test_what_an_agent_reads_fits_its_budget_and_says_what_is_missing(home: Home
     home.note("MEMORY.md", "".join(f"lasting line {number}\n" for number in range(300)))
     home.note("memory/2026-02-10.md", "".join(f"event number {number}\n" for number in range(300)))
     with home.open() as memory:
-        found = session_context(memory, "main", today=date(2026, 2, 10), most_chars=budget)
+        found = session_context(memory, "main", today=date(2026, 2, 10), max_chars=budget)
         assert sum(len(part.text) for part in found.parts) <= budget
         for part in found.parts:
             assert part.is_whole == (f"memory_get {part.path}" not in found.text)
@@ -307,7 +307,7 @@ def test_lines_of_a_long_note_are_counted_right(home: Home) -> None:
     text = "".join(f"line {number} {'x' * 40}\n\n\n" for number in range(2_000))
     home.note("MEMORY.md", text)
     with home.open() as memory:
-        (part,) = session_context(memory, "main", today=date(2026, 2, 10), most_chars=1_000_000).parts
+        (part,) = session_context(memory, "main", today=date(2026, 2, 10), max_chars=1_000_000).parts
         assert part.text == text.rstrip("\n")
 
 
@@ -333,16 +333,16 @@ def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
 ) -> None:
     from datetime import UTC, datetime
 
-    from mdrecall.core.redact import engine
+    from mdrecall.core.redact import masking
 
     masked: list[str] = []
-    find = engine.find
+    find = masking.find
 
-    def counted(text: str, **more: Any) -> list[engine.Finding]:
+    def counted(text: str, **more: Any) -> list[masking.Finding]:
         masked.append(text)
         return find(text, **more)
 
-    monkeypatch.setattr(engine, "find", counted)
+    monkeypatch.setattr(masking, "find", counted)
     home.say("talk", *(f"number {number}" for number in range(2_000)))
     with home.open() as memory:
         assert memory.read_session("talk", from_line=1_999, lines=1).text == "1999  User: number 1998"

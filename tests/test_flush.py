@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mdrecall.core.conversation.flush import MOST_ATTEMPTS, Book
+from mdrecall.core.conversation.flush import MAX_ATTEMPTS, FlushHistory
 from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
 from mdrecall.flush import Flush, Message, State
 from tests.conftest import Workspace
@@ -117,7 +117,7 @@ def test_a_compaction_during_the_flush_counts_as_part_of_it(claw: Claw) -> None:
 
 
 def test_after_some_failures_the_session_is_left_alone_until_the_next_compaction(claw: Claw) -> None:
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         flush = claw.flush()
         assert flush.check(FULL).run
         flush.failed()
@@ -154,11 +154,11 @@ def test_without_openclaw_the_book_is_kept_in_mdrecalls_own_folder(workspace: Wo
     assert list(workspace.home.iterdir()) == []
 
 
-def test_a_loop_may_keep_the_book_itself(claw: Claw) -> None:
+def test_a_loop_may_keep_the_history_itself(claw: Claw) -> None:
     flush = claw.flush("")
     assert "no entry" in flush.check(FULL).why
-    assert flush.check(FULL, book=Book()).run
-    assert not flush.check(FULL, book=Book(flushed_count=0)).run
+    assert flush.check(FULL, history=FlushHistory()).run
+    assert not flush.check(FULL, history=FlushHistory(flushed_count=0)).run
     with pytest.raises(SessionsError, match="no session"):
         flush.done()
 
@@ -228,7 +228,7 @@ class Lives(RuleBasedStateMachine):
     def turn(self, tokens: int, ends: str) -> None:
         flush = self.claw.flush()
         runs = flush.check(State(total_tokens=tokens)).run
-        assert runs is (tokens > 176_000 and not self.flushes and self.tries < MOST_ATTEMPTS)
+        assert runs is (tokens > 176_000 and not self.flushes and self.tries < MAX_ATTEMPTS)
         if runs:
             flush.begin()
             self.tries += 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.locks import FileLock, named
+from mdrecall.locks import FileLock, describe_holder
 from mdrecall.types import Holder
 from tests.processes import PATIENCE_S, finish, holding, python
 
@@ -121,18 +121,18 @@ def test_the_holder_is_named_with_what_it_does_and_says(path: str) -> None:
         assert holder
         assert (holder.pid, holder.doing, holder.more) == (other.pid, "watching", {"told": "this"})
         assert before - 1 < holder.since_s < time.time() + 1
-        assert str(other.pid) in named(holder)
-        assert "watching since" in named(holder)
+        assert str(other.pid) in describe_holder(holder)
+        assert "watching since" in describe_holder(holder)
     assert FileLock(path).holder() is None
 
 
 def test_the_last_word_counts_however_short_it_is(path: str) -> None:
     lock = FileLock(path)
-    lock.tell({"nobody": "hears this"})
+    lock.record({"nobody": "hears this"})
     assert not os.path.exists(path)
     assert lock.acquire(0, "watching")
     for more in ({"error": "é" * 500, "folders": 3}, {"folders": 4}, {}):
-        lock.tell(more)
+        lock.record(more)
         holder = FileLock(path).holder()
         assert holder
         assert (holder.pid, holder.doing, holder.more) == (os.getpid(), "watching", more)
@@ -164,9 +164,21 @@ def test_of_a_holder_that_said_nothing_sensible_nothing_is_said(tmp_path: Path) 
 
 
 def test_a_holder_in_words() -> None:
-    assert named(None) == "another process"
+    assert describe_holder(None) == "another process"
     since = time.mktime((2026, 2, 3, 4, 5, 6, 0, 1, -1))
-    assert named(Holder(12, "indexing", since, {})) == "process 12, which has been indexing since 04:05:06"
+    assert describe_holder(Holder(12, "indexing", since, {})) == "process 12, which has been indexing since 04:05:06"
+    here, there = Holder(12, "indexing", since, {}, os.uname().nodename), Holder(12, "indexing", since, {}, "elsewhere")
+    assert describe_holder(here) == "process 12, which has been indexing since 04:05:06"
+    assert describe_holder(there) == "process 12 on elsewhere, which has been indexing since 04:05:06"
+
+
+def test_a_holder_says_on_which_computer_it_runs(path: str) -> None:
+    lock = FileLock(path)
+    assert lock.acquire(0, "indexing")
+    holder = FileLock(path).holder()
+    assert holder is not None
+    assert holder.host == os.uname().nodename
+    lock.release()
 
 
 def test_only_its_owner_can_read_the_file(path: str) -> None:
@@ -228,7 +240,7 @@ def test_a_file_that_was_removed_after_it_was_opened_is_no_lock(path: str, monke
     held, waiting, third = FileLock(path), FileLock(path), FileLock(path)
     assert held.acquire(0, "indexing")
     between_opening_and_locking(monkeypatch, held.release)
-    assert not waiting._try()
+    assert not waiting._try_lock()
     assert waiting.acquire(0, "indexing")
     waiting.release()
     assert held.acquire(0, "indexing")
@@ -238,7 +250,7 @@ def test_a_file_that_was_removed_after_it_was_opened_is_no_lock(path: str, monke
         assert third.acquire(0, "watching")
 
     between_opening_and_locking(monkeypatch, change_hands)
-    assert not waiting._try()
+    assert not waiting._try_lock()
     assert third.is_held
     third.release()
 

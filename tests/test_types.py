@@ -1,10 +1,12 @@
 import json
 import logging
 import pickle
+from typing import Any, get_type_hints
 
 import pytest
 
-from mdrecall.types import Secret
+from mdrecall.types import FileChange, Issue, SearchOptions, SearchRequest, Secret, SyncReport
+from tests.conftest import Workspace
 
 
 def test_it_is_shown_to_nobody_who_does_not_ask_for_it() -> None:
@@ -37,3 +39,27 @@ def test_it_is_equal_by_value_and_false_when_empty() -> None:
     assert Secret("a") != "a"
     assert Secret("a")
     assert not Secret("")
+
+
+def test_every_field_of_a_search_request_is_an_option_of_a_search() -> None:
+    assert ("query", *SearchOptions.__annotations__) == SearchRequest._fields
+    assert get_type_hints(SearchOptions) | {"query": str} == get_type_hints(SearchRequest)
+
+
+def test_an_option_that_a_search_does_not_have_is_an_error_that_names_it(workspace: Workspace) -> None:
+    unknown: Any = {"limit": 3}
+    with pytest.raises(TypeError, match="limit"):
+        workspace.memory().search("walrus", **unknown)
+
+
+def test_merged_sync_reports_keep_every_field() -> None:
+    issue, change = Issue("memory/a.md", "is too large"), FileChange("memory/a.md", "changed")
+    whole = SyncReport(1, 2, 3, 4, 5, (issue,), (issue,), (issue,), (change,), True, 6)
+    assert all(whole), "a new field needs a value here"
+    for name in SyncReport._fields:
+        alone = SyncReport(**{name: getattr(whole, name)})
+        for merged in (alone.merge(SyncReport()), SyncReport().merge(alone)):
+            assert merged == alone, name
+    assert whole.merge(whole) == SyncReport(
+        2, 4, 6, 8, 10, (issue, issue), (issue, issue), (issue, issue), (change, change), True, 12
+    )

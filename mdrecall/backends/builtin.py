@@ -1,10 +1,10 @@
-"""The builtin backend: files in a workspace, an index beside them, answers from both."""
+"""The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from mdrecall.backends.embedding_status import Meaning
+from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
@@ -25,11 +25,27 @@ from mdrecall.types import (
     Status,
     Stop,
     SyncReport,
-    WatchEvent,
     never,
 )
 
 _T = TypeVar("_T")
+
+
+class IndexRepair:
+    """Rebuilds an index that proves damaged."""
+
+    def __init__(self, store: Store, refresh: IndexRefresh) -> None:
+        self._store = store
+        self._refresh = refresh
+
+    def run(self, act: Callable[[], _T]) -> _T:
+        """Use the index; if it proves damaged, quarantine it, index everything again, and repeat the call."""
+        try:
+            return act()
+        except CorruptIndex:
+            self._store.recreate()
+            self._refresh.catch_up_anyway()
+            return act()
 
 
 class BuiltinBackend:
@@ -40,84 +56,79 @@ class BuiltinBackend:
         settings: Settings,
         files: MemoryFiles,
         store: Store,
-        freshness: IndexRefresh,
+        refresh: IndexRefresh,
         watcher: IndexWatcher,
         searcher: Searcher,
-        meaning: Meaning | None,
+        embedding: EmbeddingStatus | None,
     ) -> None:
+        """``embedding`` is None if vectors are switched off."""
         self._settings = settings
         self._files = files
         self._store = store
-        self._freshness = freshness
-        self._watcher = watcher
+        self._refresh = refresh
         self._searcher = searcher
-        self._meaning = meaning
+        self._embedding = embedding
+        self._repair = IndexRepair(store, refresh)
+        self.watch = watcher
+        self.sessions = BuiltinSessions(settings, refresh, self._repair)
+        self.admin = BuiltinAdmin(settings, store, refresh, embedding, self._repair)
 
     def search(self, request: SearchRequest) -> SearchAnswer:
-        """The best snippets for a query; what changed on disk is indexed first (``sync.onSearch``)."""
-        issues, stale = self._caught_up(request) if request.query.strip() else ((), "")
-        answer = self._repairing(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
-        if answer.reason == "index_empty" and not stale and self._settings.memory_search.sync.on_search:
+        """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
+        result = self._catch_up(request) if request.query.strip() else RefreshResult()
+        answer = self._search_index(request)
+        if answer.reason == "index_empty" and not result.stale and self._settings.memory_search.sync.on_search:
             # The index may have been deleted since it was brought up to date.
-            issues, stale = self._caught_up(request)
-            answer = self._repairing(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
-        if self._store.quarantined_path:
-            problem = f"was damaged; it was set aside at {self._store.quarantined_path} and built anew"
-            issues = (*issues, Issue(self._store.place, problem))
-        if self._store.write_problem and not any(issue.path == self._store.place for issue in issues):
-            issues = (*issues, Issue(self._store.place, f"is not written: {self._store.write_problem}"))
-        action = self._why_empty(issues, stale) if answer.reason == "index_empty" else answer.action
-        return answer.replace(action=action, stale=stale, issues=issues)
+            result = self._catch_up(request)
+            answer = self._search_index(request)
+        issues = (*result.issues, *self._index_issues(result.issues))
+        action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
+        return answer.replace(action=action, stale=result.stale, issues=issues)
 
-    def _caught_up(self, request: SearchRequest) -> tuple[tuple[Issue, ...], str]:
-        """What there is to say of the index once it is in line with the files, or as far as it can be."""
+    def _search_index(self, request: SearchRequest) -> SearchAnswer:
+        return self._repair.run(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
+
+    def _catch_up(self, request: SearchRequest) -> RefreshResult:
+        """Bring the index up to date as far as a search may wait; try twice if it could not be written."""
 
         def catch_up() -> RefreshResult:
-            return self._repairing(lambda: self._freshness.catch_up(request.progress, request.session_key))
+            return self._repair.run(lambda: self._refresh.catch_up(request.progress, request.session_key))
 
-        caught = catch_up()
-        if caught.is_hindered:
-            caught = catch_up()
-        return caught.issues, caught.stale
+        result = catch_up()
+        return catch_up() if result.is_hindered else result
 
-    def sessions(self) -> list[Conversation]:
-        """The transcripts of this agent, the last changed first."""
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.reading import list_conversations
+    def _index_issues(self, known: tuple[Issue, ...]) -> tuple[Issue, ...]:
+        """Return what is wrong with the index file, apart from what is known already."""
+        store, issues = self._store, []
+        if store.quarantined_path:
+            problem = f"was damaged; it was moved to {store.quarantined_path} and rebuilt"
+            issues.append(Issue(store.place, problem))
+        if store.write_problem and not any(issue.path == store.place for issue in (*known, *issues)):
+            issues.append(Issue(store.place, f"is not written: {store.write_problem}"))
+        return tuple(issues)
 
-        return list_conversations(open_transcripts(self._settings))
+    def _explain_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
+        """Return why there is nothing to search, and what to do about it."""
+        workspace = self._settings.workspace
+        if stale:
+            return f"Nothing is indexed yet: {stale.rstrip('.')}. Ask again in a moment."
+        issues = issues or self._files.scan().issues
+        if issues:
+            problem = issues[0].problem.removeprefix(issues[0].path).strip()
+            return f"No note could be indexed: {issues[0].path} {problem.rstrip('.')}."
+        if not self._settings.memory_search.sync.on_search and self._refresh.is_dirty():
+            return "The notes are not indexed yet, and sync.onSearch is off. Index them first."
+        if self._files.is_whole_folder():
+            return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
+        return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
-    def compacted(self, session: str) -> SyncReport:
-        """Index a transcript whose conversation was just compacted, as the settings have it."""
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.reading import find_conversation
-
-        settings = self._settings
-        how = settings.compaction.post_index_sync
-        search = settings.memory_search
-        if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
-            return SyncReport()
-        path = find_conversation(open_transcripts(settings), session).path
-        within_s = 0.0 if how == "async" else None
-        return self._repairing(lambda: self._freshness.sync_file(path, within_s=within_s))
-
-    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """What is said in a transcript, straight from the disk."""
-        from mdrecall.core.redact import redactor
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.reading import read_transcript
-
-        source = open_transcripts(self._settings)
-        redact = redactor(self._settings.logging.redact_patterns).redact
-        return read_transcript(source, session, redact, from_line=from_line, lines=lines)
-
-    def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Lines of a memory file, or of a transcript if those are searched, straight from the disk."""
+    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """Return lines of a memory file, or of a transcript if transcripts are searched, read from the disk."""
         if "sessions" in self._settings.memory_search.sources:
             from mdrecall.sources.transcripts.readers import open_transcripts
 
             if open_transcripts(self._settings).owns(path):
-                return self.read_session(path, from_line=from_line, lines=lines)
+                return self.sessions.read(path, from_line=from_line, lines=lines)
         return read_memory_file(
             self._files,
             self._settings.workspace,
@@ -128,60 +139,31 @@ class BuiltinBackend:
         )
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
-        """Bring the index in line with the files; ``force`` builds it anew beside the one that answers."""
-        report = self._repairing(lambda: self._freshness.sync(force=force, progress=progress, stop=stop))
-        if self._meaning is None:
+        """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
+        report = self._repair.run(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
+        if self._embedding is None:
             return report
-        chosen = self._meaning.chosen
-        said = (Issue(chosen.wanted, f"cannot be used: {chosen.unusable_reason}"),) if chosen.unusable_reason else ()
-        left = self._repairing(self._unembedded)
-        return report._replace(issues=(*report.issues, *said), unembedded=left)
+        chosen = self._embedding.chosen
+        unusable = (Issue(chosen.wanted, f"cannot be used: {chosen.unusable_reason}"),) * bool(chosen.unusable_reason)
+        unembedded = self._repair.run(self._count_unembedded)
+        return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
 
-    def _unembedded(self) -> int:
-        filler = self._meaning.filler if self._meaning else None
-        if filler is None:
+    def _count_unembedded(self) -> int:
+        embedder = self._embedding.chunk_embedder if self._embedding else None
+        if embedder is None:
             return self._store.count_chunks()
-        return filler.missing() if filler.last_error else 0
+        return embedder.missing() if embedder.last_error else 0
 
     def warm(self) -> None:
-        """Be ready to stand in for another backend: index what has changed, and embed it where that costs nothing."""
-        self._repairing(self._freshness.warm)
-
-    def watch(self) -> None:
-        """Follow the files in the background, as the settings have it, until the memory is closed."""
-        self._watcher.start()
-
-    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
-        """Follow the files in this thread until ``stop_following``."""
-        self._watcher.run(tell)
-
-    def stop_following(self) -> None:
-        """End ``follow``, from another thread or a signal."""
-        self._watcher.stop()
+        """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""
+        self._repair.run(self._refresh.warm)
 
     def status(self) -> Status:
-        """The whole record, from the index and the settings; nothing is indexed by asking."""
+        """Return the whole record, from the index and the settings; nothing is indexed."""
         search = self._settings.memory_search
-        counts = self.counts()
-        meaning = self._meaning
-        used = self._repairing(meaning.used) if meaning else None
-        mode = self._searcher.options.mode
-        lacks_vectors, files_changed = self._repairing(self._lacks_vectors), self._repairing(self._freshness.is_dirty)
-        custom: dict[str, object] = {
-            "searchMode": "fts-only" if mode == "keyword" else mode,
-            "wholeFolder": self._files.is_whole_folder(),
-            "watcher": self._watcher.status(),
-            "folders": self._freshness.count_folders(),
-            "filesChanged": files_changed,
-        }
-        if meaning and used is None:
-            custom["providerUnavailableReason"] = meaning.chosen.unusable_reason
-        if meaning and (note := f"{meaning.chosen.note} {meaning.chosen.hint}".strip()):
-            custom["providerNote"] = note
-        if self._store.quarantined_path:
-            custom["damagedIndexKeptAt"] = self._store.quarantined_path
-        if self._store.write_problem:
-            custom["indexNotWritten"] = self._store.write_problem
+        counts = self.admin.counts()
+        used = self._repair.run(self._embedding.used_embedder) if self._embedding else None
+        lacks_vectors, files_changed = self._repair.run(self._lacks_vectors), self._repair.run(self._refresh.is_dirty)
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -195,104 +177,156 @@ class BuiltinBackend:
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=counts,
-            cache={"enabled": search.cache.enabled, "entries": self._repairing(self._store.count_cached)}
+            cache={"enabled": search.cache.enabled, "entries": self._repair.run(self._store.count_cached)}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
-            fallback=self._repairing(self._fallback),
-            vector=self._repairing(self._vector_status),
-            batch=self._repairing(self._batch),
-            custom=custom,
+            fallback=self._repair.run(self._embedding.fallback) if self._embedding else None,
+            vector=self.admin.vector_status(),
+            batch=self._repair.run(self._batch_status),
+            custom=self._custom_status(files_changed, has_embedder=used is not None),
         )
 
+    def _custom_status(self, files_changed: bool, *, has_embedder: bool) -> dict[str, object]:
+        mode = self._searcher.options.mode
+        custom: dict[str, object] = {
+            "searchMode": "fts-only" if mode == "keyword" else mode,
+            "wholeFolder": self._files.is_whole_folder(),
+            "watcher": self.watch.status(),
+            "folders": self._refresh.count_folders(),
+            "filesChanged": files_changed,
+        }
+        chosen = self._embedding.chosen if self._embedding else None
+        if chosen and not has_embedder:
+            custom["providerUnavailableReason"] = chosen.unusable_reason
+        if chosen and (note := f"{chosen.note} {chosen.hint}".strip()):
+            custom["providerNote"] = note
+        if self._store.quarantined_path:
+            custom["damagedIndexKeptAt"] = self._store.quarantined_path
+        if self._store.write_problem:
+            custom["indexNotWritten"] = self._store.write_problem
+        return custom
+
     def _lacks_vectors(self) -> bool:
-        return self._meaning is not None and self._meaning.lacks_vectors(self._store)
+        return self._embedding is not None and self._embedding.lacks_vectors(self._store)
 
-    def _vector_status(self) -> dict[str, object]:
-        if self._meaning is None:
-            return {"enabled": False, "available": False}
-        return self._meaning.vectors(self._store, self._settings.memory_search.store.vector.extension_path)
-
-    def _batch(self) -> dict[str, object]:
+    def _batch_status(self) -> dict[str, object]:
         search = self._settings.memory_search
-        return self._meaning.batch(search, self._store) if self._meaning else {"enabled": False}
+        return self._embedding.batch_status(search, self._store) if self._embedding else {"enabled": False}
 
-    def _fallback(self) -> dict[str, str] | None:
-        if self._meaning is None:
-            return None
-        return self._meaning.fallback()
+    def cancel_pending(self) -> None:
+        """End everything that is in progress where it can be resumed, without waiting for it."""
+        self._refresh.cancel_pending()
+        self.watch.stop()
+        if self._embedding is not None:
+            self._embedding.interrupt()
+
+    def close(self) -> None:
+        """Release the index; may be called twice."""
+        self.cancel_pending()
+        self._refresh.close()
+        self.watch.close()
+        if self._embedding is not None:
+            self._embedding.close()
+        self._store.close()
+
+
+class BuiltinSessions:
+    """The transcripts of one agent, read from the disk."""
+
+    def __init__(self, settings: Settings, refresh: IndexRefresh, repair: IndexRepair) -> None:
+        self._settings = settings
+        self._refresh = refresh
+        self._repair = repair
+
+    def list_all(self) -> list[Conversation]:
+        """Return all transcripts, the one that changed last first."""
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import list_conversations
+
+        return list_conversations(open_transcripts(self._settings))
+
+    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """Return the messages of a transcript, without secrets."""
+        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import read_transcript
+
+        redact = make_redactor(self._settings.logging.redact_patterns).redact
+        return read_transcript(open_transcripts(self._settings), session, redact, from_line=from_line, lines=lines)
+
+    def note_compaction(self, session: str) -> SyncReport:
+        """Index a transcript whose conversation was just compacted, as the settings say."""
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.reading import find_conversation
+
+        how, search = self._settings.compaction.post_index_sync, self._settings.memory_search
+        if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
+            return SyncReport()
+        path = find_conversation(open_transcripts(self._settings), session).path
+        within_s = 0.0 if how == "async" else None
+        return self._repair.run(lambda: self._refresh.sync_file(path, within_s=within_s))
+
+
+class BuiltinAdmin:
+    """Inspects and maintains the index."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        refresh: IndexRefresh,
+        embedding: EmbeddingStatus | None,
+        repair: IndexRepair,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._refresh = refresh
+        self._embedding = embedding
+        self._repair = repair
 
     def counts(self) -> tuple[SourceCount, ...]:
-        """How many files and chunks of each active source are indexed."""
-        counted = {count.source: count for count in self._repairing(self._store.count_by_source)}
+        """Return how many files and chunks of each active source are indexed."""
+        counted = {count.source: count for count in self._repair.run(self._store.count_by_source)}
         sources = self._settings.memory_search.sources
         return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
 
     def issues(self) -> tuple[Issue, ...]:
-        """What a look at the files finds worth saying."""
-        return self._repairing(
-            lambda: tuple(issue for look in self._freshness.look() for issue in (*look.listing.issues, *look.kept()))
+        """Return the problems that a scan of the files finds."""
+        return self._repair.run(
+            lambda: tuple(
+                issue for entry in self._refresh.compare() for issue in (*entry.listing.issues, *entry.kept())
+            )
         )
 
     def check(self) -> tuple[str, ...]:
-        """What is wrong with the index file; nothing, if it is sound."""
+        """Return what is damaged in the index; empty if it is sound."""
         try:
             return self._store.check()
         except CorruptIndex as damage:
             return (str(damage),)
 
-    def index_files(self) -> list[tuple[str, int]]:
-        """Every file that belongs to the index, with its size in bytes."""
+    def index_sizes(self) -> list[tuple[str, int]]:
+        """Return each file that belongs to the index with its size in bytes."""
         return self._store.sizes()
 
     def reset(self) -> None:
-        """Delete the index; the notes are not touched, and the next search or sync makes it again."""
+        """Delete the index; the next search or sync builds it again from the notes."""
         self._store.destroy()
 
     def probe_embedding(self) -> Probe:
-        """Whether embeddings can be made."""
-        if self._meaning is None:
+        """Check that texts can be embedded."""
+        if self._embedding is None:
             return Probe(False, "Vectors are switched off (memorySearch.store.vector.enabled).")
-        return self._meaning.probe()
+        return self._embedding.probe()
 
     def probe_vectors(self) -> bool:
-        """Whether vectors can be searched."""
-        return self._meaning is not None and bool(self._repairing(self._vector_status)["available"])
+        """True if vectors can be searched."""
+        return self._embedding is not None and bool(self.vector_status()["available"])
 
-    def cancel_pending(self) -> None:
-        """Let everything that is under way end where it can be taken up again, without waiting for it."""
-        self._freshness.cancel_pending()
-        self._watcher.stop()
-        if self._meaning is not None:
-            self._meaning.interrupt()
-
-    def close(self) -> None:
-        """Let go of the index; may be called twice."""
-        self.cancel_pending()
-        self._freshness.close()
-        self._watcher.close()
-        if self._meaning is not None:
-            self._meaning.close()
-        self._store.close()
-
-    def _repairing(self, act: Callable[[], _T]) -> _T:
-        """Do something with the index; if it proves damaged, set it aside, index everything anew, and do it again."""
-        try:
-            return act()
-        except CorruptIndex:
-            self._store.recreate()
-            self._freshness.catch_up_anyway()
-            return act()
-
-    def _why_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
-        workspace = self._settings.workspace
-        if stale:
-            return f"Nothing is indexed yet: {stale.rstrip('.')}. Ask again in a moment."
-        issues = issues or self._files.scan().issues
-        if issues:
-            said = issues[0].problem.removeprefix(issues[0].path).strip()
-            return f"No note could be indexed: {issues[0].path} {said.rstrip('.')}."
-        if not self._settings.memory_search.sync.on_search and self._freshness.is_dirty():
-            return "The notes are not indexed yet, and sync.onSearch is off: run `mdrecall index`."
-        if self._files.is_whole_folder():
-            return f"There is no Markdown file in {workspace}. Write a note, or name another folder with --workspace."
-        return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
+    def vector_status(self) -> dict[str, object]:
+        """Return how vectors are searched, and how many there are."""
+        embedding = self._embedding
+        if embedding is None:
+            return {"enabled": False, "available": False}
+        library = self._settings.memory_search.store.vector.extension_path
+        return self._repair.run(lambda: embedding.vector_status(self._store, library))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.load import Loaded
-from mdrecall.config.references import masked
+from mdrecall.config.references import mask_url
 from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, message_with_hint
@@ -182,9 +182,9 @@ class Chooser:
         return GgufEmbedder(path, cache_dir=self._cache_dir(), hub=self._loaded.hub)
 
     def _remote(self, name: str, uses_remote: bool, uses_model: bool) -> Embedder:
+        from mdrecall.embed.remote.client import Endpoint
         from mdrecall.embed.remote.embedder import RemoteEmbedder
         from mdrecall.embed.remote.providers import PROVIDERS
-        from mdrecall.embed.remote.server import Address
 
         provider = PROVIDERS[name]
         access = self._credentials.access(provider.name, uses_remote=uses_remote)
@@ -196,7 +196,7 @@ class Chooser:
         _check_model(provider, model, dimensions)
         own = self._settings.mdrecall
         proxy = self._loaded.proxy(url)
-        address = Address(
+        address = Endpoint(
             provider.name, url, access.keys, access.key_origin, access.headers, Secret(proxy) if proxy else None
         )
         return RemoteEmbedder(
@@ -246,7 +246,7 @@ def _checked_url(provider: "Provider", configured: str | None) -> str:
         is_good = False
     if not is_good:
         hint = "It must be like https://host/v1."
-        raise EmbedderUnavailable(f"The address {masked(url)!r} of {provider.name} cannot be used.", hint=hint)
+        raise EmbedderUnavailable(f"The address {mask_url(url)!r} of {provider.name} cannot be used.", hint=hint)
     if parts.username or parts.password:
         hint = "Set memorySearch.remote.apiKey or memorySearch.remote.headers instead."
         message = f"The address of {provider.name} at {parts.hostname} has a user name or password in it."

@@ -1,4 +1,4 @@
-"""What is known of the vectors of one memory: who makes them, how many there are, and whether that works."""
+"""The state of a memory's vectors: which embedder makes them, how many there are, and whether that works."""
 
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
 
 
-class Meaning(NamedTuple):
-    """What gives chunks their vectors, and finds them by these; nothing does, if no embedder can be used."""
+class EmbeddingStatus(NamedTuple):
+    """The parts that make and search vectors, and what they report; without an embedder there are none."""
 
     chosen: Chosen
-    filler: EmbedsChunks | None = None
-    leg: VectorSearcher | None = None
+    chunk_embedder: EmbedsChunks | None = None
+    vector_searcher: VectorSearcher | None = None
     jobs: "Jobs | None" = None
 
-    def used(self) -> Embedder | None:
-        """The embedder whose vectors are searched, as far as can be told without asking it."""
-        current_space = self.leg.current_space() if self.leg else None
+    def used_embedder(self) -> Embedder | None:
+        """Return the embedder whose vectors are searched, as far as is known without calling it."""
+        current_space = self.vector_searcher.current_space() if self.vector_searcher else None
         if current_space:
             return current_space[1]
         return self.chosen.embedders[0] if self.chosen.embedders else None
 
     def fallback(self) -> dict[str, str] | None:
-        """From whom to whom, and why; nothing, if the one that was asked for is used."""
-        used = self.used()
+        """Return which embedder is replaced and why; None if the requested one is used."""
+        used = self.used_embedder()
         if used is None:
             return None
         if self.chosen.unusable_reason:
@@ -40,16 +40,16 @@ class Meaning(NamedTuple):
         first = self.chosen.embedders[0]
         if used.provider == first.provider:
             return None
-        reason = self.filler.last_error if self.filler else ""
+        reason = self.chunk_embedder.last_error if self.chunk_embedder else ""
         return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
     def lacks_vectors(self, store: Store) -> bool:
-        """Whether some chunk waits for its vector."""
-        return self.filler is not None and store.count_chunks() > 0 and not self.filler.is_complete()
+        """True if some chunk has no vector yet."""
+        return self.chunk_embedder is not None and store.count_chunks() > 0 and not self.chunk_embedder.is_complete()
 
-    def vectors(self, store: Store, library: str | None) -> dict[str, Any]:
-        """How vectors are searched, and how many there are."""
-        used = self.used()
+    def vector_status(self, store: Store, library: str | None) -> dict[str, Any]:
+        """Return how vectors are searched, and how many there are."""
+        used = self.used_embedder()
         if used is None:
             return {"enabled": True, "available": False, "loadError": self.chosen.unusable_reason}
         found: dict[str, Any] = {"enabled": True, "available": True}
@@ -57,7 +57,7 @@ class Meaning(NamedTuple):
             found["dims"] = used.dimensions
         if library:
             found["extensionPath"] = library
-        current_space = self.leg.current_space() if self.leg else None
+        current_space = self.vector_searcher.current_space() if self.vector_searcher else None
         if current_space:
             space, _ = current_space
             found["dims"] = space.space.dimensions
@@ -68,8 +68,8 @@ class Meaning(NamedTuple):
             found["chunks"] = store.count_vectors(space.id)
         return found
 
-    def batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
-        """The batch jobs, as OpenClaw tells of them."""
+    def batch_status(self, search: MemorySearch, store: Store) -> dict[str, Any]:
+        """Return the state of batch jobs, with OpenClaw's names."""
         rules = search.remote.batch
         found: dict[str, Any] = {
             "enabled": self.jobs is not None and self.jobs.is_on,
@@ -88,13 +88,13 @@ class Meaning(NamedTuple):
         return found
 
     def probe(self) -> Probe:
-        """Whether the embedder that was asked for works: a word is embedded, and the time taken."""
+        """Check that the requested embedder works."""
         if not self.chosen.embedders:
             return Probe(False, self.chosen.unusable_reason)
-        return probe_of(self.chosen.embedders[0])
+        return probe_embedder(self.chosen.embedders[0])
 
     def interrupt(self) -> None:
-        """End what is under way."""
+        """End the requests that are in progress."""
         for embedder in self.chosen.embedders:
             embedder.interrupt()
 
@@ -103,8 +103,8 @@ class Meaning(NamedTuple):
             embedder.close()
 
 
-def probe_of(embedder: Embedder) -> Probe:
-    """Whether an embedder works: a word is embedded, and the time taken."""
+def probe_embedder(embedder: Embedder) -> Probe:
+    """Check that an embedder works: embed a word and measure the time."""
     began = time.perf_counter()
     try:
         if isinstance(embedder, Pings):

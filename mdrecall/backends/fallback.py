@@ -1,18 +1,20 @@
-"""A backend with another one that stands in for it: the same call is repeated there when the first cannot answer.
+"""A backend with a fallback: when the primary backend cannot answer, the same call is repeated on the other one.
 
-Only a ``BackendUnavailable`` makes the other one answer; anything else is a mistake that nobody would hear of. After a
-failed search the first one is left alone for a while (``breaker``), and then tried in the background, so that nobody
-waits for the trial. A search that takes long is begun on the other one too, so that its answer is there in time; the
-first one is not waited for any longer than that, whatever holds it up.
+Only a ``BackendUnavailable`` leads to the fallback; any other error is a bug that must be seen. After a failed search
+the primary is left alone for a while (``breaker``) and then tried in the background, so that no search waits for the
+attempt. A search that takes long starts on the fallback too (``hedge``), so that its answer is there in time. The
+primary is not waited for any longer than that, whatever holds it up.
 """
 
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-from mdrecall.backends.breaker import Breaker, Outage, iso
+from mdrecall.backends.breaker import Breaker, Outage, format_time
 from mdrecall.backends.hedge import HedgedCall
+from mdrecall.engine.daemon_pool import DaemonPool
 from mdrecall.errors import (
     BackendNotReady,
     BackendUnavailable,
@@ -22,7 +24,7 @@ from mdrecall.errors import (
     RecallError,
     message_with_hint,
 )
-from mdrecall.interfaces import Backend
+from mdrecall.interfaces import Backend, BackendWatch
 from mdrecall.types import (
     Conversation,
     FallbackNotice,
@@ -36,21 +38,21 @@ from mdrecall.types import (
     Status,
     Stop,
     SyncReport,
-    WatchEvent,
     never,
 )
 
 _T = TypeVar("_T")
+# How long closing waits for calls that are in progress.
 _CLOSING_S = 5.0
-#: So long is waited for the other one in any case: it is about to answer.
-_LEAST_S = 0.05
+# The fallback always gets this much time: it usually is about to answer when the time limit is reached.
+_MIN_WAIT_S = 0.05
 
 
 class ProbedBackend(Backend, Protocol):
-    """A backend that can be tried out."""
+    """A backend that can be tried without a caller waiting for it."""
 
-    def try_out(self) -> None:
-        """Answer a search that nobody waits for; raises ``BackendUnavailable``."""
+    def probe_search(self) -> None:
+        """Run a search; raise ``BackendUnavailable`` if it fails."""
         ...
 
 
@@ -58,281 +60,289 @@ class StandbyBackend(Backend, Protocol):
     """A backend that is kept ready to answer."""
 
     def warm(self) -> None:
-        """Index what has changed, as far as that costs nothing."""
+        """Index what changed, as far as that costs nothing."""
         ...
 
     def cancel_pending(self) -> None:
-        """End what is under way, without waiting for it: it is about to be closed."""
+        """End what is in progress without waiting for it, because the backend is about to be closed."""
         ...
 
 
 class FallbackBackend:
-    """Answers with ``primary``, or with ``other`` while that cannot."""
+    """Answers with the primary backend, or with the fallback while the primary cannot answer."""
 
     def __init__(
         self,
         name: str,
         primary: ProbedBackend,
-        other: Callable[[], StandbyBackend],
+        open_fallback: Callable[[], StandbyBackend],
         breaker: Breaker,
         *,
-        denied: Callable[[str], SearchAnswer | None] = lambda key: None,
+        deny: Callable[[str], SearchAnswer | None] = lambda key: None,
         hedge_s: float = 2.0,
         within_s: float | None = None,
         one_shot: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """``denied`` gives the answer to a session that may not search.
+        """``name`` is the primary's. ``deny`` returns the answer to a session that may not search, else None.
 
-        After ``hedge_s`` seconds ``other`` begins too, and after ``within_s`` nobody waits for ``primary`` any more.
+        After ``hedge_s`` seconds a search starts on the fallback too; after ``within_s`` the primary is given up.
         """
         self._name = name
         self._primary = primary
-        self._make_other = other
+        self._open_fallback = open_fallback
         self._breaker = breaker
-        self._denied = denied
+        self._deny = deny
         self._hedge_s = hedge_s
         self._within_s = within_s
         self._one_shot = one_shot
         self._now = now
         self._lock = threading.Lock()
-        self._other: StandbyBackend | None = None
+        self._opened: StandbyBackend | None = None
         self._closing = threading.Event()
-        self._retrying: threading.Thread | None = None
-        self._threads: list[threading.Thread] = []
+        self._pool = DaemonPool(f"mdrecall-{name}-or-fallback")
+        self._retrying: Future[None] | None = None
         self._not_ready_since_s: float | None = None
+        self.sessions = _FallbackSessions(self)
+        self.admin = _FallbackAdmin(self)
+
+    @property
+    def watch(self) -> BackendWatch:
+        """The primary's watcher."""
+        return self._primary.watch
+
+    @property
+    def primary(self) -> Backend:
+        """The backend that the settings ask for."""
+        return self._primary
 
     def start(self) -> None:
-        """Make the other one ready in the background; a process that answers once does without."""
+        """Get the fallback ready in the background; a process that answers once does without."""
         if not self._one_shot:
-            self._in_background("mdrecall-stand-in", self._warm)
+            self._pool.start(self._warm_fallback)
             if self._breaker.outage:
                 self._retry_later()
 
     def search(self, request: SearchRequest) -> SearchAnswer:
-        """The answer of the first, else of the other one, which then says why; a denied search is asked of neither."""
-        if (refusal := self._denied(request.session_key)) is not None:
-            return refusal
+        """Return the primary's answer, or the fallback's with a notice that says why."""
+        if (denial := self._deny(request.session_key)) is not None:
+            return denial
         until = None if self._within_s is None else time.monotonic() + self._within_s
         outage = self._breaker.outage
         if outage and not self._may_ask(outage):
-            self._retry_later()
-            other = self._sent("builtin", lambda: self.stand_in().search(request))
-            return self._marked(self._instead(other, None, until), outage.stand_in(self._name))
-        other = self._sent("builtin", lambda: self.stand_in().search(request._replace(progress=None)), self._hedge_s)
-        first = self._sent(self._name, lambda: self._primary.search(request))
+            call = self._hedge(request, request)
+            return self._fall_back(call, None, until, outage.notice(self._name))
+        # The progress of two searches at once would be confusing.
+        call = self._hedge(request, request._replace(progress=None))
         try:
-            answer = first.result(until)
+            answer = call.first_result(self._hedge_s, until)
         except (BackendNotReady, ProgramStopped) as error:
-            if self._closing.is_set():
-                raise
-            return self._marked(self._instead(other, error, until), self._not_ready(error))
+            self._raise_if_closing(error)
+            return self._fall_back(call, error, until, self._not_ready_notice(error))
         except BackendUnavailable as error:
-            if self._closing.is_set():
-                raise
-            outage = self._breaker.failed(error)
-            self._retry_later()
-            return self._marked(self._instead(other, error, until), outage.stand_in(self._name))
-        finally:
-            self._remember(first, other)
+            self._raise_if_closing(error)
+            outage = self._breaker.record_failure(error)
+            return self._fall_back(call, error, until, outage.notice(self._name))
         self._not_ready_since_s = None
         if outage:
-            self._breaker.recovered()
+            self._breaker.record_recovery()
         return answer
 
-    def _sent(self, who: str, act: Callable[[], SearchAnswer], after_s: float = 0.0) -> HedgedCall[SearchAnswer]:
-        errand = HedgedCall(who, act, after_s)
-        errand.start()
-        return errand
+    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        """Return lines of a file."""
+        return self.call(lambda backend: backend.read(path, from_line=from_line, lines=lines))
 
-    def _remember(self, *errands: HedgedCall[SearchAnswer]) -> None:
-        """Keep those that are still at work, for the closing to wait for."""
-        threads = [thread for errand in errands for thread in errand.let_go()]
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+        """Bring the index up to date; if that fails, bring the fallback's up to date and report the failure."""
+        return self.sync_with(lambda backend: backend.sync(force=force, progress=progress, stop=stop))
+
+    def status(self) -> Status:
+        """Return the status of the backend that answers now; ``fallback`` describes an outage of the primary."""
+        outage = self._breaker.outage
+        if outage is None:
+            return self.call(lambda backend: backend.status())
+        notice = outage.notice(self._name)
+        fallback = {"from": self._name, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
+        status = self.fallback().status()
+        custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
+        if status.fallback:
+            custom["embeddingFallback"] = status.fallback
+        own = self._primary.status().custom.get(self._name)
+        return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
+
+    def close(self) -> None:
+        """End everything that is in progress in both backends; may be called twice."""
+        self._closing.set()
+        if self._opened is not None:
+            self._opened.cancel_pending()
+        self._primary.close()
+        self._pool.drain(_CLOSING_S)
+        self._pool.release()
         with self._lock:
-            self._threads = [thread for thread in (*self._threads, *threads) if thread.is_alive()]
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def fallback(self) -> StandbyBackend:
+        """Return the fallback, opened when it is first needed."""
+        with self._lock:
+            if self._opened is None:
+                if self._closing.is_set():
+                    raise BackendUnavailable("The memory is closed.")
+                self._opened = self._open_fallback()
+            return self._opened
+
+    def answering(self) -> Backend:
+        """Return the backend that answers searches now."""
+        return self.fallback() if self._breaker.outage else self._primary
+
+    def call(self, act: Callable[[Backend], _T]) -> _T:
+        """Call the primary, or the fallback if the primary is unavailable."""
+        try:
+            return act(self._primary)
+        except BackendUnavailable:
+            return act(self.fallback())
+
+    def sync_with(self, act: Callable[[Backend], SyncReport]) -> SyncReport:
+        """Update the primary's index, or the fallback's if that fails; the report then names the failure."""
+        try:
+            report = act(self._primary)
+            if self._one_shot and self._breaker.outage:
+                self._probe_primary()
+            return report
+        except BackendUnavailable as error:
+            if isinstance(error, ProgramMissing):
+                # No search can be answered either, whatever is indexed.
+                self._breaker.record_failure(error)
+                self._retry_later()
+            report = act(self.fallback())
+            problem = f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
+            return report._replace(failed=(*report.failed, Issue(self._name, problem)))
+
+    def forget_outage(self) -> None:
+        """Use the primary again at once."""
+        self._breaker.record_recovery()
+
+    def _hedge(self, request: SearchRequest, fallback_request: SearchRequest) -> HedgedCall[SearchAnswer]:
+        return HedgedCall(
+            self._pool,
+            (self._name, "builtin"),
+            lambda: self._primary.search(request),
+            lambda: self.fallback().search(fallback_request),
+        )
 
     def _may_ask(self, outage: Outage) -> bool:
-        """Whether a failed backend is asked again by this very call: only where there is no background to do it in."""
+        """True if this search tries the failed primary itself, because the process has no background to do it in."""
         return self._one_shot and (self._breaker.is_due() or not outage.costly)
 
-    def _instead(
-        self, other: HedgedCall[SearchAnswer], error: BackendUnavailable | None, until: float | None
+    def _fall_back(
+        self,
+        call: HedgedCall[SearchAnswer],
+        error: BackendUnavailable | None,
+        until: float | None,
+        notice: FallbackNotice,
     ) -> SearchAnswer:
-        """The answer of the other one, or what is wrong with the first; a process that answers once can wait for it."""
         try:
-            return other.result(None if self._one_shot or until is None else max(until, time.monotonic() + _LEAST_S))
+            answer = self._fallback_answer(call, error, until)
+        finally:
+            # Last, so that it uses a thread that is idle again.
+            self._retry_later()
+        return answer.replace(backend="builtin", answered_for=notice)
+
+    def _fallback_answer(
+        self, call: HedgedCall[SearchAnswer], error: BackendUnavailable | None, until: float | None
+    ) -> SearchAnswer:
+        """Return the fallback's answer within the time limit; a process that answers once waits as long as it takes."""
+        try:
+            is_limited = until is not None and not self._one_shot
+            return call.second_result(max(until, time.monotonic() + _MIN_WAIT_S) if until and is_limited else None)
         except ProgramTimedOut:
-            action = "The builtin index is not ready to stand in yet. Ask again in a moment."
+            action = "The builtin index is not ready to answer yet. Ask again in a moment."
             return SearchAnswer((), reason="index_empty", action=action, stale="notes are being indexed")
         except RecallError as failure:
             if error is None:
                 raise
             raise error from failure
-        finally:
-            self._remember(other)
 
-    def _not_ready(self, error: BackendUnavailable) -> FallbackNotice:
+    def _not_ready_notice(self, error: BackendUnavailable) -> FallbackNotice:
         since_s = self._not_ready_since_s = self._not_ready_since_s or self._now()
-        return FallbackNotice(self._name, message_with_hint(error), iso(since_s), iso(self._now()))
+        return FallbackNotice(self._name, message_with_hint(error), format_time(since_s), format_time(self._now()))
 
-    def _marked(self, answer: SearchAnswer, instead: FallbackNotice) -> SearchAnswer:
-        return answer.replace(backend="builtin", answered_for=instead)
+    def _raise_if_closing(self, error: BackendUnavailable) -> None:
+        """Raise an error that closing caused: it is no failure of the primary."""
+        if self._closing.is_set():
+            raise error
 
-    def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Lines of a file."""
-        return self._either(lambda backend: backend.read_file(path, from_line=from_line, lines=lines))
-
-    def sessions(self) -> list[Conversation]:
-        """The transcripts of this agent."""
-        return self._either(lambda backend: backend.sessions())
-
-    def compacted(self, session: str) -> SyncReport:
-        """Index a transcript whose conversation was just compacted."""
-        return self._synced(lambda backend: backend.compacted(session))
-
-    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """What is said in a transcript."""
-        return self._either(lambda backend: backend.read_session(session, from_line=from_line, lines=lines))
-
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
-        """Bring the index up to date; if that of the first cannot be, that of the other one, which is told."""
-        return self._synced(lambda backend: backend.sync(force=force, progress=progress, stop=stop))
-
-    def _synced(self, act: Callable[[Backend], SyncReport]) -> SyncReport:
+    def _warm_fallback(self) -> None:
         try:
-            report = act(self._primary)
-            if self._one_shot and self._breaker.outage:
-                self._try_again()
-            return report
-        except BackendUnavailable as error:
-            if isinstance(error, ProgramMissing):
-                # No search can be answered either, whatever is indexed.
-                self._breaker.failed(error)
-                self._retry_later()
-            report = act(self.stand_in())
-            failed = Issue(
-                self._name, f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
-            )
-            return report._replace(failed=(*report.failed, failed))
-
-    def watch(self) -> None:
-        """Follow the files in the background."""
-        self._primary.watch()
-
-    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
-        """Follow the files in this thread."""
-        self._primary.follow(tell)
-
-    def stop_following(self) -> None:
-        """End ``follow``."""
-        self._primary.stop_following()
-
-    def status(self) -> Status:
-        """Of the one that answers; ``fallback`` says which that is not, why, since when, and until when."""
-        outage = self._breaker.outage
-        if outage is None:
-            return self._either(lambda backend: backend.status())
-        told_to = outage.stand_in(self._name)
-        fallback = {"from": self._name, "reason": told_to.reason, "since": told_to.since, "nextTry": told_to.next_try}
-        status = self.stand_in().status()
-        custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
-        own = self._primary.status().custom.get(self._name)
-        return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
-
-    def counts(self) -> tuple[SourceCount, ...]:
-        """How many files and chunks of each source are indexed, by the one that answers."""
-        return self._answering().counts()
-
-    def issues(self) -> tuple[Issue, ...]:
-        """What there is to say about the files."""
-        return self._either(lambda backend: backend.issues())
-
-    def check(self) -> tuple[str, ...]:
-        """What is wrong with the index of the one that answers."""
-        return self._answering().check()
-
-    def index_files(self) -> list[tuple[str, int]]:
-        """Every file of both indexes."""
-        return [*self._primary.index_files(), *self.stand_in().index_files()]
-
-    def reset(self) -> None:
-        """Delete both indexes, and what is remembered of failures."""
-        self._breaker.recovered()
-        self._primary.reset()
-        self.stand_in().reset()
-
-    def probe_embedding(self) -> Probe:
-        """Whether embeddings can be made, by the one that answers."""
-        return self._answering().probe_embedding()
-
-    def probe_vectors(self) -> bool:
-        """Whether vectors can be searched, by the one that answers."""
-        return self._answering().probe_vectors()
-
-    def close(self) -> None:
-        """End everything that is under way, in both; may be called twice."""
-        self._closing.set()
-        if self._other is not None:
-            self._other.cancel_pending()
-        self._primary.close()
-        for thread in [*self._threads, *([self._retrying] if self._retrying else [])]:
-            if thread.is_alive() and thread is not threading.current_thread():
-                thread.join(_CLOSING_S)
-        with self._lock:
-            other, self._other = self._other, None
-        if other is not None:
-            other.close()
-
-    def _answering(self) -> Backend:
-        return self.stand_in() if self._breaker.outage else self._primary
-
-    def stand_in(self) -> StandbyBackend:
-        """The other one, opened when it is first needed."""
-        with self._lock:
-            if self._other is None:
-                if self._closing.is_set():
-                    raise BackendUnavailable("The memory is closed.")
-                self._other = self._make_other()
-            return self._other
-
-    def _either(self, act: Callable[[Backend], _T]) -> _T:
-        try:
-            return act(self._primary)
-        except BackendUnavailable:
-            return act(self.stand_in())
-
-    def _warm(self) -> None:
-        """What goes wrong here is told by the search that needs it."""
-        try:
-            self.stand_in().warm()
+            self.fallback().warm()
         except RecallError:
-            return
+            return  # the search that needs the fallback reports it
 
     def _retry_later(self) -> None:
-        """Try the first one at the time that is set, again and again, until it answers."""
+        """Try the primary when it is due, again and again, until it answers."""
         with self._lock:
-            is_under_way = self._retrying is not None and self._retrying.is_alive()
-            if self._one_shot or is_under_way or self._closing.is_set():
+            is_retrying = self._retrying is not None and not self._retrying.done()
+            if self._one_shot or is_retrying or self._closing.is_set() or not self._breaker.outage:
                 return
-            self._retrying = threading.Thread(target=self._retry, name=f"mdrecall-retry-{self._name}", daemon=True)
-            self._retrying.start()
+            self._retrying = self._pool.start(self._retry)
 
     def _retry(self) -> None:
         while self._breaker.outage and not self._closing.wait(self._breaker.seconds_left()):
-            if not self._breaker.is_due():
-                continue
-            self._try_again()
+            if self._breaker.is_due():
+                self._probe_primary()
 
-    def _try_again(self) -> None:
+    def _probe_primary(self) -> None:
         try:
-            self._primary.try_out()
+            self._primary.probe_search()
         except BackendUnavailable as error:
             if not self._closing.is_set():
-                self._breaker.failed(error)
+                self._breaker.record_failure(error)
         else:
-            self._breaker.recovered()
+            self._breaker.record_recovery()
 
-    def _in_background(self, name: str, act: Callable[[], None]) -> None:
-        thread = threading.Thread(target=act, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+
+class _FallbackSessions:
+    """The sessions, read by the primary or else by the fallback."""
+
+    def __init__(self, backend: FallbackBackend) -> None:
+        self._backend = backend
+
+    def list_all(self) -> list[Conversation]:
+        return self._backend.call(lambda backend: backend.sessions.list_all())
+
+    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        return self._backend.call(lambda backend: backend.sessions.read(session, from_line=from_line, lines=lines))
+
+    def note_compaction(self, session: str) -> SyncReport:
+        return self._backend.sync_with(lambda backend: backend.sessions.note_compaction(session))
+
+
+class _FallbackAdmin:
+    """The administration of the backend that answers now; sizes and reset are of both."""
+
+    def __init__(self, backend: FallbackBackend) -> None:
+        self._backend = backend
+
+    def counts(self) -> tuple[SourceCount, ...]:
+        return self._backend.answering().admin.counts()
+
+    def issues(self) -> tuple[Issue, ...]:
+        return self._backend.call(lambda backend: backend.admin.issues())
+
+    def check(self) -> tuple[str, ...]:
+        return self._backend.answering().admin.check()
+
+    def index_sizes(self) -> list[tuple[str, int]]:
+        return [*self._backend.primary.admin.index_sizes(), *self._backend.fallback().admin.index_sizes()]
+
+    def reset(self) -> None:
+        self._backend.forget_outage()
+        self._backend.primary.admin.reset()
+        self._backend.fallback().admin.reset()
+
+    def probe_embedding(self) -> Probe:
+        return self._backend.answering().admin.probe_embedding()
+
+    def probe_vectors(self) -> bool:
+        return self._backend.answering().admin.probe_vectors()

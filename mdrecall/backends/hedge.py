@@ -1,58 +1,59 @@
-"""A call that somebody else makes: it may begin a little later, and it is left when it takes too long."""
+"""A hedged call: a second call starts while the first is late, so that an answer is there in time."""
 
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Generic, TypeVar
 
+from mdrecall.engine.daemon_pool import DaemonPool
 from mdrecall.errors import ProgramTimedOut
 
 _T = TypeVar("_T")
 
 
 class HedgedCall(Generic[_T]):
-    """One call in a thread of its own, begun ``after_s`` seconds after its start, or when its result is asked for."""
+    """Two calls for one answer. The second starts when the first takes long, or when its result is needed."""
 
-    def __init__(self, who: str, act: Callable[[], _T], after_s: float = 0.0) -> None:
-        """``who`` is asked, in the words of a message."""
-        self._who = who
-        self._act = act
-        self._after_s = after_s
-        self._wanted = threading.Event()
-        self._lock = threading.Lock()
-        self._begun = self._dropped = False
-        self._results: list[_T] = []
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._wait_and_act, name=f"mdrecall-ask-{who}", daemon=True)
+    def __init__(
+        self, pool: DaemonPool, names: tuple[str, str], first: Callable[[], _T], second: Callable[[], _T]
+    ) -> None:
+        """``names`` are those of the two callees, for messages."""
+        self._pool = pool
+        self._names = names
+        self._first = first
+        self._second = second
+        self._second_outcome: Future[_T] | None = None
 
-    def start(self) -> None:
-        self._thread.start()
+    def first_result(self, hedge_s: float, until: float | None) -> _T:
+        """Return the result of the first call, and start the second after ``hedge_s`` seconds.
 
-    def result(self, until: float | None) -> _T:
-        """What comes of it; when the monotonic clock says ``until``, ``ProgramTimedOut``, and the call goes on."""
+        Raise ``ProgramTimedOut`` when the monotonic clock reaches ``until``; the call goes on in its thread.
+        """
         began = time.monotonic()
-        self._wanted.set()
-        self._thread.join(None if until is None else max(0.0, until - began))
-        if self._thread.is_alive():
-            raise ProgramTimedOut(f"{self._who} did not answer within {time.monotonic() - began:.1f} seconds.")
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
+        outcome = self._pool.submit(self._first)
+        hedge_at = began + hedge_s
+        if not _wait(outcome, hedge_at if until is None else min(until, hedge_at)):
+            self._start_second()
+        return _result(outcome, self._names[0], began, until)
 
-    def let_go(self) -> list[threading.Thread]:
-        """Nobody will ask: do not begin; gives the thread if it has begun and so must be waited for some time."""
-        with self._lock:
-            self._dropped = True
-        self._wanted.set()
-        return [self._thread] if self._begun and self._thread.is_alive() else []
+    def second_result(self, until: float | None) -> _T:
+        """Return the result of the second call, made in this thread if it has not started and may take any time."""
+        if until is None and self._second_outcome is None:
+            return self._second()
+        return _result(self._start_second(), self._names[1], time.monotonic(), until)
 
-    def _wait_and_act(self) -> None:
-        self._wanted.wait(self._after_s)
-        with self._lock:
-            if self._dropped:
-                return
-            self._begun = True
-        try:
-            self._results.append(self._act())
-        except BaseException as error:
-            self._error = error
+    def _start_second(self) -> Future[_T]:
+        if self._second_outcome is None:
+            self._second_outcome = self._pool.submit(self._second)
+        return self._second_outcome
+
+
+def _result(outcome: Future[_T], name: str, began: float, until: float | None) -> _T:
+    if not _wait(outcome, until):
+        raise ProgramTimedOut(f"{name} did not answer within {time.monotonic() - began:.1f} seconds.")
+    return outcome.result()
+
+
+def _wait(outcome: Future[_T], until: float | None) -> bool:
+    timeout_s = None if until is None else max(0.0, until - time.monotonic())
+    return bool(wait([outcome], timeout=timeout_s).done)

@@ -1,19 +1,20 @@
-"""The one place where parts are put together."""
+"""Opens backends: the one place where the parts are put together."""
 
 import os
 from typing import TYPE_CHECKING
 
 from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.embedders import Chosen, choose_embedders
-from mdrecall.backends.embedding_status import Meaning
+from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
+from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
@@ -31,7 +32,7 @@ _GRACE_S = 0.1
 
 
 def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
-    """The backend that the settings ask for, ready to answer; ``one_shot``, if it will answer only once."""
+    """Open the backend that the settings ask for; with ``one_shot`` it will answer only once."""
     if loaded.settings.memory.backend == "qmd":
         return _open_qmd_with_fallback(loaded, one_shot=one_shot)
     return open_builtin(loaded, one_shot=one_shot)
@@ -46,13 +47,13 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
     settings = loaded.settings
     timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, update_wait_ms(settings, one_shot=one_shot)
     opened: FallbackBackend
-    qmd = open_qmd(loaded, lambda: opened.stand_in(), one_shot=one_shot)
+    qmd = open_qmd(loaded, lambda: opened.fallback(), one_shot=one_shot)
     opened = FallbackBackend(
         "qmd",
         qmd,
         lambda: open_builtin(loaded if one_shot else _with_short_waits(loaded), one_shot=one_shot),
         Breaker(os.path.join(state_dir_of(settings), "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
-        denied=lambda key: _scope_denial(settings, key),
+        deny=lambda key: _scope_denial(settings, key),
         hedge_s=(timeout_ms / 2 + wait_ms) / 1000,
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
@@ -76,32 +77,33 @@ def _with_short_waits(loaded: Loaded) -> Loaded:
 
 
 def _scope_denial(settings: Settings, key: str) -> SearchAnswer | None:
-    """The answer to a session that may not search; None if it may."""
-    from mdrecall.core.conversation.scope import denial, judge
+    """Return the answer to a session that may not search; None if it may."""
+    from mdrecall.core.conversation.scope import explain_denial, judge
 
     verdict = judge(settings.memory.qmd.scope, key)
     if verdict.allowed:
         return None
-    return SearchAnswer((), reason="scope_denied", action=denial(verdict, key), backend="qmd")
+    return SearchAnswer((), reason="scope_denied", action=explain_denial(verdict, key), backend="qmd")
 
 
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
-    """The builtin backend, whichever the settings ask for."""
+    """Open the builtin backend, whichever one the settings ask for."""
     settings = loaded.settings
     files = MemoryFiles(settings, loaded.home)
     store = _store(settings, one_shot)
     analyser = Analyser()
     indexers = _indexers(settings, files, store, analyser)
-    meaning = _meaning(loaded, store) if settings.memory_search.store.vector.enabled else None
-    filler = meaning.filler if meaning else None
-    freshness = IndexRefresh(settings, files, store, SyncRun(store, indexers, filler), filler, one_shot=one_shot)
+    embedding = _embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
+    embedder = embedding.chunk_embedder if embedding else None
+    refresh = IndexRefresh(settings, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
     options = _ranking_options(settings)
-    if meaning is None:
+    if embedding is None:
         searcher = Searcher(store, analyser, options)
     else:
-        searcher = Searcher(store, analyser, options, meaning.leg, why_not=meaning.chosen.unusable_reason)
-    watcher = _watcher(settings, store, freshness)
-    return BuiltinBackend(settings, files, store, freshness, watcher, searcher, meaning)
+        reason = embedding.chosen.unusable_reason
+        searcher = Searcher(store, analyser, options, embedding.vector_searcher, why_no_vectors=reason)
+    watcher = _watcher(settings, store, refresh)
+    return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding)
 
 
 def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:
@@ -127,7 +129,7 @@ def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWa
 
 
 def _ranking_options(settings: Settings) -> RankingOptions:
-    """What the settings say about ranking; a request may override some of it."""
+    """Return the ranking options of the settings; a request may override some of them."""
     query = settings.memory_search.query
     hybrid = query.hybrid
     mode: Mode = "hybrid" if hybrid.enabled else "vector"
@@ -149,11 +151,11 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     size = ChunkSize(chunking.tokens, chunking.overlap)
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(store, files, size, analyser)]
-    from mdrecall.core.redact import redactor
+    from mdrecall.core.redact import make_redactor
     from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
     from mdrecall.sources.transcripts.readers import open_transcripts
 
-    masks = redactor(settings.logging.redact_patterns)
+    masks = make_redactor(settings.logging.redact_patterns)
     with_notes = "memory" in settings.memory_search.sources
     # Without the notes it is another index: those that were in it must leave it.
     index_format = describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
@@ -176,26 +178,28 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     return indexers
 
 
-def _meaning(loaded: Loaded, store: SqliteStore) -> Meaning:
+def _embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
     chosen = choose_embedders(loaded)
     if not chosen.embedders:
-        return Meaning(chosen)
+        return EmbeddingStatus(chosen)
     settings = loaded.settings
     jobs = _jobs(settings, chosen.embedders[0])
-    leg = VectorSearcher(
+    searcher = VectorSearcher(
         store,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
         fallback_reason=chosen.unusable_reason,
-        why_empty=lambda: filler.last_error,
+        why_empty=lambda: embedder.last_error,
     )
-    filler = _filler(settings, store, chosen, jobs, leg)
-    return Meaning(chosen, filler, leg, jobs)
+    embedder = _chunk_embedder(settings, store, chosen, jobs, searcher)
+    return EmbeddingStatus(chosen, embedder, searcher, jobs)
 
 
-def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", leg: VectorSearcher) -> EmbedsChunks:
-    """What fills the space of the first embedder, and where there is a second one, that of the second."""
+def _chunk_embedder(
+    settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", searcher: VectorSearcher
+) -> EmbedsChunks:
+    """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
     cache = settings.memory_search.cache
     caching = Caching(cache.enabled, cache.max_entries)
     first, *others = chosen.embedders
@@ -207,20 +211,20 @@ def _filler(settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None
     return FallbackEmbedder(
         ChunkEmbedder(store, first, caching, jobs=jobs, keep=second.provider),
         ChunkEmbedder(store, second, caching, keep=first.provider),
-        leg,
+        searcher,
     )
 
 
 def _jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
-    """Batch jobs, where they are switched on and the provider has them."""
+    """Return the batch jobs if they are switched on and the provider offers them."""
     batch = settings.memory_search.remote.batch
     if not batch.enabled:
         return None
     from mdrecall.embed.remote.embedder import RemoteEmbedder
-    from mdrecall.embed.remote.jobs import jobs_of
+    from mdrecall.embed.remote.jobs import batch_api_for
     from mdrecall.engine.jobs import JobRules, Jobs
 
-    api = jobs_of(embedder) if isinstance(embedder, RemoteEmbedder) else None
+    api = batch_api_for(embedder) if isinstance(embedder, RemoteEmbedder) else None
     if api is None:
         return None
     least = settings.mdrecall.remote.batch_min_chunks

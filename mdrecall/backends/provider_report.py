@@ -4,9 +4,9 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from mdrecall.backends.embedders import Chooser, choose_embedders
-from mdrecall.backends.embedding_status import probe_of
+from mdrecall.backends.embedding_status import probe_embedder
 from mdrecall.config.load import Loaded
-from mdrecall.config.references import masked
+from mdrecall.config.references import mask_url
 from mdrecall.config.settings import PROVIDERS
 from mdrecall.embed.remote.providers import PROVIDERS as REMOTE
 from mdrecall.errors import ConfigError, EmbedderError, message_with_hint
@@ -62,8 +62,8 @@ def _row(loaded: Loaded, chooser: Chooser, name: str, role: str, uses_remote: bo
         about = "needs no key, but a server that answers"
     found = ProviderRow(name, role, True, about, embedder.model, key=access.key_origin if access else "")
     if access:
-        found = found._replace(where=masked(access.base_url or REMOTE[name].url))
+        found = found._replace(where=mask_url(access.base_url or REMOTE[name].url))
     try:
-        return found._replace(probe=probe_of(embedder)) if probe else found
+        return found._replace(probe=probe_embedder(embedder)) if probe else found
     finally:
         embedder.close()

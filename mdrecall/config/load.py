@@ -1,7 +1,7 @@
-"""From the environment, the files and the flags to the settings of one agent.
+"""From the environment, the files and the caller's arguments to the settings of one agent.
 
-Strongest first: overrides, flags, environment, ``mdrecall.json``, ``openclaw.json`` (an agent's own values before the
-defaults for all agents), built-in defaults. This is the only reader of the environment.
+Strongest first: overrides, arguments, environment, ``mdrecall.json``, ``openclaw.json`` (an agent's own values before
+the defaults for all agents), built-in defaults. This is the only reader of the environment.
 """
 
 import os
@@ -10,52 +10,67 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mdrecall.config.credentials import Credentials, agent_folder
+from mdrecall.config.credentials import Credentials, find_agent_folder
 from mdrecall.config.declare import each_setting
-from mdrecall.config.locations import Places, default_workspace, expand, find_places, shorten, unread_config
-from mdrecall.config.proxies import proxy_for
-from mdrecall.config.read import Found, Layer, build, first_with, read_file, resolve
+from mdrecall.config.environment import find_proxy
+from mdrecall.config.layers import (
+    AgentEntry,
+    ConfigFile,
+    agent_layers,
+    choose_agent,
+    default_agent,
+    default_layers,
+    layers_at,
+    memory_layers,
+    read_agents,
+)
+from mdrecall.config.locations import (
+    Locations,
+    default_workspace,
+    expand,
+    explain_unread_config,
+    find_locations,
+    shorten,
+)
+from mdrecall.config.read import Layer, ResolvedValue, build, first_with, read_file, resolve
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
-from mdrecall.errors import ConfigError, WorkspaceError, suggest_name
-from mdrecall.types.agents import normal_agent_id
+from mdrecall.errors import ConfigError, WorkspaceError
 
-#: The origin of a workspace that nobody named.
-HERE = "the current folder"
+#: The origin of a workspace that is neither configured nor given by the caller.
+CURRENT_FOLDER = "the current folder"
 
 
 class Loaded(NamedTuple):
-    """The settings, and for each the value in words and its origin."""
+    """The settings of one agent, and everything else that was read with them."""
 
     settings: Settings
-    found: Mapping[str, Found]
+    values: Mapping[str, ResolvedValue]
+    """Every setting by its full name, with its value and origin."""
     files: tuple[str, ...]
     home: str
     credentials: Credentials
     hub: str
-    """Where models are downloaded from."""
+    """The address that models are downloaded from."""
     proxy: Callable[[str], str | None]
-    """Through which proxy an address is reached."""
+    """Returns the proxy for an address, if any."""
     environment: Mapping[str, str]
-    """What programs that are started inherit."""
+    """The variables that child processes inherit."""
     unread: str = ""
-    """What to say of a file that looks like configuration and is not read."""
+    """A warning about a file that looks like configuration and is not read."""
     default_agent: str = "main"
-    """The agent that is meant when none is named."""
+    """The agent to use when none is named."""
     plugin_configs: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    """What ``plugins.entries.<id>.config`` holds for each plugin, as it stands there."""
+    """The object at ``plugins.entries.<id>.config`` for each plugin, unchecked."""
 
 
-class _Agent(NamedTuple):
-    id: str
-    is_default: bool
-    at: str
-    file: str
-    entry: dict[str, Any]
+class _Workspace(NamedTuple):
+    """Where the agent's notes and its index are."""
 
-
-class _File(NamedTuple):
-    label: str
-    values: dict[str, Any]
+    folder: ResolvedValue
+    index_path: ResolvedValue
+    index_is_ours: bool
+    has_own_index: bool
+    """True if the index belongs to the folder rather than to the agent."""
 
 
 def load(
@@ -67,48 +82,97 @@ def load(
     config: str | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Loaded:
-    """Everything that one agent's memory needs to know; raises ``ConfigError`` with every problem at once.
+    """Load everything that one agent's memory needs; raise ``ConfigError`` with every problem at once.
 
     ``overrides`` are ``memorySearch`` settings by their dotted name, such as ``query.minScore``; they win over all.
     """
     above = _override_layers(overrides or {})
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
-    places = find_places(env, cwd)
-    files = _files(places, cwd, config)
+    locations = find_locations(env, cwd)
+    files = _read_files(locations, cwd, config)
     problems: list[str] = []
-    agents = _agents(files, problems)
-    chosen = _choose(agents, agent)
+    agents = read_agents(files, problems)
+    chosen = choose_agent(agents, agent)
     entries = [entry for entry in agents if entry.id == chosen]
-    found = _resolve_all(files, entries, above, problems)
+    values = _resolve_all(files, entries, above, problems)
     if problems:
         raise _config_error(problems)
-    _normalise(found, places)
-    standalone = not _openclaw_is_here(places, env, own_file=config is not None)
-    default_agent = _default_agent(agents)
-    is_default = chosen == default_agent
-    space = Found(expand(workspace, places.home, cwd), "--workspace") if workspace is not None else None
-    space = space or _configured_workspace(places, files, entries, is_default)
-    space = space or _default_place(places, env, cwd, standalone, None if is_default else chosen)
-    _must_exist(space)
-    own_place = workspace is not None or standalone
-    index, index_is_ours = _index_path(found, places, chosen, space.value, own_place)
-    everything = {
-        "agent": Found(chosen, "--agent" if agent is not None else "default"),
-        "workspace": space,
-        "index": index,
-        **found,
-    }
-    state_dir = places.own_state_dir if standalone else places.state_dir
-    built = {path: build(section, found, path) for path, section in SECTIONS.items()}
-    settings = Settings(
-        agent_id=chosen,
-        workspace=space.value,
-        index_path=index.value,
-        index_path_is_ours=index_is_ours,
-        sessions_dir=os.path.join(state_dir, "agents", chosen, "sessions"),
+    _normalise(values, locations)
+    standalone = not _has_openclaw(locations, env, own_file=config is not None)
+    default = default_agent(agents)
+    folder = ResolvedValue(expand(workspace, locations.home, cwd), "--workspace") if workspace is not None else None
+    folder = folder or _configured_workspace(locations, files, entries, chosen == default)
+    folder = folder or _default_folder(locations, env, cwd, standalone, None if chosen == default else chosen)
+    _require_folder(folder)
+    has_own_index = workspace is not None or standalone
+    index, index_is_ours = _index_path(values, locations, chosen, folder.value, has_own_index)
+    place = _Workspace(folder, index, index_is_ours, has_own_index)
+    settings = _build_settings(values, chosen, place, locations, standalone)
+    return Loaded(
+        settings,
+        {
+            "agent": ResolvedValue(chosen, "--agent" if agent is not None else "default"),
+            "workspace": folder,
+            "index": index,
+            **values,
+        },
+        tuple(file.label for file in files),
+        locations.home,
+        Credentials(
+            env,
+            [file.values for file in files],
+            agent_dir=_agent_dir(locations, chosen, entries),
+            home=locations.home,
+            remote=settings.memory_search.remote,
+        ),
+        env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
+        lambda url: find_proxy(url, env),
+        env,
+        "" if config else explain_unread_config(locations, folder.value),
+        default,
+        _plugin_configs(files),
+    )
+
+
+def list_agent_ids(
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    config: str | None = None,
+    workspace: str | None = None,
+) -> list[str]:
+    """Return every configured agent, the default one first; only that one if a workspace is given."""
+    env = os.environ if env is None else env
+    cwd = _current_folder() if cwd is None else cwd
+    agents = read_agents(_read_files(find_locations(env, cwd), cwd, config), problems=[])
+    default = default_agent(agents)
+    return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
+
+
+def is_secret(name: str) -> bool:
+    """True if the setting with this full name must not be shown."""
+    return any(
+        setting.secret
+        for prefix, section in SECTIONS.items()
+        for leaf, setting in each_setting(section, f"{prefix}.")
+        if leaf == name
+    )
+
+
+def _build_settings(
+    values: Mapping[str, ResolvedValue], agent_id: str, place: _Workspace, locations: Locations, standalone: bool
+) -> Settings:
+    state_dir = locations.own_state_dir if standalone else locations.state_dir
+    built = {path: build(section, values, path) for path, section in SECTIONS.items()}
+    return Settings(
+        agent_id=agent_id,
+        workspace=place.folder.value,
+        index_path=place.index_path.value,
+        index_path_is_ours=place.index_is_ours,
+        sessions_dir=os.path.join(state_dir, "agents", agent_id, "sessions"),
         state_dir=state_dir,
-        qmd_dir=_qmd_dir(state_dir, chosen, index.value, index_is_ours and own_place),
+        qmd_dir=_qmd_dir(state_dir, agent_id, place),
         standalone=standalone,
         memory_search=built["memorySearch"],
         memory=built["memory"],
@@ -119,44 +183,17 @@ def load(
         logging=built["logging"],
         mdrecall=built["mdrecall"],
     )
-    credentials = Credentials(
-        env,
-        [file.values for file in files],
-        agent_dir=_agent_dir(places, chosen, entries),
-        home=places.home,
-        remote=settings.memory_search.remote,
-    )
-    hub = env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
-    labels, unread = tuple(file.label for file in files), "" if config else unread_config(places, space.value)
-    return Loaded(settings, everything, labels, places.home, credentials, hub, lambda url: proxy_for(url, env),
-                  env, unread, default_agent, _plugin_configs(files))  # fmt: skip
 
 
-def _plugin_configs(files: list[_File]) -> dict[str, Mapping[str, Any]]:
-    """The configuration of every plugin, from the strongest file that has one for it."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for layer in _layers(files, "plugins.entries", []):
+def _plugin_configs(files: list[ConfigFile]) -> dict[str, Mapping[str, Any]]:
+    """Return the configuration of every plugin, each from the strongest file that has one."""
+    configs: dict[str, Mapping[str, Any]] = {}
+    for layer in layers_at(files, "plugins.entries", []):
         for name, entry in layer.values.items() if isinstance(layer.values, dict) else ():
             config = entry.get("config") if isinstance(entry, dict) else None
             if isinstance(config, dict):
-                found.setdefault(name.strip(), config)
-    return found
-
-
-def agent_ids(
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | None = None,
-    config: str | None = None,
-    workspace: str | None = None,
-) -> list[str]:
-    """Every configured agent, the default one first; only that one if a workspace is named."""
-    env = os.environ if env is None else env
-    cwd = _current_folder() if cwd is None else cwd
-    problems: list[str] = []
-    agents = _agents(_files(find_places(env, cwd), cwd, config), problems)
-    default = _default_agent(agents)
-    return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
+                configs.setdefault(name.strip(), config)
+    return configs
 
 
 def _current_folder() -> str:
@@ -166,24 +203,16 @@ def _current_folder() -> str:
         return os.sep
 
 
-def is_secret(name: str) -> bool:
-    """Whether a setting, by its full name, must not be shown."""
-    return any(
-        setting.secret
-        for prefix, section in SECTIONS.items()
-        for leaf, setting in each_setting(section, f"{prefix}.")
-        if leaf == name
-    )
+def _agent_dir(locations: Locations, agent_id: str, entries: list[AgentEntry]) -> str:
+    default = os.path.join(locations.state_dir, "agents", agent_id, "agent")
+    return find_agent_folder((entry.values for entry in entries), default, locations.home, locations.state_dir)
 
 
-def _agent_dir(places: Places, agent_id: str, entries: list[_Agent]) -> str:
-    default = os.path.join(places.state_dir, "agents", agent_id, "agent")
-    return agent_folder((entry.entry for entry in entries), default, places.home, places.state_dir)
-
-
-def _files(places: Places, cwd: str, config: str | None) -> list[_File]:
-    paths = [places.own_config_path, places.config_path] if config is None else [expand(config, places.home, cwd)]
-    return [_File(shorten(path, places.home), read_file(path)) for path in paths if path]
+def _read_files(locations: Locations, cwd: str, config: str | None) -> list[ConfigFile]:
+    paths = [locations.own_config_path, locations.config_path]
+    if config is not None:
+        paths = [expand(config, locations.home, cwd)]
+    return [ConfigFile(shorten(path, locations.home), read_file(path)) for path in paths if path]
 
 
 def _config_error(problems: list[str]) -> ConfigError:
@@ -194,48 +223,8 @@ def _config_error(problems: list[str]) -> ConfigError:
     return ConfigError(message, hint=hint, problems=tuple(problems))
 
 
-def _agents(files: list[_File], problems: list[str]) -> list[_Agent]:
-    """Every agent entry, those of the strongest file first."""
-    agents: list[_Agent] = []
-    for file in files:
-        group = _object(file, "agents", file.values.get("agents"), problems)
-        listed = group.get("list", [])
-        if not isinstance(listed, list):
-            problems.append(f"{file.label}: agents.list must be a list.")
-            listed = []
-        entries: list[tuple[str, Any, str | None]] = [
-            (f"agents.list[{index}]", entry, None) for index, entry in enumerate(listed)
-        ]
-        mapped = _object(file, "agents.entries", group.get("entries"), problems)
-        entries += [(f"agents.entries.{name}", entry, name) for name, entry in mapped.items()]
-        for at, entry, name in entries:
-            entry = _object(file, at, entry, problems)
-            agent_id = normal_agent_id(str(name if name is not None else entry.get("id") or ""))
-            agents.append(_Agent(agent_id, entry.get("default") is True, at, file.label, entry))
-    return agents
-
-
-def _default_agent(agents: list[_Agent]) -> str:
-    """The agent that says so, else the first one; what lies over OpenClaw's file does not come before it."""
-    chosen = next((agent.id for agent in agents if agent.is_default), None)
-    if chosen is None and agents:
-        weakest = agents[-1].file
-        chosen = next(agent.id for agent in agents if agent.file == weakest)
-    return chosen or "main"
-
-
-def _choose(agents: list[_Agent], wanted: str | None) -> str:
-    default = _default_agent(agents)
-    if wanted is None:
-        return default
-    known = dict.fromkeys([default, *(agent.id for agent in agents)])
-    if normal_agent_id(wanted) not in known:
-        raise ConfigError(f"There is no agent {wanted!r}{suggest_name(wanted, known)}.", hint="Name one with --agent.")
-    return normal_agent_id(wanted)
-
-
 def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
-    """Each override as a layer of its own, the last one strongest; all of them are checked before any file is read."""
+    """Return each override as a layer, the last one strongest; all are checked before any file is read."""
     layers: list[Layer] = []
     for name, value in overrides.items():
         for part in reversed(name.split(".")):
@@ -250,74 +239,23 @@ def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
 
 
 def _resolve_all(
-    files: list[_File], entries: list[_Agent], above: list[Layer], problems: list[str]
-) -> dict[str, Found]:
-    own = [_agent_layers(file, entries, problems) for file in files]
-    shared = [_default_layers(file, problems) for file in files]
+    files: list[ConfigFile], entries: list[AgentEntry], above: list[Layer], problems: list[str]
+) -> dict[str, ResolvedValue]:
+    own = [agent_layers(file, entries, problems) for file in files]
+    shared = [default_layers(file, problems) for file in files]
     by_file = [layer for pair in zip(own, shared, strict=True) for layers in pair for layer in layers]
-    found = resolve(SECTIONS["memorySearch"], above + by_file, "memorySearch", problems)
-    replaced = first_with(above, SECTIONS["memorySearch"], "extraPaths")
-    found["memorySearch.extraPaths"] = _extra_paths([above] if replaced else [*reversed(shared), *reversed(own)])
-    found |= resolve(SECTIONS["memory"], _memory_layers(files, problems), "memory", problems)
+    search = SECTIONS["memorySearch"]
+    values = resolve(search, above + by_file, "memorySearch", problems)
+    replaced = first_with(above, search, "extraPaths")
+    values["memorySearch.extraPaths"] = _extra_paths([above] if replaced else [*reversed(shared), *reversed(own)])
+    values |= resolve(SECTIONS["memory"], memory_layers(files, problems), "memory", problems)
     for path in list(SECTIONS)[2:]:
-        found |= resolve(SECTIONS[path], _layers(files, path, problems), path, problems)
-    return found
+        values |= resolve(SECTIONS[path], layers_at(files, path, problems), path, problems)
+    return values
 
 
-def _agent_layers(file: _File, entries: list[_Agent], problems: list[str]) -> list[Layer]:
-    """What a file sets for one agent, the newer place first."""
-    layers: list[Layer] = []
-    for entry in entries:
-        if entry.file == file.label:
-            inside = _File(entry.file, entry.entry)
-            for path in ("memory.search", "memorySearch"):
-                layers += _layers([inside], path, problems, entry.at)
-    return layers
-
-
-def _default_layers(file: _File, problems: list[str]) -> list[Layer]:
-    """What a file sets for all agents, the newest place first, the legacy one last."""
-    places = ("memory.search", "agents.defaults.memorySearch", "memorySearch")
-    return [layer for path in places for layer in _layers([file], path, problems)]
-
-
-def _memory_layers(files: list[_File], problems: list[str]) -> list[Layer]:
-    """The ``memory`` objects without ``search``, which is read as part of the search settings."""
-    return [
-        layer._replace(values={name: value for name, value in layer.values.items() if name != "search"})
-        for layer in _layers(files, "memory", problems)
-        if isinstance(layer.values, dict)
-    ]
-
-
-def _layers(files: list[_File], path: str, problems: list[str], under: str = "") -> list[Layer]:
-    """The object at a dotted path in every file that has it."""
-    layers: list[Layer] = []
-    *groups, last = path.split(".")
-    for file in files:
-        values: Any = file.values
-        for depth, name in enumerate(groups):
-            at = ".".join(groups[: depth + 1])
-            values = _object(file, f"{under}.{at}".lstrip("."), values.get(name), problems)
-        at = f"{under}.{path}".lstrip(".")
-        if last in values and f"{file.label}: {at} must be an object." not in problems:
-            layers.append(Layer(file.label, at, values[last]))
-    return layers
-
-
-def _object(file: _File, at: str, value: Any, problems: list[str]) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if isinstance(value, dict):
-        return value
-    problem = f"{file.label}: {at} must be an object."
-    if problem not in problems:
-        problems.append(problem)
-    return {}
-
-
-def _extra_paths(groups: list[list[Layer]]) -> Found:
-    """The extra paths of every group of layers, one after the other; in a group the first layer that has any wins."""
+def _extra_paths(groups: list[list[Layer]]) -> ResolvedValue:
+    """Join the extra paths of all groups of layers; within a group the first layer that has any wins."""
     paths: dict[ExtraPath, None] = {}
     origins: list[str] = []
     for layers in groups:
@@ -328,17 +266,17 @@ def _extra_paths(groups: list[list[Layer]]) -> Found:
             if entry.path:
                 paths.setdefault(entry)
         origins += [layer.origin] if layer else []
-    return Found(tuple(paths), ", ".join(origins) or "default")
+    return ResolvedValue(tuple(paths), ", ".join(origins) or "default")
 
 
-def _normalise(found: dict[str, Found], places: Places) -> None:
-    """The rules that look at two settings at once."""
+def _normalise(values: dict[str, ResolvedValue], locations: Locations) -> None:
+    """Apply the rules that involve two settings at once."""
 
     def put(name: str, value: Any) -> None:
-        found[name] = found[name]._replace(value=value)
+        values[name] = values[name]._replace(value=value)
 
     def get(name: str) -> Any:
-        return found[name].value
+        return values[name].value
 
     put(
         "memorySearch.chunking.overlap",
@@ -353,69 +291,74 @@ def _normalise(found: dict[str, Found], places: Places) -> None:
     sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
     put("memorySearch.sources", sources or ("memory",))
     if extension := get("memorySearch.store.vector.extensionPath"):
-        put("memorySearch.store.vector.extensionPath", expand(extension, places.home, places.state_dir))
+        put("memorySearch.store.vector.extensionPath", expand(extension, locations.home, locations.state_dir))
     if not get("memorySearch.model").strip():
         put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
 
 
-def _openclaw_is_here(places: Places, env: Mapping[str, str], own_file: bool) -> bool:
-    """Whether there is an OpenClaw to go by; its configuration does not count when another file is named."""
-    return (places.config_path is not None and not own_file) or os.path.isdir(default_workspace(places, env))
+def _has_openclaw(locations: Locations, env: Mapping[str, str], own_file: bool) -> bool:
+    """True if OpenClaw is set up here; its configuration does not count when the caller names another file."""
+    return (locations.config_path is not None and not own_file) or os.path.isdir(default_workspace(locations, env))
 
 
-def _configured_workspace(places: Places, files: list[_File], entries: list[_Agent], is_default: bool) -> Found | None:
-    named = [(entry.entry, f"{entry.file}: {entry.at}.workspace") for entry in entries]
+def _configured_workspace(
+    locations: Locations, files: list[ConfigFile], entries: list[AgentEntry], is_default: bool
+) -> ResolvedValue | None:
+    candidates = [(entry.values, f"{entry.file}: {entry.at}.workspace") for entry in entries]
     if is_default:
-        layers = _layers(files, "agents.defaults", [])
-        named += [(layer.values, f"{layer.file}: {layer.at}.workspace") for layer in layers]
-    for values, origin in named:
+        layers = layers_at(files, "agents.defaults", [])
+        candidates += [(layer.values, f"{layer.file}: {layer.at}.workspace") for layer in layers]
+    for values, origin in candidates:
         path = values.get("workspace") if isinstance(values, dict) else None
         if path is not None and not isinstance(path, str):
             raise ConfigError(f"{origin} must be a text.", hint="Name a folder.")
         if path and (bare := path.replace("\0", "").strip()):
-            return Found(expand(bare, places.home, places.state_dir), origin)
+            return ResolvedValue(expand(bare, locations.home, locations.state_dir), origin)
     return None
 
 
-def _default_place(
-    places: Places, env: Mapping[str, str], cwd: str, standalone: bool, other_agent: str | None
-) -> Found:
+def _default_folder(
+    locations: Locations, env: Mapping[str, str], cwd: str, standalone: bool, other_agent: str | None
+) -> ResolvedValue:
     if standalone:
-        return Found(cwd, HERE)
+        return ResolvedValue(cwd, CURRENT_FOLDER)
     if other_agent:
-        return Found(os.path.join(places.state_dir, f"workspace-{other_agent}"), "default")
-    return Found(default_workspace(places, env), "default")
+        return ResolvedValue(os.path.join(locations.state_dir, f"workspace-{other_agent}"), "default")
+    return ResolvedValue(default_workspace(locations, env), "default")
 
 
-def _must_exist(found: Found) -> None:
-    path = found.value
+def _require_folder(folder: ResolvedValue) -> None:
+    path = folder.value
     if "\0" in path or not os.path.exists(path):
         hint = "Create it, or name another folder with --workspace."
-        raise WorkspaceError(f"There is no workspace folder {path!r} (from {found.origin}).", hint=hint)
+        raise WorkspaceError(f"There is no workspace folder {path!r} (from {folder.origin}).", hint=hint)
     if not os.path.isdir(path):
         hint = "Name the folder that holds MEMORY.md or memory/, not a file."
-        raise WorkspaceError(f"The workspace {path!r} is not a folder (from {found.origin}).", hint=hint)
+        raise WorkspaceError(f"The workspace {path!r} is not a folder (from {folder.origin}).", hint=hint)
 
 
 def _index_path(
-    found: Mapping[str, Found], places: Places, agent_id: str, workspace: str, own_place: bool
-) -> tuple[Found, bool]:
-    configured = found["memorySearch.store.path"]
+    values: Mapping[str, ResolvedValue], locations: Locations, agent_id: str, workspace: str, has_own_index: bool
+) -> tuple[ResolvedValue, bool]:
+    """Return the path of the index, and True if it is a path that only mdrecall writes to."""
+    configured = values["memorySearch.store.path"]
     if configured.value is not None and configured.value.strip():
         path = configured.value.replace("{agentId}", agent_id).replace("\0", "")
-        return Found(expand(path, places.home, places.state_dir), configured.origin), False
-    if not own_place and os.path.isdir(places.state_dir):
-        return Found(os.path.join(places.state_dir, "memory", f"{agent_id}.mdrecall.sqlite"), "default"), True
+        return ResolvedValue(expand(path, locations.home, locations.state_dir), configured.origin), False
+    if not has_own_index and os.path.isdir(locations.state_dir):
+        path = os.path.join(locations.state_dir, "memory", f"{agent_id}.mdrecall.sqlite")
+        return ResolvedValue(path, "default"), True
     real = os.path.realpath(workspace)
     digest = f"{zlib.crc32(os.fsencode(real)):08x}"
+    # 40 characters show which folder it is; the digest tells equal names apart, and file names stay below 255 bytes.
     name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
-    whose = "" if agent_id == "main" else f"-{agent_id}"
-    file = f"{name or 'root'}-{digest}{whose}.sqlite"
-    return Found(os.path.join(places.own_state_dir, "index", file), "default"), True
+    suffix = "" if agent_id == "main" else f"-{agent_id}"
+    file = f"{name or 'root'}-{digest}{suffix}.sqlite"
+    return ResolvedValue(os.path.join(locations.own_state_dir, "index", file), "default"), True
 
 
-def _qmd_dir(state_dir: str, agent_id: str, index_path: str, own_place: bool) -> str:
-    """OpenClaw's place for the agent; a workspace that was named by hand has one of its own beside its index."""
-    if own_place:
-        return index_path.removesuffix(".sqlite") + ".qmd"
+def _qmd_dir(state_dir: str, agent_id: str, place: _Workspace) -> str:
+    """Return OpenClaw's folder for the agent's qmd; a workspace with its own index has its own, beside the index."""
+    if place.index_is_ours and place.has_own_index:
+        return f"{place.index_path.value.removesuffix('.sqlite')}.qmd"
     return os.path.join(state_dir, "agents", agent_id, "qmd")

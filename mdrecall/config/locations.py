@@ -1,4 +1,4 @@
-"""Where things are: OpenClaw's home, its state folder and file, and mdrecall's own folder."""
+"""Where files are: OpenClaw's home, state folder and configuration, and mdrecall's own folder."""
 
 import os
 import sys
@@ -9,8 +9,8 @@ _LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
 _CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
 
 
-class Places(NamedTuple):
-    """Folders and files, found or not; nothing is created by looking."""
+class Locations(NamedTuple):
+    """Folders and configuration files; a path is None if there is no such file. Nothing is created."""
 
     home: str
     state_dir: str
@@ -19,24 +19,24 @@ class Places(NamedTuple):
     own_config_path: str | None
 
 
-def find_places(env: Mapping[str, str], cwd: str) -> Places:
-    """Resolve every place from the environment, as OpenClaw does, and mdrecall's own beside them."""
+def find_locations(env: Mapping[str, str], cwd: str) -> Locations:
+    """Find OpenClaw's locations from the environment as OpenClaw does, and mdrecall's own."""
     home = _home(env, cwd)
     state_dir = _state_dir(env, home, cwd)
     own_state_dir = _own_state_dir(env, home, cwd)
-    return Places(home, state_dir, _config_path(env, home, cwd, state_dir), own_state_dir,
+    return Locations(home, state_dir, _config_path(env, home, cwd, state_dir), own_state_dir,
                   _own_config_path(env, home, cwd, own_state_dir))  # fmt: skip
 
 
-def default_workspace(places: Places, env: Mapping[str, str]) -> str:
-    """The default agent's workspace when the configuration names none."""
+def default_workspace(locations: Locations, env: Mapping[str, str]) -> str:
+    """Return the default agent's workspace when the configuration names none."""
     profile = env.get("OPENCLAW_PROFILE", "").strip()
     name = "workspace" if profile.lower() in ("", "default") else f"workspace-{profile}"
-    return os.path.join(places.home, ".openclaw", name)
+    return os.path.join(locations.home, ".openclaw", name)
 
 
 def expand(path: str, home: str, relative_to: str) -> str:
-    """An absolute path: a leading ``~`` is the home; ``~name`` is an ordinary name."""
+    """Return an absolute path; a leading ``~`` is the home, while ``~name`` is an ordinary name."""
     path = path.strip()
     if path == "~":
         return home
@@ -45,17 +45,17 @@ def expand(path: str, home: str, relative_to: str) -> str:
     return os.path.normpath(os.path.join(relative_to, path))
 
 
-def unread_config(places: Places, workspace: str) -> str:
-    """What to say of a ``mdrecall.json`` among the notes, where nobody looks for it; empty if another is there."""
+def explain_unread_config(locations: Locations, workspace: str) -> str:
+    """Return a warning if a ``mdrecall.json`` lies among the notes, where it is not read; empty otherwise."""
     path = os.path.join(workspace, "mdrecall.json")
-    if places.own_config_path or not os.path.isfile(path):
+    if locations.own_config_path or not os.path.isfile(path):
         return ""
-    right = shorten(os.path.join(places.own_state_dir, "mdrecall.json"), places.home)
-    return f"{shorten(path, places.home)} is not read. Move it to {right}, or name it with --config or MDRECALL_CONFIG."
+    right = shorten(os.path.join(locations.own_state_dir, "mdrecall.json"), locations.home)
+    return f"{shorten(path, locations.home)} is not read. Move it to {right}, or set MDRECALL_CONFIG to its path."
 
 
 def shorten(path: str, home: str) -> str:
-    """The path as a person reads it, with ``~`` for the home."""
+    """Return the path for display, with ``~`` for the home."""
     return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path
 
 

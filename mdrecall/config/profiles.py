@@ -1,20 +1,20 @@
-"""OpenClaw's stored keys: which profiles of ``auth-profiles.json`` count for a provider, and in which order."""
+"""OpenClaw's stored keys: which profiles of ``auth-profiles.json`` apply to a provider, and in which order."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.config.read import read_file
-from mdrecall.config.references import NoValue, look_up
+from mdrecall.config.references import UnresolvedValue, look_up
 from mdrecall.errors import ConfigError
 
 FILE = "auth-profiles.json"
-#: By a profile's type: where its key stands, and where a reference to one.
+#: For each type of profile: the field with its key, and the field with a reference to it.
 _KEYS = {"api_key": ("key", "keyRef"), "token": ("token", "tokenRef"), "oauth": ("access", "")}
 
 
 class Profile(NamedTuple):
-    """A stored key as its file describes it."""
+    """A stored key."""
 
     id: str
     key: Any
@@ -23,26 +23,26 @@ class Profile(NamedTuple):
     """When it may be used again, in milliseconds; 0 if it may now."""
 
 
-def read_store(path: str) -> Mapping[str, Any]:
-    """What the file holds; nothing if there is none. Raises ``NoValue`` if it cannot be used."""
+def read_profiles(path: str) -> Mapping[str, Any]:
+    """Return the contents of the file; empty if it does not exist. Raise ``UnresolvedValue`` if it is unusable."""
     if not os.path.lexists(path):
         return {}
     if not os.path.isfile(path):
-        raise NoValue(f"{path} is not a file.")
+        raise UnresolvedValue(f"{path} is not a file.")
     try:
         return read_file(path)
     except ConfigError as error:
-        raise NoValue(str(error)) from None
+        raise UnresolvedValue(str(error)) from None
 
 
-def usable(
+def list_usable_profiles(
     store: Mapping[str, Any], files: Sequence[Mapping[str, Any]], ids: Sequence[str], now_ms: float, problems: list[str]
 ) -> list[Profile]:
-    """The profiles of a provider, whichever of its ids they use: those that cool down last, without the expired."""
-    found: list[Profile] = []
-    for name in _ordered(store, files, ids):
+    """Return a provider's profiles that have not expired, those that are cooling down last."""
+    profiles: list[Profile] = []
+    for name in _list_names(store, files, ids):
         entry = look_up([store], "profiles", name)
-        if not _belongs(entry, ids) or str(entry.get("type")) not in _KEYS:
+        if not _belongs_to(entry, ids) or str(entry.get("type")) not in _KEYS:
             continue
         field, reference = _KEYS[entry["type"]]
         key, expires = entry.get(reference) or entry.get(field), entry.get("expires")
@@ -53,32 +53,32 @@ def usable(
         else:
             limits = (look_up([store], "usageStats", name, limit) for limit in ("cooldownUntil", "disabledUntil"))
             until = max(map(_number, limits))
-            found.append(Profile(name, key, until if until > now_ms else 0))
-    return sorted(found, key=lambda profile: profile.cooling_until)
+            profiles.append(Profile(name, key, until if until > now_ms else 0))
+    return sorted(profiles, key=lambda profile: profile.cooling_until)
 
 
-def _ordered(store: Mapping[str, Any], files: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[str]:
-    """Names of profiles, from the first place that has any to say about the provider."""
+def _list_names(store: Mapping[str, Any], files: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[str]:
+    """Return the names of a provider's profiles, from the first place that lists any."""
     for place in (look_up([store], "order"), look_up(files, "auth", "order")):
-        for listed in _of_provider(place, ids):
+        for listed in _entries_of(place, ids):
             if isinstance(listed, list):
                 return list(dict.fromkeys(name for name in listed if isinstance(name, str)))
     for place in (look_up(files, "auth", "profiles"), look_up([store], "profiles")):
-        if isinstance(place, Mapping) and (names := [name for name, entry in place.items() if _belongs(entry, ids)]):
+        if isinstance(place, Mapping) and (names := [name for name, entry in place.items() if _belongs_to(entry, ids)]):
             return names
     return []
 
 
-def _of_provider(place: Any, ids: Sequence[str]) -> Iterator[Any]:
+def _entries_of(place: Any, ids: Sequence[str]) -> Iterator[Any]:
     folded = {name.strip().lower(): value for name, value in place.items()} if isinstance(place, Mapping) else {}
     return (folded[name] for name in ids if name in folded)
 
 
-def _belongs(entry: Any, ids: Sequence[str]) -> bool:
+def _belongs_to(entry: Any, ids: Sequence[str]) -> bool:
     provider = entry.get("provider") if isinstance(entry, Mapping) else None
     return isinstance(provider, str) and provider.strip().lower() in ids
 
 
 def _number(value: Any) -> float:
-    """A moment in milliseconds; whatever is none is long past."""
+    """Return a time in milliseconds; anything but a number counts as long past."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else 0

@@ -1,31 +1,31 @@
-"""Configuration files to values: JSON5 text, layers of settings, and everything that is wrong with them."""
+"""From the text of configuration files to settings, collecting every problem on the way."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mdrecall.config.declare import Section, Setting, each_setting
-from mdrecall.config.rules import Refused
+from mdrecall.config.rules import InvalidValue
 from mdrecall.errors import ConfigError, suggest_name
 
 
 class Layer(NamedTuple):
-    """One object of a configuration file that sets part of a section."""
+    """An object of a configuration file that sets part of a section."""
 
     file: str
     at: str
     values: Any
 
 
-class Found(NamedTuple):
-    """A setting as it stands after all layers: the value and where it came from."""
+class ResolvedValue(NamedTuple):
+    """The value of a setting after all layers, and where it came from."""
 
     value: Any
     origin: str
 
 
 def read_file(path: str) -> dict[str, Any]:
-    """The object in a JSON5 file."""
+    """Return the object in a JSON5 file; raise ``ConfigError`` if there is none."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             content = file.read()
@@ -52,11 +52,11 @@ def _parse(path: str, content: str) -> Any:
     try:
         return pyjson5.decode(content)
     except pyjson5.Json5Exception as error:
-        raise ConfigError(f"{path} is not JSON5{_where(content, str(error))}.", hint="Mend the file there.") from error
+        raise ConfigError(f"{path} is not JSON5{_locate(content, str(error))}.", hint="Fix the file there.") from error
 
 
-def _where(content: str, message: str) -> str:
-    """The place that the parser stumbled over; what stands there may be a secret and is not shown."""
+def _locate(content: str, message: str) -> str:
+    """Return where the parser failed, without the text there, which may be a secret."""
     offset = re.search(r"near (\d+)", message)
     if offset is None:
         return ""
@@ -65,45 +65,49 @@ def _where(content: str, message: str) -> str:
     return f": what begins at {place} is never closed" if "Unclosed" in message else f": it goes wrong at {place}"
 
 
-def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, Found]:
-    """Each setting of a section by its full name: the first layer that has it wins, else the default."""
-    read = [dict(_leaves(section, layer.values, layer, "", problems)) for layer in layers]
-    found: dict[str, Found] = {}
-    for name, key in each_setting(section):
-        chosen = next((values[name] for values in read if name in values), None) or Found(key.default, "default")
-        value = key.fix(chosen.value) if key.fix and chosen.value is not None else chosen.value
-        found[f"{prefix}.{name}"] = Found(value, chosen.origin)
-    return found
+def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, ResolvedValue]:
+    """Return each setting of a section by its full name: from the first layer that has it, else its default."""
+    by_layer = [dict(_leaves(section, layer.values, layer, "", problems)) for layer in layers]
+    resolved: dict[str, ResolvedValue] = {}
+    for name, setting in each_setting(section):
+        default = ResolvedValue(setting.default, "default")
+        value, origin = next((values[name] for values in by_layer if name in values), default)
+        if setting.fix and value is not None:
+            value = setting.fix(value)
+        resolved[f"{prefix}.{name}"] = ResolvedValue(value, origin)
+    return resolved
 
 
-def first_with(layers: list[Layer], section: Section, name: str) -> Found | None:
-    """One setting from the first layer that has it."""
-    read = (dict(_leaves(section, layer.values, layer, "", [])) for layer in layers)
-    return next((values[name] for values in read if name in values), None)
+def first_with(layers: list[Layer], section: Section, name: str) -> ResolvedValue | None:
+    """Return one setting from the first layer that has it; None if no layer does."""
+    by_layer = (dict(_leaves(section, layer.values, layer, "", [])) for layer in layers)
+    return next((values[name] for values in by_layer if name in values), None)
 
 
-def build(section: Section, found: Mapping[str, Found], prefix: str) -> Any:
-    """The typed value of a section from its resolved settings, with secrets wrapped."""
-    return section.shape(*(_build_entry(entry, found, f"{prefix}.{name}") for name, entry in section.entries.items()))
+def build(section: Section, resolved: Mapping[str, ResolvedValue], prefix: str) -> Any:
+    """Return the typed value of a section from its resolved settings, with secrets wrapped."""
+    return section.shape(
+        *(_build_entry(entry, resolved, f"{prefix}.{name}") for name, entry in section.entries.items())
+    )
 
 
-def _build_entry(entry: Setting | Section, found: Mapping[str, Found], name: str) -> Any:
+def _build_entry(entry: Setting | Section, resolved: Mapping[str, ResolvedValue], name: str) -> Any:
     if isinstance(entry, Section):
-        return build(entry, found, name)
-    value = found[name].value
+        return build(entry, resolved, name)
+    value = resolved[name].value
     return entry.hide(value) if entry.hide and value is not None else value
 
 
 def _leaves(
     section: Section, values: Any, layer: Layer, prefix: str, problems: list[str]
-) -> Iterator[tuple[str, Found]]:
-    place = f"{layer.at}.{prefix}".rstrip(".")
+) -> Iterator[tuple[str, ResolvedValue]]:
+    at = f"{layer.at}.{prefix}".rstrip(".")
     if not isinstance(values, dict):
-        problems.append(f"{layer.file}: {place} must be an object with {', '.join(section.entries)}.")
+        problems.append(f"{layer.file}: {at} must be an object with {', '.join(section.entries)}.")
         return
     for name, value in values.items():
         entry = section.entries.get(name)
-        where = f"{place}.{name}"
+        where = f"{at}.{name}"
         if entry is None:
             if section.strict:
                 problems.append(f"{layer.file}: {where} is not a known setting{suggest_name(name, section.entries)}.")
@@ -111,9 +115,9 @@ def _leaves(
             yield from _leaves(entry, value, layer, f"{prefix}{name}.", problems)
         else:
             try:
-                yield prefix + name, Found(entry.rule.read(value), f"{layer.file}: {where}")
-            except Refused as refused:
-                shown = f"{refused.at} {refused}"
+                yield prefix + name, ResolvedValue(entry.rule.read(value), f"{layer.file}: {where}")
+            except InvalidValue as invalid:
+                shown = f"{invalid.at} {invalid}"
                 if entry.secret:
                     shown = f" is not what it takes: {entry.rule.accepts}"
                 problems.append(f"{layer.file}: {where}{shown}.")

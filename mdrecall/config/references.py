@@ -1,4 +1,4 @@
-"""What a setting refers to: ``${VAR}`` in a text, and references to secrets in the environment or a file."""
+"""Resolve what settings refer to: ``${VAR}`` in a text, and secrets in the environment or a file."""
 
 import os
 import re
@@ -9,15 +9,16 @@ from mdrecall.config.locations import expand, shorten
 
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MOST_BYTES = 1024 * 1024
+#: A file of secrets is a few kilobytes; a larger one is a wrong path, and is not read into memory.
+_MAX_BYTES = 1024 * 1024
 
 
-class NoValue(Exception):
-    """A setting leads to nothing; says which and why, never what a secret is."""
+class UnresolvedValue(Exception):
+    """A setting has no usable value; the message says which and why, and never contains a secret."""
 
 
 def look_up(files: Sequence[Mapping[str, Any]], *path: str) -> Any:
-    """The value at a path in the first file that has one; whatever is no object on the way is passed over."""
+    """Return the value at a path from the first file that has one; anything but objects on the way is skipped."""
     for values in files:
         found: Any = values
         for name in path:
@@ -27,16 +28,16 @@ def look_up(files: Sequence[Mapping[str, Any]], *path: str) -> Any:
     return None
 
 
-def sendable(value: str, setting: str) -> str:
-    """The value without the blanks around it, if it may go into a header."""
+def check_header_value(value: str, setting: str) -> str:
+    """Return the value stripped; raise ``UnresolvedValue`` if an HTTP header cannot carry it."""
     value = value.strip()
     if not all(" " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
-        raise NoValue(f"{setting} holds a character that cannot be sent in a header. Copy the value again.")
+        raise UnresolvedValue(f"{setting} holds a character that cannot be sent in a header. Copy the value again.")
     return value
 
 
 class References:
-    """Follows what the settings refer to."""
+    """Resolves references in settings."""
 
     def __init__(self, env: Mapping[str, str], files: Sequence[Mapping[str, Any]], home: str) -> None:
         self._env = env
@@ -44,90 +45,90 @@ class References:
         self._home = home
 
     def variable(self, name: str, setting: str, shown: str) -> str:
-        """What a variable holds, without the blanks around it."""
+        """Return the value of a variable, stripped; raise ``UnresolvedValue`` if it is not set."""
         if value := self._env.get(name, "").strip():
             return value
-        raise NoValue(f"{setting} refers to {shown}, which is not set. Set it, or change the setting.")
+        raise UnresolvedValue(f"{setting} refers to {shown}, which is not set. Set it, or change the setting.")
 
     def text(self, value: Any, setting: str) -> str:
-        """A text with every ``${VAR}`` replaced; ``$${VAR}`` is ``${VAR}`` itself."""
+        """Return a text with every ``${VAR}`` replaced; ``$${VAR}`` stands for a literal ``${VAR}``."""
         if not isinstance(value, str):
-            raise NoValue(f"{setting} must be a text.")
+            raise UnresolvedValue(f"{setting} must be a text.")
 
-        def replaced(match: re.Match[str]) -> str:
+        def replace(match: re.Match[str]) -> str:
             return match[0][1:] if match[1] else self.variable(match[2], setting, match[0])
 
-        return _VARIABLE.sub(replaced, value).strip()
+        return _VARIABLE.sub(replace, value).strip()
 
     def secret(self, value: Any, setting: str) -> str:
-        """A secret that stands there as a text or is referred to, if it may go into a header."""
-        found = self._referred(value, setting) if isinstance(value, Mapping) else self.text(value, setting)
-        return sendable(found, setting)
+        """Return a secret given as a text or a reference; raise ``UnresolvedValue`` if a header cannot carry it."""
+        found = self._follow(value, setting) if isinstance(value, Mapping) else self.text(value, setting)
+        return check_header_value(found, setting)
 
-    def _referred(self, reference: Mapping[str, Any], setting: str) -> str:
+    def _follow(self, reference: Mapping[str, Any], setting: str) -> str:
         source, name = reference.get("source"), reference.get("id")
         if source == "exec":
-            said = "refers to a secret of source exec, but mdrecall does not run programs for secrets."
-            raise NoValue(f"{setting} {said} Use one of source env or file.")
+            problem = "refers to a secret of source exec, but mdrecall does not run programs for secrets."
+            raise UnresolvedValue(f"{setting} {problem} Use one of source env or file.")
         if source == "env" and isinstance(name, str) and _NAME.fullmatch(name):
             return self.variable(name, setting, name)
         if source == "file" and isinstance(name, str):
             return self._from_file(reference.get("provider"), name, setting)
         if source in ("env", "file"):
-            raise NoValue(f"{setting} refers to a secret of source {source}, but its id names none.")
-        raise NoValue(f"{setting} must be a text or a reference with source and id; the source is env or file.")
+            raise UnresolvedValue(f"{setting} refers to a secret of source {source}, but its id names none.")
+        raise UnresolvedValue(f"{setting} must be a text or a reference with source and id; the source is env or file.")
 
     def _from_file(self, provider: Any, name: str, setting: str) -> str:
         provider = provider or look_up(self._files, "secrets", "defaults", "file") or "default"
         place = f"secrets.providers.{provider}"
         entry = look_up(self._files, "secrets", "providers", str(provider))
         if not isinstance(entry, Mapping) or entry.get("source") != "file" or not entry.get("path"):
-            raise NoValue(f"{setting} refers to {place}, which is not there with source file and a path.")
+            raise UnresolvedValue(f"{setting} refers to {place}, which is not there with source file and a path.")
         path = expand(self.text(entry["path"], f"{place}.path"), self._home, self._home)
         shown = f"{setting} refers to {shorten(path, self._home)} ({place})"
-        content = _content(path, shown)
-        value = content.strip() if entry.get("mode") == "singleValue" else _pointed(content, name, shown)
+        content = _read_text(path, shown)
+        value = content.strip() if entry.get("mode") == "singleValue" else _follow_pointer(content, name, shown)
         if not value:
-            raise NoValue(f"{shown}, where the secret is blank. Put it there.")
+            raise UnresolvedValue(f"{shown}, where the secret is blank. Put it there.")
         return value
 
 
-def _content(path: str, shown: str) -> str:
-    """The text of a small ordinary file."""
+def _read_text(path: str, shown: str) -> str:
+    """Return the text of a small regular file."""
     try:
         if not os.path.isfile(path):
-            raise NoValue(f"{shown}, but there is no such file.")
+            raise UnresolvedValue(f"{shown}, but there is no such file.")
         with open(path, encoding="utf-8-sig") as file:
-            content = file.read(_MOST_BYTES + 1)
+            content = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise NoValue(f"{shown}, which cannot be read: {reason}.") from None
-    if len(content) > _MOST_BYTES:
-        raise NoValue(f"{shown}, which is too large for a file of secrets.")
+        raise UnresolvedValue(f"{shown}, which cannot be read: {reason}.") from None
+    if len(content) > _MAX_BYTES:
+        raise UnresolvedValue(f"{shown}, which is too large for a file of secrets.")
     return content
 
 
-def _pointed(content: str, pointer: str, shown: str) -> str:
-    """The text that a JSON pointer such as ``/providers/openai/apiKey`` leads to."""
+def _follow_pointer(content: str, pointer: str, shown: str) -> str:
+    """Return the text at a JSON pointer such as ``/providers/openai/apiKey``."""
     import json
 
     if not pointer.startswith("/"):
-        raise NoValue(f"{shown}, but its id is not a JSON pointer such as /providers/openai/apiKey.")
+        raise UnresolvedValue(f"{shown}, but its id is not a JSON pointer such as /providers/openai/apiKey.")
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        raise NoValue(f"{shown}, which is not JSON.") from None
+        raise UnresolvedValue(f"{shown}, which is not JSON.") from None
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list):
             value = dict(zip(map(str, range(len(value))), value, strict=True))
         value = value.get(name) if isinstance(value, dict) else None
     if not isinstance(value, str):
-        raise NoValue(f"{shown}, which holds no text at {pointer}.")
+        raise UnresolvedValue(f"{shown}, which holds no text at {pointer}.")
     return value.strip()
 
 
-def masked(url: str) -> str:
-    """An address without what may be secret in it: user, password, and the values of its query."""
+def mask_url(url: str) -> str:
+    """Return an address without the parts that may be secret: user, password and query."""
     address, mark, _ = url.partition("?")
     return re.sub(r"//[^/@]*@", "//***@", address) + (mark and "?***")

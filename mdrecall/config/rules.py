@@ -1,4 +1,4 @@
-"""What a setting accepts: each rule reads a JSON value, says in words what it takes, and knows its JSON Schema."""
+"""What settings accept: each rule reads a JSON value, describes itself in words, and has a JSON Schema."""
 
 import math
 import re
@@ -10,12 +10,12 @@ from mdrecall.errors import suggest_name
 T = TypeVar("T")
 S = TypeVar("S", bound=str)
 
-#: The largest whole number that JSON readers agree on.
-_MOST = 2**53
+#: The largest whole number that every JSON reader keeps exact: most read numbers as 64-bit floats.
+_MAX_NUMBER = 2**53
 
 
-class Refused(ValueError):
-    """A value that a rule does not take; ``at`` is the place inside the value."""
+class InvalidValue(ValueError):
+    """A value that a rule does not accept; ``at`` is the path inside the value."""
 
     def __init__(self, message: str, at: str = "") -> None:
         super().__init__(message)
@@ -26,6 +26,7 @@ class Rule(NamedTuple, Generic[T]):
     """How one kind of value is read."""
 
     accepts: str
+    """In words, for messages and documentation."""
     read: Callable[[Any], T]
     schema: Mapping[str, Any]
 
@@ -33,7 +34,7 @@ class Rule(NamedTuple, Generic[T]):
 def flag() -> Rule[bool]:
     def read(value: Any) -> bool:
         if not isinstance(value, bool):
-            raise _not(value, "true or false")
+            raise _invalid(value, "true or false")
         return value
 
     return Rule("true or false", read, {"type": "boolean"})
@@ -44,7 +45,7 @@ def whole(least: int = 0, most: int | None = None) -> Rule[int]:
 
     def read(value: Any) -> int:
         if not _is_number(value) or value != math.floor(value) or value < least or (most is not None and value > most):
-            raise _not(value, accepts)
+            raise _invalid(value, accepts)
         return int(value)
 
     schema = {"type": "integer", "minimum": least} | ({} if most is None else {"maximum": most})
@@ -56,7 +57,7 @@ def number(least: float, most: float) -> Rule[float]:
 
     def read(value: Any) -> float:
         if not _is_number(value) or not least <= value <= most:
-            raise _not(value, accepts)
+            raise _invalid(value, accepts)
         return float(value)
 
     return Rule(accepts, read, {"type": "number", "minimum": least, "maximum": most})
@@ -65,7 +66,7 @@ def number(least: float, most: float) -> Rule[float]:
 def text() -> Rule[str]:
     def read(value: Any) -> str:
         if not isinstance(value, str):
-            raise _not(value, "a text")
+            raise _invalid(value, "a text")
         return value
 
     return Rule("a text", read, {"type": "string"})
@@ -76,7 +77,7 @@ def choice(*options: S) -> Rule[S]:
 
     def read(value: Any) -> S:
         if value not in options:
-            raise _not(value, accepts)
+            raise _invalid(value, accepts)
         return options[options.index(value)]
 
     return Rule(accepts, read, {"enum": list(options)})
@@ -87,8 +88,8 @@ def list_of(item: Rule[T]) -> Rule[tuple[T, ...]]:
 
     def read(value: Any) -> tuple[T, ...]:
         if not isinstance(value, list):
-            raise _not(value, accepts)
-        return tuple(_inside(item, entry, f"[{index}]") for index, entry in enumerate(value))
+            raise _invalid(value, accepts)
+        return tuple(_read_inner(item, entry, f"[{index}]") for index, entry in enumerate(value))
 
     return Rule(accepts, read, {"type": "array", "items": item.schema})
 
@@ -98,26 +99,26 @@ def map_of(item: Rule[T]) -> Rule[dict[str, T]]:
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise _not(value, accepts)
-        return {key: _inside(item, entry, f".{key}") for key, entry in value.items()}
+            raise _invalid(value, accepts)
+        return {key: _read_inner(item, entry, f".{key}") for key, entry in value.items()}
 
     return Rule(accepts, read, {"type": "object", "additionalProperties": item.schema})
 
 
 def record(fields: Mapping[str, Rule[Any]], required: tuple[str, ...] = ()) -> Rule[dict[str, Any]]:
-    """A small object inside a list or a value, with no defaults of its own."""
+    """Accept a small object with the given fields, inside a list or as a value; it has no defaults."""
     accepts = "an object with " + ", ".join(fields)
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise _not(value, accepts)
+            raise _invalid(value, accepts)
         for key in value:
             if key not in fields:
-                raise Refused(f"is not a known setting{suggest_name(key, fields)}", f".{key}")
+                raise InvalidValue(f"is not a known setting{suggest_name(key, fields)}", f".{key}")
         for key in required:
             if key not in value:
-                raise Refused(f"is missing; it takes {fields[key].accepts}", f".{key}")
-        return {key: _inside(fields[key], entry, f".{key}") for key, entry in value.items()}
+                raise InvalidValue(f"is missing; it takes {fields[key].accepts}", f".{key}")
+        return {key: _read_inner(fields[key], entry, f".{key}") for key, entry in value.items()}
 
     schema = {
         "type": "object",
@@ -132,14 +133,14 @@ def either(*rules: Rule[Any]) -> Rule[Any]:
     accepts = ", or ".join(rule.accepts for rule in rules)
 
     def read(value: Any) -> Any:
-        deepest: Refused | None = None
+        deepest: InvalidValue | None = None
         for rule in rules:
             try:
                 return rule.read(value)
-            except Refused as refused:
-                if refused.at:
-                    deepest = refused
-        raise deepest or _not(value, accepts)
+            except InvalidValue as invalid:
+                if invalid.at:
+                    deepest = invalid
+        raise deepest or _invalid(value, accepts)
 
     return Rule(accepts, read, {"anyOf": [rule.schema for rule in rules]})
 
@@ -149,23 +150,23 @@ _DURATION = r"(\d+(?:\.\d+)?)(ms|[smhd])?"
 
 
 def duration_ms() -> Rule[int]:
-    """``90s``, ``5m``, ``1h30m``; a bare number is minutes. Read as milliseconds."""
+    """Accept ``90s``, ``5m``, ``1h30m`` or a bare number of minutes; read it as milliseconds."""
     accepts = "a duration such as 90s, 5m or 1h30m (a bare number is minutes)"
 
     def read(value: Any) -> int:
         total: float
         if _is_number(value) and value >= 0:
             total = value * _UNIT_MS["m"]
-            if total <= _MOST:
+            if total <= _MAX_NUMBER:
                 return round(total)
         if isinstance(value, str) and (bare := value.strip()):
             parts = list(re.finditer(_DURATION, bare, re.IGNORECASE))
             single = len(parts) == 1
             if "".join(part[0] for part in parts) == bare and (single or all(part[2] for part in parts)):
                 total = sum(float(part[1]) * _UNIT_MS[(part[2] or "m").lower()] for part in parts)
-                if total <= _MOST:
+                if total <= _MAX_NUMBER:
                     return round(total)
-        raise _not(value, accepts)
+        raise _invalid(value, accepts)
 
     return Rule(accepts, read, {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]})
 
@@ -174,7 +175,7 @@ _SIZE = r"(\d+(?:\.\d+)?)\s*(?:(b)|([kmgt])b?)?"
 
 
 def size_bytes() -> Rule[int]:
-    """``2097152``, ``2mb``, ``512k``; units are powers of 1024. Read as bytes."""
+    """Accept ``2097152``, ``2mb`` or ``512k``, with units as powers of 1024; read it as bytes."""
     accepts = "a number of bytes, or a size such as 512k or 2mb"
 
     def read(value: Any) -> int:
@@ -182,27 +183,27 @@ def size_bytes() -> Rule[int]:
             return int(value)
         if isinstance(value, str) and (match := re.fullmatch(_SIZE, value.strip(), re.IGNORECASE)):
             size = float(match[1]) * math.pow(1024, " kmgt".index(match[3].lower()) if match[3] else 0)
-            if size <= _MOST:
+            if size <= _MAX_NUMBER:
                 return int(size)
-        raise _not(value, accepts)
+        raise _invalid(value, accepts)
 
     return Rule(accepts, read, {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -_MOST <= value <= _MOST
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_MAX_NUMBER <= value <= _MAX_NUMBER
 
 
-def _inside(rule: Rule[T], value: Any, at: str) -> T:
+def _read_inner(rule: Rule[T], value: Any, at: str) -> T:
     try:
         return rule.read(value)
-    except Refused as refused:
-        raise Refused(str(refused), at + refused.at) from None
+    except InvalidValue as invalid:
+        raise InvalidValue(str(invalid), at + invalid.at) from None
 
 
-def _not(value: Any, accepts: str) -> Refused:
+def _invalid(value: Any, accepts: str) -> InvalidValue:
     import json
 
     shown = json.dumps(value, ensure_ascii=False, default=str)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return Refused(f"is {shown}, but it takes {accepts}")
+    return InvalidValue(f"is {shown}, but it takes {accepts}")

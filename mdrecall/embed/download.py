@@ -1,7 +1,6 @@
-"""Fetch one file; a broken download goes on where it stopped, and only a whole file gets its name."""
+"""Download one file; a broken download resumes where it stopped, and only a complete file gets its final name."""
 
 import errno
-import fcntl
 import http.client
 import os
 import re
@@ -15,61 +14,66 @@ from shutil import disk_usage
 from typing import IO, NamedTuple
 
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.locks import try_flock
 from mdrecall.types import Progress, ProgressCallback
 
+#: A connection that breaks more often without progress will not finish; with progress each attempt resumes.
 _ATTEMPTS = 5
-_REDIRECTS = 10
+#: A hub redirects to its storage, perhaps over several hosts; this many is a loop.
+_MAX_REDIRECTS = 10
+#: Large enough to be fast, small enough that closing the embedder ends a download soon.
 _BLOCK_BYTES = 1 << 18
 _POLL_S = 0.1
+#: The size of a file that the server has not told.
 UNKNOWN = -1
-_LOCKED_STATUSES = (401, 403)
-_MOVED_STATUSES = (301, 302, 303, 307, 308)
+_FORBIDDEN_STATUSES = (401, 403)
+_REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
 class RemoteFile(NamedTuple):
-    """A file to fetch; it is the right one only with this size and SHA-256, as far as they are known."""
+    """A file to download, with its size and SHA-256 as far as they are known."""
 
     name: str
     size: int = UNKNOWN
     sha256: str = ""
 
 
-class _How(NamedTuple):
+class _Options(NamedTuple):
     hint: str
     timeout_s: float
     progress: ProgressCallback | None
     problem: Callable[[str], str] | None
 
 
-class _Broken(Exception):
+class _ConnectionBroken(Exception):
     """The server cannot be reached, or the connection ended early."""
 
 
 class _Answer(NamedTuple):
     response: http.client.HTTPResponse
     linked: Mapping[str, str]
-    """What a hub tells about the file itself; it does so where it redirects to it."""
+    """A hub's headers about the file itself, which it sends with its redirect."""
 
 
-def sha256_of(path: str) -> str:
-    """The SHA-256 of a file in hexadecimal."""
+def hash_file(path: str) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
-def is_right(path: str, file: RemoteFile) -> bool:
-    """Whether the file at the path is the one that is meant; without a known SHA-256, whether there is one."""
+def matches(path: str, file: RemoteFile) -> bool:
+    """True if the file at the path has the known size and SHA-256; without a known SHA-256, if it exists."""
     try:
         if file.size not in (UNKNOWN, os.path.getsize(path)):
             return False
-        return not file.sha256 or sha256_of(path) == file.sha256
+        return not file.sha256 or hash_file(path) == file.sha256
     except FileNotFoundError:
         return False
 
 
 @contextmanager
-def writing_in(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
-    """Make the folder and be the only process that writes in it; what the system refuses becomes a clear error."""
+def folder_lock(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
+    """Create the folder and hold its write lock; raise ``ModelFileError`` if the system refuses."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with open(os.path.join(folder, "write.lock"), "a") as lock:
@@ -82,14 +86,11 @@ def writing_in(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
 
 def _take(lock: IO[str], folder: str, wait_s: float) -> None:
     deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
-                raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.") from None
-            time.sleep(_POLL_S)
+    while not try_flock(lock.fileno()):
+        if time.monotonic() >= deadline:
+            message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
+            raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.")
+        time.sleep(_POLL_S)
 
 
 def fetch(
@@ -102,20 +103,20 @@ def fetch(
     progress: ProgressCallback | None = None,
     problem: Callable[[str], str] | None = None,
 ) -> str:
-    """The path of the file in the folder, downloaded if it is not there yet. The caller holds ``writing_in``.
+    """Return the path of the file in the folder, downloading it if needed. The caller holds ``folder_lock``.
 
-    ``problem`` says what is wrong with the content of the file at a path, if anything is.
+    ``problem`` returns what is wrong with the content of a downloaded file; empty if nothing is.
     """
     path = os.path.join(folder, file.name)
-    if is_right(path, file):
+    if matches(path, file):
         return path
-    _download(file, url, _Part(f"{path}.part"), path, _How(hint, timeout_s, progress, problem))
+    _download(file, url, _Part(f"{path}.part"), path, _Options(hint, timeout_s, progress, problem))
     return path
 
 
-def _download(file: RemoteFile, url: str, part: "_Part", path: str, how: _How) -> None:
+def _download(file: RemoteFile, url: str, part: "_Part", path: str, how: _Options) -> None:
     try:
-        _check(_whole(file, url, part, how), url, part, how)
+        _check(_complete(file, url, part, how), url, part, how)
     except ModelFileError as error:
         part.remove()
         error.hint = how.hint
@@ -127,8 +128,8 @@ def _download(file: RemoteFile, url: str, part: "_Part", path: str, how: _How) -
     part.remove()
 
 
-def _whole(file: RemoteFile, url: str, part: "_Part", how: _How) -> RemoteFile:
-    """Get the part to its full size; gives what is known of the file by then."""
+def _complete(file: RemoteFile, url: str, part: "_Part", how: _Options) -> RemoteFile:
+    """Download the rest of the part; return the file with its size and SHA-256 as told by the server."""
     for _ in range(_ATTEMPTS):
         before = part.size()
         if before == file.size:
@@ -136,23 +137,23 @@ def _whole(file: RemoteFile, url: str, part: "_Part", how: _How) -> RemoteFile:
         try:
             if known := _receive(file, url, part, how):
                 return known
-        except _Broken as error:
+        except _ConnectionBroken as error:
             if part.size() <= before:
                 raise EmbedderUnavailable(f"Cannot download {url}: {error}.", hint=how.hint) from error
     raise EmbedderUnavailable(f"Cannot download {url}: the connection keeps breaking.", hint=how.hint)
 
 
-def _check(file: RemoteFile, url: str, part: "_Part", how: _How) -> None:
-    found = sha256_of(part.path) if file.sha256 else ""
-    if found != file.sha256:
-        message = f"{url} is not the file that was expected: its SHA-256 is {found}, not {file.sha256}."
+def _check(file: RemoteFile, url: str, part: "_Part", how: _Options) -> None:
+    actual = hash_file(part.path) if file.sha256 else ""
+    if actual != file.sha256:
+        message = f"{url} is not the file that was expected: its SHA-256 is {actual}, not {file.sha256}."
         raise ModelFileError(f"{message} The download was removed.")
     if how.problem and (problem := how.problem(part.path)):
         raise ModelFileError(f"{url} cannot be used: {problem}. The download was removed.")
 
 
 class _Part:
-    """What has come so far, and the ETag of the file that it is the beginning of."""
+    """A partial download, and the ETag of its file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -172,14 +173,14 @@ class _Part:
             return ""
 
     def begin(self, etag: str) -> IO[bytes]:
-        """Start again; only a strong ETag proves later that the rest belongs to this beginning."""
+        """Start again; only with a strong ETag may the download be resumed later."""
         self.remove()
         if etag.startswith('"'):
             with open(self._etag_path, "w", encoding="latin-1") as file:
                 file.write(etag)
         return open(self.path, "wb")
 
-    def go_on(self) -> IO[bytes]:
+    def resume(self) -> IO[bytes]:
         return open(self.path, "ab")
 
     def remove(self) -> None:
@@ -188,13 +189,13 @@ class _Part:
                 os.remove(path)
 
 
-def _receive(file: RemoteFile, url: str, part: _Part, how: _How) -> RemoteFile | None:
-    """Ask for what is missing; nothing if what there is turned out to be the beginning of another file."""
+def _receive(file: RemoteFile, url: str, part: _Part, how: _Options) -> RemoteFile | None:
+    """Download what is missing; return None if the part belongs to another file and was removed."""
     etag = part.etag()
     done = part.size() if etag else 0
     answer = _ask(url, done, etag, how.timeout_s)
     with answer.response as response:
-        file = _told(file, answer)
+        file = _with_answer(file, answer)
         if response.status == 416 and file.sha256 and done == file.size:
             return file
         same = response.headers.get("ETag") == etag
@@ -205,10 +206,10 @@ def _receive(file: RemoteFile, url: str, part: _Part, how: _How) -> RemoteFile |
             done = 0
         _check_length(response, url, done, file)
         _check_room(part, done, file)
-        with part.go_on() if done else part.begin(response.headers.get("ETag") or "") as out:
+        with part.resume() if done else part.begin(response.headers.get("ETag") or "") as out:
             done = _copy(response, out, done, file, url, how.progress)
     if done < file.size:
-        raise _Broken("the connection ended early")
+        raise _ConnectionBroken("the connection ended early")
     return file
 
 
@@ -231,40 +232,40 @@ def _copy(
 
 
 def _ask(url: str, done: int, etag: str, timeout_s: float) -> _Answer:
-    """The answer after all redirects. Nothing that could identify the user is sent to anyone."""
+    """Return the answer after all redirects. Nothing that could identify the user is sent."""
     headers = {"User-Agent": "mdrecall", "Accept-Encoding": "identity"}
     if done:
         headers |= {"Range": f"bytes={done}-", "If-Range": etag}
     response = _request(url, headers, timeout_s)
-    linked = _linked(response)
-    for _ in range(_REDIRECTS):
-        if response.status not in _MOVED_STATUSES:
+    linked = _hub_headers(response)
+    for _ in range(_MAX_REDIRECTS):
+        if response.status not in _REDIRECT_STATUSES:
             break
         response.close()
-        url = _moved(url, response.headers.get("Location") or "")
+        url = _redirect_target(url, response.headers.get("Location") or "")
         response = _request(url, headers, timeout_s)
-        linked = _linked(response) | linked
+        linked = _hub_headers(response) | linked
     if response.status not in (200, 206, 416):
         response.close()
-        locked = "; the file may be private, or its licence not accepted yet" * (response.status in _LOCKED_STATUSES)
-        raise _Broken(f"the server answers {response.status} {response.reason}".rstrip() + locked)
+        locked = "; the file may be private, or its licence not accepted yet" * (response.status in _FORBIDDEN_STATUSES)
+        raise _ConnectionBroken(f"the server answers {response.status} {response.reason}".rstrip() + locked)
     return _Answer(response, linked)
 
 
-def _linked(response: http.client.HTTPResponse) -> dict[str, str]:
+def _hub_headers(response: http.client.HTTPResponse) -> dict[str, str]:
     return {name: response.headers[name] for name in ("X-Linked-Size", "X-Linked-Etag") if name in response.headers}
 
 
-def _moved(url: str, location: str) -> str:
+def _redirect_target(url: str, location: str) -> str:
     target = urllib.parse.urljoin(url, location)
     if url.startswith("https://") and not target.startswith("https://"):
-        raise _Broken(f"the server redirects from https:// to {target}")
+        raise _ConnectionBroken(f"the server redirects from https:// to {target}")
     return target
 
 
 def _request(url: str, headers: Mapping[str, str], timeout_s: float) -> http.client.HTTPResponse:
     if not url.startswith(("http://", "https://")):
-        raise _Broken("the address must begin with http:// or https://")
+        raise _ConnectionBroken("the address must begin with http:// or https://")
     opener = urllib.request.OpenerDirector()
     for handler in (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         opener.add_handler(handler())
@@ -273,14 +274,14 @@ def _request(url: str, headers: Mapping[str, str], timeout_s: float) -> http.cli
         response = opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=timeout_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise _Broken(getattr(reason, "strerror", None) or str(reason) or type(error).__name__) from error
+        raise _ConnectionBroken(getattr(reason, "strerror", None) or str(reason) or type(error).__name__) from error
     if response is None:
-        raise _Broken("no way to reach such an address")
+        raise _ConnectionBroken("no way to reach such an address")
     return response
 
 
-def _told(file: RemoteFile, answer: _Answer) -> RemoteFile:
-    """The file with what the server tells about it, where nothing is known yet."""
+def _with_answer(file: RemoteFile, answer: _Answer) -> RemoteFile:
+    """Return the file with size and SHA-256 from the server where they are not known yet."""
     size, sha256 = file.size, file.sha256
     linked = re.fullmatch(r'"([0-9a-f]{64})"', answer.linked.get("X-Linked-Etag", ""))
     if not sha256 and linked:
@@ -307,9 +308,9 @@ def _check_length(response: http.client.HTTPResponse, url: str, done: int, file:
 
 def _check_room(part: _Part, done: int, file: RemoteFile) -> None:
     free = disk_usage(os.path.dirname(part.path)).free + part.size() - done
-    wanted = file.size - done
-    if free < wanted:
-        raise OSError(errno.ENOSPC, f"{file.name} needs {wanted / 1e6:.1f} MB more, {free / 1e6:.1f} MB are free")
+    needed = file.size - done
+    if free < needed:
+        raise OSError(errno.ENOSPC, f"{file.name} needs {needed / 1e6:.1f} MB more, {free / 1e6:.1f} MB are free")
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -318,9 +319,9 @@ def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
             block = response.read(_BLOCK_BYTES)
         except http.client.IncompleteRead as error:
             yield error.partial
-            raise _Broken("the connection ended early") from error
+            raise _ConnectionBroken("the connection ended early") from error
         except (OSError, http.client.HTTPException) as error:
-            raise _Broken(str(error) or type(error).__name__) from error
+            raise _ConnectionBroken(str(error) or type(error).__name__) from error
         if not block:
             return
         yield block

@@ -1,30 +1,34 @@
-"""What models want to read around a text; they were trained with it."""
+"""The prompts that embedding models were trained with."""
 
 import re
 from typing import NamedTuple
 
-from mdrecall.embed.passages import joined
 from mdrecall.types import EmbedInput
 
 RECIPE_VERSION = 1
-"""Raise it whenever the same file would give other vectors: other prompts, other pooling, other limits."""
+"""Raise it whenever the same model would give different vectors: other prompts, other pooling, other limits."""
 
 
 class Prompts(NamedTuple):
-    """Texts with ``{text}`` and perhaps ``{title}`` in them."""
+    """Templates with ``{text}``, and perhaps ``{title}``, in them."""
 
     query: str = "{text}"
     document: str = "{text}"
 
     def of_query(self, text: str) -> str:
-        """A query as the model wants to read it."""
+        """Return a query in the model's format."""
         return self.query.format(text=text)
 
     def of_passage(self, passage: EmbedInput) -> str:
-        """A passage as the model wants to read it: the title in its place, or above the text."""
+        """Return a text in the model's format: with its title in the template's place, or above the text."""
         if "{title}" not in self.document:
-            return self.document.format(text=joined(passage))
+            return self.document.format(text=join_title(passage))
         return self.document.format(title=" › ".join(passage.title.splitlines()) or "none", text=passage.text)
+
+
+def join_title(passage: EmbedInput) -> str:
+    """Return the text under its title, for models without prompts."""
+    return f"{passage.title}\n\n{passage.text}" if passage.title else passage.text
 
 
 _INSTRUCTED = Prompts(
@@ -44,9 +48,9 @@ _TABLE = (
 
 
 def prompts_for(*names: str) -> Prompts:
-    """The prompts of the first model in the table that one of the names tells of; without one, plain texts."""
-    told = [re.sub(r"[\s_]+", "-", name.lower()) for name in names]
+    """Return the prompts of the first model in the table that matches a name; plain texts if none does."""
+    folded = [re.sub(r"[\s_]+", "-", name.lower()) for name in names]
     for pattern, prompts in _TABLE:
-        if any(re.search(pattern, name) for name in told):
+        if any(re.search(pattern, name) for name in folded):
             return prompts
     return Prompts()

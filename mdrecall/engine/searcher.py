@@ -1,407 +1,245 @@
-"""From a query to ranked, cited snippets."""
+"""The search: gather candidates from the store, then run the stages of the ranking over them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.decay import decay_factor, note_time_ms
-from mdrecall.core.ranking.diversity import diversify
-from mdrecall.core.ranking.fusion import Similarity, fuse, similarity, word_weights
-from mdrecall.core.ranking.keyword_score import (
-    Strengths,
-    Weighted,
-    Weights,
-    keyword_strength,
-    rank,
-    score,
-    strengths,
-    weigh,
-)
+from mdrecall.core.ranking.fusion import most_promising, word_weights
+from mdrecall.core.ranking.keyword_score import Strengths, Weighted, rank, strengths, weigh
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
-from mdrecall.core.ranking.snippet import Passage, best_passage, snippet_around
-from mdrecall.core.text.chunk import split_windows
-from mdrecall.core.text.headings import read_lines, titles, trails
+from mdrecall.core.ranking.stages import (
+    NO_SEARCHABLE_WORDS,
+    Candidate,
+    RankingContext,
+    RankingOptions,
+    Stage,
+    apply_age,
+    diversify_results,
+    drop_low_scores,
+    explain_empty,
+    explain_scores,
+    find_passages,
+    limit_per_file,
+    limit_results,
+    reserve_note_places,
+    score_candidates,
+    to_result,
+)
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import Store
-from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SearchResult, SourceName, StoredChunk, Why
+from mdrecall.types import Mode, SearchAnswer, SearchRequest, SourceName
 
-_LEAST_CANDIDATES = 24
-# Among so many times more candidates notes are looked for, where conversations are all that was found; or what is of
-# one source, where only that is plan.
+#: The ranking, in the order in which it runs. A new stage, such as a reranker, is one more entry.
+STAGES: tuple[Stage, ...] = (
+    find_passages,  # features: the passage to show, and the keyword score
+    apply_age,  # an old note counts less
+    score_candidates,  # one score for keywords, vectors and age; best first
+    explain_scores,  # on request: why each candidate has its score
+    drop_low_scores,  # the minimum score
+    limit_per_file,  # thinning: a few chunks of each file
+    diversify_results,  # repetitions move down
+    reserve_note_places,  # sessions leave half of the places to notes
+    limit_results,  # as many as were asked for
+)
+
+# Even a search for one result ranks this many candidates: passages and age can still change their order.
+_MIN_CANDIDATES = 24
+# Candidates of one source, or notes where only sessions were found, are looked for among this many times more.
 _WIDER = 40
-# A passage that holds less of the query than this says less than the window that is closest in meaning.
-_TELLING_PASSAGE = 0.15
-_NOWHERE = Passage(0.0, 0, 0, 0, 0)
-
-
-class RankingOptions(NamedTuple):
-    """How results are ranked, as the settings have it."""
-
-    max_results: int
-    min_score: float
-    mode: Mode = "keyword"
-    candidate_multiplier: int = 4
-    vector_weight: float = 0.0
-    mmr_lambda: float | None = None
-    """The weight of relevance against diversity (1 is relevance only); None leaves the order to the scores."""
-    half_life_days: int | None = None
-    """The age in days at which a note counts half; None means that age does not matter."""
-    max_per_file: int | None = None
-
-
-class _Plan(NamedTuple):
-    """How one search is made: the request, with the settings where it leaves something open."""
-
-    max_results: int
-    min_score: float
-    mode: Mode
-    source: SourceName | None
-    explain: bool
-    now_ms: float
-    options: RankingOptions
-
-
-class _Candidate(NamedTuple):
-    score: float
-    complete: bool
-    """Whether its place is above every one that lacks a rare term; by meaning alone, none is."""
-    weighted: Weighted
-    chunk: StoredChunk
-    passage: Passage
-    words: float
-    meaning: Similarity | None
-    decay: float
 
 
 class _Pool(NamedTuple):
-    """What is looked at closely, and by what."""
+    """The candidates of a search, and the share of the vector search in their scores."""
 
-    weighted: list[Weighted]
-    chunks: dict[int, StoredChunk]
-    meanings: Mapping[int, tuple[Similarity, int | None]]
-    weight: float
-    """The share of meaning in the mix."""
+    candidates: list[Candidate]
+    vector_weight: float = 0.0
 
 
 class Searcher:
-    """Answers queries from a store, by words and, where there is a leg for it, by meaning."""
+    """Answers queries from a store, by keywords and, with a vector searcher, by embeddings."""
 
     def __init__(
         self,
         store: Store,
         analyser: Analyser,
         options: RankingOptions,
-        meaning: VectorSearcher | None = None,
+        vectors: VectorSearcher | None = None,
         *,
-        why_not: str = "vectors are switched off",
+        why_no_vectors: str = "vectors are switched off",
     ) -> None:
-        """``why_not`` says why there is no leg for meaning."""
+        """``why_no_vectors`` is the reason given in answers if ``vectors`` is None."""
+        self.options = options
         self._store = store
         self._analyser = analyser
-        self.options = options
-        self._meaning = meaning
-        self._why_not = why_not
+        self._vectors = vectors
+        self._why_no_vectors = why_no_vectors
 
     def search(self, request: SearchRequest, *, now_ms: float = 0.0) -> SearchAnswer:
-        """The best chunks for a query; an empty answer says why."""
+        """Return the best chunks for a query, or an empty answer that says why there are none."""
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
-        plan = self._plan(request, now_ms)
         terms = parse_query(query)
         if not terms:
-            action = "Use at least one letter or digit: names, words and identifiers are looked up, signs are not."
-            return SearchAnswer((), reason="no_searchable_words", action=action)
-        leg = self._leg(plan.mode)
-        asked, degraded = (None, "") if leg is None or leg.never_waits else _ask(leg, query, plan.mode, {})
+            return NO_SEARCHABLE_WORDS
+        options = _apply_request(self.options, request)
+        embedded, degraded = self._embed_before(query, options.mode)
         with self._store.snapshot():
             chunk_count = self._store.count_chunks()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
             matches = self._store.match_terms(terms, chunk_count)
             weights = weigh(matches, chunk_count)
+            if self._vectors and self._vectors.never_waits and options.mode != "keyword":
+                embedded, degraded = _embed(self._vectors, query, options.mode, word_weights(matches, chunk_count))
             found = strengths(matches, weights)
-            if leg is not None and leg.never_waits:
-                asked, degraded = _ask(leg, query, plan.mode, word_weights(matches, chunk_count))
             try:
-                pool = self._gather(found, asked, plan)
+                pool = self._gather(found, embedded, options, request.source)
             except Unavailable as reason:
-                asked, degraded = None, str(reason)
-                pool = self._gather(found, None, plan)
-        if plan.mode != "keyword" and self._meaning is None:
-            degraded = self._why_not
-        mode: Mode = plan.mode if asked else "keyword"
-        candidates = self._look_closer(pool, weights, plan, mode)
-        kept = [candidate for candidate in candidates if candidate.score >= plan.min_score]
-        if not kept:
-            return _told(_nothing(candidates, plan.min_score), mode, degraded, asked)
-        spread_out = self._spread(_thinned(kept, plan.options.max_per_file), plan)
-        chosen = _with_notes(spread_out, plan.max_results)
-        whys = _Whys(candidates, matches, weights, pool.weight) if plan.explain else None
-        return _told(SearchAnswer(tuple(_result(candidate, whys) for candidate in chosen)), mode, degraded, asked)
-
-    def _plan(self, request: SearchRequest, now_ms: float) -> _Plan:
-        options = self.options
-        return _Plan(
-            max_results=options.max_results if request.max_results is None else max(1, request.max_results),
-            min_score=options.min_score if request.min_score is None else request.min_score,
-            mode=request.mode or options.mode,
-            source=request.source,
-            explain=request.explain,
-            now_ms=now_ms,
-            options=options,
+                embedded, degraded = None, str(reason)
+                pool = self._gather(found, None, options, request.source)
+        mode: Mode = options.mode if embedded else "keyword"
+        context = RankingContext(
+            options, mode, matches, weights, pool.vector_weight, self._analyser, request.explain, now_ms
         )
+        return _describe_search(_rank(pool.candidates, context), mode, degraded, embedded)
 
-    def _leg(self, mode: Mode) -> VectorSearcher | None:
-        return None if mode == "keyword" else self._meaning
+    def _embed_before(self, query: str, mode: Mode) -> tuple[EmbeddedQuery | None, str]:
+        """Embed a query before the store is read, unless the embedder never waits and so can use the word weights."""
+        if mode == "keyword":
+            return None, ""
+        if self._vectors is None:
+            return None, self._why_no_vectors
+        return (None, "") if self._vectors.never_waits else _embed(self._vectors, query, mode, {})
 
-    def _gather(self, found: Strengths, asked: EmbeddedQuery | None, plan: _Plan) -> _Pool:
-        """The candidates of both legs; with more notes, if talk has left no room for those that have a place."""
-        size = max(_LEAST_CANDIDATES, plan.max_results * plan.options.candidate_multiplier)
-        pool = self._pool(found, asked, plan, size)
-        if plan.source:
+    def _gather(
+        self, found: Strengths, embedded: EmbeddedQuery | None, options: RankingOptions, source: SourceName | None
+    ) -> _Pool:
+        """Return the candidates of both searches, with more notes if sessions would leave none for their places."""
+        size = max(_MIN_CANDIDATES, options.max_results * options.candidate_multiplier)
+        pool = self._nearest_candidates(found, embedded, options, source, size)
+        if source:
             return pool
-        talk = sum(chunk.source == "sessions" for chunk in pool.chunks.values())
-        if not talk or len(pool.chunks) - talk >= plan.max_results // 2:
+        session_count = sum(candidate.chunk.source == "sessions" for candidate in pool.candidates)
+        if not session_count or len(pool.candidates) - session_count >= options.max_results // 2:
             return pool
-        near = dict(self._meaning.nearest(asked, _WIDER * size)) if asked and self._meaning else {}
-        worded = [] if plan.mode == "vector" else [entry.chunk_id for entry in rank(found, _WIDER * size)]
-        sources = self._store.sources_of([chunk for chunk in {*near, *worded} if chunk not in pool.chunks])
+        known = {candidate.chunk.id for candidate in pool.candidates}
+        notes = self._more_notes(found, embedded, options, _WIDER * size, known)
+        cosines = self._vectors.cosines(embedded, notes) if embedded and self._vectors else {}
+        more = self._candidates([found.of(chunk_id) for chunk_id in notes], embedded, cosines)
+        return _Pool([*pool.candidates, *more], pool.vector_weight)
+
+    def _more_notes(
+        self,
+        found: Strengths,
+        embedded: EmbeddedQuery | None,
+        options: RankingOptions,
+        limit: int,
+        known: set[int],
+    ) -> list[int]:
+        """Return the best notes among many more chunks, by keywords first and then by vectors."""
+        near = (
+            [chunk_id for chunk_id, _ in self._vectors.nearest(embedded, limit)] if embedded and self._vectors else []
+        )
+        by_keywords = [] if options.mode == "vector" else [entry.chunk_id for entry in rank(found, limit)]
+        sources = self._store.sources_of([chunk for chunk in {*near, *by_keywords} if chunk not in known])
         notes = {chunk for chunk, source in sources.items() if source != "sessions"}
-        by_word = [chunk for chunk in worded if chunk in notes][: plan.max_results]
-        by_meaning = [chunk for chunk in near if chunk in notes][: plan.max_results]
-        more = [found.of(chunk) for chunk in dict.fromkeys((*by_word, *by_meaning))]
-        meanings = dict(pool.meanings)
-        if asked and self._meaning:
-            meanings |= self._meaning.similarities(
-                asked, self._meaning.cosines(asked, [note.chunk_id for note in more])
-            )
-        return _Pool([*pool.weighted, *more], pool.chunks | self._load(more), meanings, pool.weight)
+        best = [[chunk for chunk in chunks if chunk in notes][: options.max_results] for chunks in (by_keywords, near)]
+        return list(dict.fromkeys((*best[0], *best[1])))
 
-    def _pool(self, found: Strengths, asked: EmbeddedQuery | None, plan: _Plan, size: int) -> _Pool:
-        """The candidates of both legs, of which the most promising are looked at."""
-        if asked is None or self._meaning is None:
-            best = self._ranked(found, plan, size)
-            return _Pool(best, self._load(best), {}, 0.0)
-        weight = 1.0 if plan.mode == "vector" else plan.options.vector_weight * asked.trust
-        cosines = dict(self._meaning.nearest(asked, _WIDER * size if plan.source else size))
-        if plan.source:
-            cosines = {chunk: cosines[chunk] for chunk in self._of_source(list(cosines), plan.source)[:size]}
-        if plan.mode == "vector":
-            best = [found.of(chunk_id) for chunk_id in cosines]
+    def _nearest_candidates(
+        self,
+        found: Strengths,
+        embedded: EmbeddedQuery | None,
+        options: RankingOptions,
+        source: SourceName | None,
+        size: int,
+    ) -> _Pool:
+        """Return the most promising candidates of the keyword search and the vector search."""
+        if embedded is None or self._vectors is None:
+            return _Pool(self._candidates(self._rank_by_keywords(found, source, size), None, {}))
+        cosines = dict(self._vectors.nearest(embedded, _WIDER * size if source else size))
+        if source:
+            cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[:size]}
+        if options.mode == "vector":
+            best, weight = [found.of(chunk_id) for chunk_id in cosines], 1.0
         else:
-            worded = self._ranked(found, plan, size)
-            cosines |= self._meaning.cosines(asked, [entry.chunk_id for entry in worded])
-            either = dict.fromkeys([*(entry.chunk_id for entry in worded), *cosines])
-            best = _promising([found.of(chunk_id) for chunk_id in either], cosines, asked, weight, size)
-        near = {entry.chunk_id: cosines[entry.chunk_id] for entry in best if entry.chunk_id in cosines}
-        return _Pool(best, self._load(best), self._meaning.similarities(asked, near), weight)
+            weight = options.vector_weight * embedded.trust
+            by_keywords = self._rank_by_keywords(found, source, size)
+            cosines |= self._vectors.cosines(embedded, [entry.chunk_id for entry in by_keywords])
+            either = dict.fromkeys([*(entry.chunk_id for entry in by_keywords), *cosines])
+            best = most_promising([found.of(chunk_id) for chunk_id in either], cosines, embedded.traits, weight, size)
+        return _Pool(self._candidates(best, embedded, cosines), weight)
 
-    def _ranked(self, found: Strengths, plan: _Plan, size: int) -> list[Weighted]:
-        """The best by words, of the source that is plan."""
-        if not plan.source:
+    def _rank_by_keywords(self, found: Strengths, source: SourceName | None, size: int) -> list[Weighted]:
+        """Return the best chunks of the keyword search, of one source if it is given."""
+        if not source:
             return rank(found, size)
         ranked = rank(found, _WIDER * size)
-        kept = set(self._of_source([entry.chunk_id for entry in ranked], plan.source)[:size])
+        kept = set(self._filter_source([entry.chunk_id for entry in ranked], source)[:size])
         return [entry for entry in ranked if entry.chunk_id in kept]
 
-    def _of_source(self, chunks: list[int], source: SourceName) -> list[int]:
+    def _filter_source(self, chunks: list[int], source: SourceName) -> list[int]:
         sources = self._store.sources_of(chunks)
         return [chunk for chunk in chunks if sources.get(chunk) == source]
 
-    def _load(self, best: Sequence[Weighted]) -> dict[int, StoredChunk]:
-        return {chunk.id: chunk for chunk in self._store.load_chunks([entry.chunk_id for entry in best])}
-
-    def _look_closer(self, pool: _Pool, weights: Weights, plan: _Plan, mode: Mode) -> list[_Candidate]:
-        candidates = []
-        for weighted in pool.weighted:
-            if chunk := pool.chunks.get(weighted.chunk_id):
-                meaning, window = pool.meanings.get(chunk.id, (None, None))
-                passage = best_passage(chunk.text, weights, self._analyser) if weighted.strength else _NOWHERE
-                words = keyword_strength(weighted, passage.coverage)
-                if window is not None and (mode == "vector" or passage.coverage < _TELLING_PASSAGE):
-                    passage = _at_window(chunk.text, window, passage)
-                decay = _decay(chunk, plan)
-                worth = fuse(words, meaning, pool.weight) * decay
-                complete = weighted.complete and mode != "vector"
-                if worth > 0:
-                    scored = score(worth, complete)
-                    candidates.append(_Candidate(scored, complete, weighted, chunk, passage, words, meaning, decay))
-        candidates.sort(key=lambda entry: (-entry.score, entry.chunk.path, entry.chunk.start_line, entry.chunk.id))
-        return candidates
-
-    def _spread(self, candidates: list[_Candidate], plan: _Plan) -> list[_Candidate]:
-        """Results that repeat others give way, but never to one that lacks a distinctive term which they hold."""
-        if plan.options.mmr_lambda is None:
-            return candidates
-        ordered: list[_Candidate] = []
-        for complete in (True, False):
-            group = [candidate for candidate in candidates if candidate.complete == complete]
-            terms = [self._analyser.terms(snippet_around(entry.chunk.text, entry.passage)) for entry in group]
-            ordered += [
-                group[place] for place in diversify([entry.score for entry in group], terms, plan.options.mmr_lambda)
-            ]
-        return ordered
+    def _candidates(
+        self, best: Sequence[Weighted], embedded: EmbeddedQuery | None, cosines: Mapping[int, float]
+    ) -> list[Candidate]:
+        """Load the chunks, and compare the windows of those that have a vector."""
+        ids = [entry.chunk_id for entry in best]
+        chunks = {chunk.id: chunk for chunk in self._store.load_chunks(ids)}
+        near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
+        similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
+        return [
+            Candidate(chunks[entry.chunk_id], entry, *similarities.get(entry.chunk_id, (None, None)))
+            for entry in best
+            if entry.chunk_id in chunks
+        ]
 
 
-def _ask(leg: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]) -> tuple[EmbeddedQuery | None, str]:
-    """The query for the vector leg, or why there is none; a script that the embedder cannot read is no failure."""
+def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOptions:
+    """Return the options of one search: the settings, except for what the request says."""
+    return options._replace(
+        max_results=options.max_results if request.max_results is None else max(1, request.max_results),
+        min_score=options.min_score if request.min_score is None else request.min_score,
+        mode=request.mode or options.mode,
+    )
+
+
+def _embed(
+    vectors: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]
+) -> tuple[EmbeddedQuery | None, str]:
+    """Return the embedded query, or why there is none; a script that the embedder cannot read is no failure."""
     try:
-        asked = leg.embed_query(query, weights)
+        embedded = vectors.embed_query(query, weights)
     except Unavailable as reason:
         return None, str(reason)
-    if asked.trust:
-        return asked, ""
+    if embedded.trust:
+        return embedded, ""
     return None, "the embedder knows no word of this query" if mode == "vector" else ""
 
 
-class _Whys:
-    """Explains results by the candidates they stand among."""
-
-    def __init__(
-        self, candidates: Sequence[_Candidate], matches: Sequence[Match], weights: Weights, weight: float
-    ) -> None:
-        by_word = sorted((entry for entry in candidates if entry.words), key=_by_words)
-        by_meaning = sorted((entry for entry in candidates if entry.meaning), key=_by_meaning)
-        self._word_ranks = {entry.chunk.id: place for place, entry in enumerate(by_word, start=1)}
-        self._meaning_ranks = {entry.chunk.id: place for place, entry in enumerate(by_meaning, start=1)}
-        self._matches = matches
-        self._weights = weights
-        self._weight = weight
-
-    def of(self, candidate: _Candidate) -> Why:
-        chunk, meaning = candidate.chunk, candidate.meaning
-        terms = tuple(
-            (
-                match.term.surface,
-                round(self._weights.by_term[match.term.text] / self._weights.total, 4),
-                chunk.id in match.chunks,
-            )
-            for match in self._matches
-        )
-        return Why(
-            complete=candidate.complete,
-            strength=round(candidate.weighted.strength, 4),
-            passage_coverage=round(candidate.passage.coverage, 4),
-            terms=terms,
-            keyword_score=round(candidate.words, 4),
-            keyword_rank=self._word_ranks.get(chunk.id),
-            vector_score=round(meaning.value, 4) if meaning else None,
-            vector_rank=self._meaning_ranks.get(chunk.id),
-            cosine=meaning.whole if meaning else None,
-            window_cosine=meaning.window if meaning else None,
-            vector_weight=round(self._weight, 4),
-            decay=round(candidate.decay, 4),
-        )
+def _rank(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
+    """Run the stages; if one leaves no candidate, the answer says what was lost."""
+    for stage in STAGES:
+        remaining = stage(candidates, context)
+        if not remaining:
+            return explain_empty(candidates, context.options.min_score)
+        candidates = remaining
+    return SearchAnswer(tuple(map(to_result, candidates)))
 
 
-def _by_words(candidate: _Candidate) -> tuple[bool, float, str, int]:
-    return not candidate.weighted.complete, -candidate.words, candidate.chunk.path, candidate.chunk.start_line
-
-
-def _by_meaning(candidate: _Candidate) -> tuple[float, str, int]:
-    value = candidate.meaning.value if candidate.meaning else 0.0
-    return -value, candidate.chunk.path, candidate.chunk.start_line
-
-
-def _promising(
-    entries: Sequence[Weighted], cosines: Mapping[int, float], asked: EmbeddedQuery, weight: float, size: int
-) -> list[Weighted]:
-    """The best chunks by what is known before their text is looked at, and more that are as good as the last."""
-
-    def worth(entry: Weighted) -> tuple[bool, float]:
-        cosine = cosines.get(entry.chunk_id)
-        meaning = None if cosine is None else similarity(cosine, None, asked.traits)
-        return not entry.complete, -fuse(entry.strength, meaning, weight)
-
-    ordered = sorted(entries, key=lambda entry: (worth(entry), entry.chunk_id))
-    last = worth(ordered[size - 1]) if size < len(ordered) else (True, 0.0)
-    return [entry for place, entry in enumerate(ordered) if place < size or worth(entry) == last]
-
-
-def _at_window(text: str, number: int, passage: Passage) -> Passage:
-    """The window closest in meaning as the passage to show."""
-    stretches = split_windows(text)
-    if number >= len(stretches):
-        return passage
-    window = stretches[number]
-    return Passage(passage.coverage, window.first_line, window.last_line, window.start, window.end)
-
-
-def _decay(chunk: StoredChunk, plan: _Plan) -> float:
-    if plan.options.half_life_days is None:
-        return 1.0
-    return decay_factor(note_time_ms(chunk.path, chunk.mtime_ns / 1e6), plan.now_ms, plan.options.half_life_days)
-
-
-def _thinned(candidates: list[_Candidate], most: int | None) -> list[_Candidate]:
-    """At most so many of one file, the best."""
-    if most is None:
-        return candidates
-    seen: dict[str, int] = {}
-    kept = []
-    for candidate in candidates:
-        seen[candidate.chunk.path] = seen.get(candidate.chunk.path, 0) + 1
-        if seen[candidate.chunk.path] <= most:
-            kept.append(candidate)
-    return kept
-
-
-def _with_notes(candidates: list[_Candidate], most: int) -> list[_Candidate]:
-    """The first so many; but talk takes no more than half of the places as long as notes are left for the others."""
-    talk = [candidate for candidate in candidates if candidate.chunk.source == "sessions"]
-    notes = len(candidates) - len(talk)
-    if not talk or not notes:
-        return candidates[:most]
-    allowed = max(most - notes, (most + 1) // 2)
-    left_out = {candidate.chunk.id for candidate in talk[allowed:]}
-    return [candidate for candidate in candidates if candidate.chunk.id not in left_out][:most]
-
-
-def _result(candidate: _Candidate, whys: _Whys | None) -> SearchResult:
-    chunk, passage = candidate.chunk, candidate.passage
-    return SearchResult(
-        path=chunk.path,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        score=round(candidate.score, 4),
-        snippet=snippet_around(chunk.text, passage),
-        source=chunk.source,
-        match_start_line=chunk.line(passage.first_line),
-        match_end_line=chunk.line(passage.last_line),
-        heading=_heading(chunk, passage),
-        why=whys.of(candidate) if whys else None,
-    )
-
-
-def _heading(chunk: StoredChunk, passage: Passage) -> str:
-    lines = [*chunk.trail, *chunk.text.split("\n")[: passage.first_line + 1]]
-    structure = read_lines(lines)
-    *_, trail = trails(structure)
-    if structure[-1].level:
-        trail = (*trail, structure[-1].heading)
-    return " › ".join(titles(trail))
-
-
-def _told(answer: SearchAnswer, mode: Mode, degraded: str, asked: EmbeddedQuery | None) -> SearchAnswer:
-    """An answer with how it was found."""
-    if asked is None:
+def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: EmbeddedQuery | None) -> SearchAnswer:
+    """Return the answer with how it was found."""
+    if embedded is None:
         return answer.replace(mode=mode, degraded=degraded)
-    space = asked.space.space
+    space = embedded.space.space
     return answer.replace(
-        mode=mode, degraded=degraded, provider=space.provider, model=space.model, fallback=asked.fallback_reason
+        mode=mode,
+        degraded=degraded,
+        provider=space.provider,
+        model=space.model,
+        fallback=embedded.fallback_reason,
     )
-
-
-def _nothing(candidates: list[_Candidate], min_score: float) -> SearchAnswer:
-    if not candidates:
-        action = "No note has any of these words or comes near them. Try other words, or a part of a name."
-        return SearchAnswer((), reason="no_match", action=action)
-    best = candidates[0]
-    rarer = ", or use rarer words" if best.words else ""
-    action = (
-        f"The closest is {best.chunk.path}#L{best.chunk.start_line} with a score of"
-        f" {best.score:.2f}, below the least score of {min_score:g}. Lower --min-score{rarer}."
-    )
-    return SearchAnswer((), reason="below_min_score", action=action)

@@ -190,6 +190,9 @@ class TranscriptIndexer:
             return True
 
     def _is_gone(self, path: str) -> bool:
+        """True if a transcript no longer exists, or no reader knows its format any more."""
+        if not self._source.owns(path):
+            return True
         try:
             with self._source.open(path):
                 return False
@@ -242,7 +245,7 @@ class TranscriptIndexer:
                 yield part, end, False
                 part, chars, size = _Part(end, record.number, []), 0, 0
             if record.is_message:
-                message = record.redacted(self._redact)
+                message = record.redact_text(self._redact)
                 part.messages.append(message)
                 chars += len(message.line) + 1
             if record.end is not None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mdrecall.errors import RecallError, StoreBusy, StoreError, message_with_hint
 from mdrecall.interfaces import Lock
-from mdrecall.locks import named
+from mdrecall.locks import describe_holder
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, WatchEvent
 
 # How often a watcher writes down that it is alive.
@@ -237,7 +237,7 @@ class IndexWatcher:
         self._prepare()
         if not self._lock.acquire(0, "watching"):
             raise StoreBusy(
-                f"The notes are followed already by {named(self._lock.holder())}.",
+                f"The notes are followed already by {describe_holder(self._lock.holder())}.",
                 hint="One is enough for all that share the index.",
             )
         try:
@@ -262,7 +262,7 @@ class IndexWatcher:
 
     def _beat(self, health: Health) -> None:
         self._beat_at = time.monotonic()
-        self._lock.tell({**health._asdict(), "error": health.error[:_MAX_ERROR_CHARS], "beat": time.time()})
+        self._lock.record({**health._asdict(), "error": health.error[:_MAX_ERROR_CHARS], "beat": time.time()})
 
     def _beat_during_sync(self, progress: Progress) -> None:
         if self._loop and time.monotonic() - self._beat_at > _HEARTBEAT_S:

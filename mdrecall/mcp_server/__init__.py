@@ -1,1 +1,1 @@
-"""Memories as an MCP server: tools, resources and a prompt, over standard input and output or over HTTP."""
+"""The MCP server: tools, resources and a prompt for agents, on standard input and output or over HTTP."""

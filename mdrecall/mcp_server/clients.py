@@ -1,4 +1,4 @@
-"""The programs that can start this server: where each keeps its configuration, and what stands there for a server."""
+"""The programs that can start this server: where each keeps its configuration, and how an entry looks there."""
 
 import os
 import sys
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
-    from mdrecall.config.programs import ProgramFolders
+    from mdrecall.config.environment import ProgramFolders
 
 CLIENTS = ("claude-code", "claude-desktop", "codex", "cursor", "vscode")
 SCOPES = ("user", "project")
 
 
 class Entry(NamedTuple):
-    """One server as a client's configuration has it."""
+    """One server in a client's configuration."""
 
     name: str
     command: str
@@ -22,25 +22,25 @@ class Entry(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The file that an entry belongs into, and the table in it."""
+    """The file that an entry belongs into, and the table in that file."""
 
     path: str
     table: str
     has_type: bool = False
-    """Whether an entry says that it is about standard input and output."""
+    """True if an entry must say that it is about standard input and output."""
 
     @property
     def is_toml(self) -> bool:
         return self.path.endswith(".toml")
 
     def values(self, entry: Entry) -> dict[str, object]:
-        """The entry as it stands in the file."""
+        """Return the entry as the file has it."""
         kind: dict[str, object] = {"type": "stdio"} if self.has_type else {}
         return kind | {"command": entry.command, "args": list(entry.args)}
 
 
 def target_of(client: str, scope: str, folders: "ProgramFolders", project: str) -> Target:
-    """The configuration file of a client, for all projects of this user or for one."""
+    """Return the configuration file of a client, for all projects of this user or for one."""
     home, config = folders.home, folders.config
     support = os.path.join(home, "Library", "Application Support") if sys.platform == "darwin" else config
     files = {
@@ -54,14 +54,14 @@ def target_of(client: str, scope: str, folders: "ProgramFolders", project: str) 
         ("vscode", "user"): Target(os.path.join(support, "Code", "User", "mcp.json"), "servers", True),
         ("vscode", "project"): Target(os.path.join(project, ".vscode", "mcp.json"), "servers", True),
     }
-    found = files.get((client, scope))
-    if found is None:
+    target = files.get((client, scope))
+    if target is None:
         raise RecallError(f"{client} has no configuration for a {scope}.", hint="Leave out --scope.")
-    return found
+    return target
 
 
 def own_command() -> tuple[str, ...]:
-    """What starts this very mdrecall, from anywhere."""
+    """Return the command that starts this very mdrecall from any folder."""
     beside = os.path.join(os.path.dirname(sys.executable), "mdrecall")
     if os.access(beside, os.X_OK) and os.path.isfile(beside):
         return (beside,)

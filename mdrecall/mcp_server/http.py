@@ -1,88 +1,190 @@
-"""The server over streamable HTTP: who may talk to it, and how it begins and ends."""
+"""The server over streamable HTTP: where it listens, who may talk to it, and how it starts and ends."""
 
-import asyncio
 import hmac
-import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-import uvicorn
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from mdrecall.errors import RecallError
 
-from mdrecall.mcp_server.http_endpoint import HttpEndpoint, bracketed
-from mdrecall.mcp_server.server import Built
+if TYPE_CHECKING:
+    import socket
 
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from mdrecall.mcp_server.server import MemoryServer
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8377
 PATH = "/mcp"
-_HEALTH = "/healthz"
-_MOST_BODY_BYTES = 1024 * 1024
-_MOST_SESSIONS = 256
-_GRACE_S = 2
+_HEALTH_PATH = "/healthz"
+#: Below this a token can be guessed by trying; 16 random letters and digits cannot.
+_MIN_TOKEN_CHARS = 16
+#: Far more than any tool call needs; a longer body is refused before it is read into memory.
+_MAX_BODY_BYTES = 1024 * 1024
+#: Bounds the sessions that clients leave behind when they do not say goodbye.
+_MAX_SESSIONS = 256
+#: How long answers that are being written may take after a signal.
+_SHUTDOWN_S = 2
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class HttpEndpoint(NamedTuple):
+    """Where a server listens, and the names and token that clients must use."""
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    token: str = ""
+    allow_hosts: tuple[str, ...] = ()
+    """More names that clients may call this server by."""
+    allow_origins: tuple[str, ...] = ()
+    """Websites whose pages may talk to this server."""
+
+    def check(self) -> None:
+        """Raise if the server would be open to a network without a token, or with one that can be guessed."""
+        if not self.token and not is_loopback(self.host):
+            message = f"A server on {self.host} can be reached from other machines, and there is no token."
+            hint = "Name a file that holds one with --token-file, set MDRECALL_TOKEN, or leave out --host."
+            raise RecallError(message, hint=hint)
+        if self.token and len(self.token) < _MIN_TOKEN_CHARS:
+            hint = "Make one, for example with: openssl rand -hex 32"
+            raise RecallError(f"The token has fewer than {_MIN_TOKEN_CHARS} characters.", hint=hint)
+        if not (self.token.isascii() and self.token.isprintable()):
+            hint = "Make one of letters and digits, for example with: openssl rand -hex 32"
+            raise RecallError("The token has characters that an HTTP header cannot carry.", hint=hint)
+
+    def listen(self) -> "socket.socket":
+        """Return a socket that clients can connect to; an endpoint that fails ``check()`` is never listened on."""
+        import socket
+
+        self.check()
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            return socket.create_server((self.host, self.port), family=family)
+        except OSError as error:
+            # Python appends the address to the system's message, as a tuple.
+            reason = (error.strerror or str(error)).partition(" (while")[0]
+            message = f"Cannot listen on {bracket_host(self.host)}:{self.port}: {reason}."
+            raise RecallError(message, hint="Choose another --port (0 takes a free one) or --host.") from error
+
+    def hosts(self, port: int) -> list[str]:
+        """Return what a Host header may say."""
+        names = dict.fromkeys((*_LOOPBACK_NAMES, bracket_host(self.host)))
+        return [f"{name}:{port}" for name in names] + [
+            form for name in self.allow_hosts for form in (name, f"{name}:*")
+        ] + (list(names) if port == 80 else [])  # fmt: skip
+
+    def origins(self, port: int) -> list[str]:
+        """Return what an Origin header may say, if there is one."""
+        return [f"http://{host}" for host in self.hosts(port)] + list(self.allow_origins)
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach a server at this address."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bracket_host(host: str) -> str:
+    """Return a host as URLs write it, an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def read_token(path: str) -> str:
+    """Return the token in a file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            token = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"Cannot read the token file {path}: {getattr(error, 'strerror', None) or 'it is not text'}."
+        raise RecallError(message, hint="Check the path and the permissions.") from error
+    if not token:
+        raise RecallError(f"The token file {path} is empty.", hint="Write a token into it.")
+    return token
 
 
 class Guard:
-    """Lets nobody in but those who name this host, come from no other website, and know the token if there is one."""
+    """Passes on requests that name this host, come from no other website, and carry the token if there is one."""
 
-    def __init__(self, app: ASGIApp, security: TransportSecuritySettings, token: str) -> None:
+    def __init__(self, app: "ASGIApp", security: "TransportSecuritySettings", token: str) -> None:
+        from mcp.server.transport_security import TransportSecurityMiddleware
+
         self._app = app
         self._headers = TransportSecurityMiddleware(security)
         self._token = token.encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        from starlette.requests import Request
+
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = await self._answer(Request(scope))
-        await (answer or self._app)(scope, receive, send)
+        response = await self._respond(Request(scope))
+        await (response or self._app)(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response | None:
-        """What is answered here; None if the request may go on."""
+    async def _respond(self, request: "Request") -> "Response | None":
+        """Return the response to a request that goes no further; None if it may go on."""
+        from starlette.responses import JSONResponse, PlainTextResponse
+
         refusal = await self._headers.validate_request(request)
         if refusal is not None:
             return refusal
-        if request.url.path == _HEALTH:
+        if request.url.path == _HEALTH_PATH:
             return JSONResponse({"status": "ok"})
-        if self._token and not self._knows_token(request.headers.get("authorization", "")):
+        if self._token and not self._has_token(request.headers.get("authorization", "")):
             return PlainTextResponse("A token is needed.", 401, {"WWW-Authenticate": "Bearer"})
         return None
 
-    def _knows_token(self, authorization: str) -> bool:
-        scheme, _, given = authorization.partition(" ")
-        # Both in the same time, whatever is given.
-        return hmac.compare_digest(given.strip().encode(), self._token) and scheme.lower() == "bearer"
+    def _has_token(self, authorization: str) -> bool:
+        scheme, _, token = authorization.partition(" ")
+        # The comparison takes the same time for any token, so that it cannot be found out letter by letter.
+        return hmac.compare_digest(token.strip().encode(), self._token) and scheme.lower() == "bearer"
 
 
-def guarded(built: Built, front: HttpEndpoint, port: int) -> ASGIApp:
-    """The server as an ASGI application."""
+def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGIApp":
+    """Return the server as an ASGI application."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
     security = TransportSecuritySettings(
-        allowed_hosts=front.hosts(port),
-        allowed_origins=front.origins(port),
+        allowed_hosts=endpoint.hosts(port),
+        allowed_origins=endpoint.origins(port),
     )
     app = built.server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=_MOST_BODY_BYTES,
-        max_sessions=_MOST_SESSIONS,
+        max_request_body_size=_MAX_BODY_BYTES,
+        max_sessions=_MAX_SESSIONS,
         transport_security=security,
     )
-    return Guard(app, security, front.token)
+    return Guard(app, security, endpoint.token)
 
 
-async def serve(built: Built, front: HttpEndpoint, listening: socket.socket, tell: Callable[[str], None]) -> None:
-    """Serve until a signal comes; ``tell`` is given the address as soon as it answers."""
+async def serve(
+    built: "MemoryServer", endpoint: HttpEndpoint, listening: "socket.socket", announce: Callable[[str], None]
+) -> None:
+    """Serve until a signal comes; ``announce`` receives the address as soon as it answers."""
+    import asyncio
+
+    import uvicorn
+
     port = listening.getsockname()[1]
     config = uvicorn.Config(
-        guarded(built, front, port),
+        build_app(built, endpoint, port),
         access_log=False,
         log_config=None,
         lifespan="on",
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
         ws="none",
     )
-    warming = asyncio.ensure_future(built.warm())
-    tell(f"http://{bracketed(front.host)}:{port}{PATH}")
+    warming_up = asyncio.ensure_future(built.warm_up())
+    announce(f"http://{bracket_host(endpoint.host)}:{port}{PATH}")
     try:
         await uvicorn.Server(config).serve(sockets=[listening])
     finally:
-        warming.cancel()
+        warming_up.cancel()

@@ -1,4 +1,4 @@
-"""An entry for this server in a configuration that is somebody else's: nothing in it is lost or guessed."""
+"""Adds this server to the configuration file of a client, and loses nothing that is in it."""
 
 import contextlib
 import difflib
@@ -12,7 +12,7 @@ from mdrecall.mcp_server.clients import Entry, Target
 
 
 class Plan(NamedTuple):
-    """What a configuration file says now, and what it would say."""
+    """A configuration file as it is, and as it would be."""
 
     path: str
     before: str | None
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
 
 def snippet(target: Target, entry: Entry) -> str:
-    """The entry alone, as it would stand in an empty file."""
+    """Return the entry alone, as an empty file would get it."""
     values = target.values(entry)
     if target.is_toml:
         lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
@@ -43,28 +43,28 @@ def snippet(target: Target, entry: Entry) -> str:
 
 
 def plan(target: Target, entry: Entry) -> Plan:
-    """What would be written; a file that cannot be changed without a loss is refused."""
+    """Return what would be written; raise for a file that cannot be changed without a loss."""
     path = os.path.realpath(target.path)
     before = _read(path)
     if before is None or not before.strip("\ufeff \t\r\n"):
         return Plan(path, before, snippet(target, entry))
-    merged = _merged_toml if target.is_toml else _merged_json
-    return Plan(path, before, merged(before, path, target, entry))
+    merge = _merge_toml if target.is_toml else _merge_json
+    return Plan(path, before, merge(before, path, target, entry))
 
 
 def write(change: Plan) -> str:
-    """Put the change in place at once; gives where the file as it was is kept, or nothing if there was none."""
+    """Write the change in one step; return the path of the backup, empty if there was no file before."""
     folder = os.path.dirname(change.path)
     try:
         os.makedirs(folder, exist_ok=True)
         mode = os.stat(change.path).st_mode & 0o777 if change.before is not None else 0o600
-        backup = _backed_up(change.path, change.before, mode) if change.before is not None else ""
+        backup = _back_up(change.path, change.before, mode) if change.before is not None else ""
         if _read(change.path) != change.before:
             raise RecallError(f"{change.path} has just been changed by another program.", hint="Try again.")
-        _replaced(folder, change.path, change.after, mode)
+        _replace(folder, change.path, change.after, mode)
     except OSError as error:
         message = f"Cannot write {change.path}: {error.strerror or error}."
-        raise RecallError(message, hint="Mend the permissions, or use --print and add the lines yourself.") from error
+        raise RecallError(message, hint="Fix the permissions, or use --print and add the lines yourself.") from error
     return backup
 
 
@@ -75,15 +75,15 @@ def _read(path: str) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RecallError(f"Cannot read {path}: {said}.", hint="Mend it, or use --print.") from error
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RecallError(f"Cannot read {path}: {reason}.", hint="Fix it, or use --print.") from error
 
 
-def _merged_json(before: str, path: str, target: Target, entry: Entry) -> str:
-    values = _parsed_json(before.removeprefix("\ufeff"), path, target, entry)
+def _merge_json(before: str, path: str, target: Target, entry: Entry) -> str:
+    values = _parse_json(before.removeprefix("\ufeff"), path, target, entry)
     servers = values.setdefault(target.table, {})
     if not isinstance(servers, dict) or not isinstance(servers.get(entry.name, {}), dict):
-        raise _refusal(path, f"{target.table} is not what it should be", target, entry)
+        raise _refusal(path, f"{target.table} is not a table of servers", target, entry)
     wanted = {**servers.get(entry.name, {}), **target.values(entry)}
     if servers.get(entry.name) == wanted:
         return before
@@ -96,10 +96,10 @@ def _merged_json(before: str, path: str, target: Target, entry: Entry) -> str:
     return "\ufeff" + after if before.startswith("\ufeff") else after
 
 
-def _parsed_json(text: str, path: str, target: Target, entry: Entry) -> dict[str, Any]:
+def _parse_json(text: str, path: str, target: Target, entry: Entry) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
-            raise _refusal(path, "a name stands in it twice", target, entry)
+            raise _refusal(path, "a name occurs in it twice", target, entry)
         return dict(pairs)
 
     try:
@@ -113,7 +113,7 @@ def _parsed_json(text: str, path: str, target: Target, entry: Entry) -> dict[str
 
 
 def _indent(text: str) -> int | str:
-    """What the file indents with."""
+    """Return what the file indents with."""
     for line in text.splitlines():
         bare = line.lstrip(" \t")
         if bare and bare != line:
@@ -121,7 +121,7 @@ def _indent(text: str) -> int | str:
     return 2
 
 
-def _merged_toml(before: str, path: str, target: Target, entry: Entry) -> str:
+def _merge_toml(before: str, path: str, target: Target, entry: Entry) -> str:
     import tomllib
 
     try:
@@ -129,13 +129,13 @@ def _merged_toml(before: str, path: str, target: Target, entry: Entry) -> str:
     except tomllib.TOMLDecodeError as error:
         raise _refusal(path, f"it is not TOML: {error}", target, entry) from error
     servers = values.get(target.table, {})
-    there = servers.get(entry.name) if isinstance(servers, dict) else None
+    existing = servers.get(entry.name) if isinstance(servers, dict) else None
     wanted = target.values(entry)
-    if isinstance(there, dict) and {**there, **wanted} == there:
+    if isinstance(existing, dict) and {**existing, **wanted} == existing:
         return before
-    if there is not None:
-        why = f"[{target.table}.{entry.name}] is there already and says something else"
-        raise _refusal(path, why, target, entry, way_out="Put this in its place, or choose another --name")
+    if existing is not None:
+        why = f"[{target.table}.{entry.name}] is there already with other values"
+        raise _refusal(path, why, target, entry, way_out="Replace it with this, or choose another --name")
     end = "\r\n" if "\r\n" in before else "\n"
     after = before + ("" if before.endswith("\n") else end) + end + snippet(target, entry).replace("\n", end)
     try:
@@ -143,16 +143,16 @@ def _merged_toml(before: str, path: str, target: Target, entry: Entry) -> str:
     except (tomllib.TOMLDecodeError, TypeError):
         is_safe = False
     if not is_safe:
-        raise _refusal(path, f"{target.table} is written in a way that nothing can be added to", target, entry)
+        raise _refusal(path, f"{target.table} is written in a way that allows no addition", target, entry)
     return after
 
 
 def _refusal(path: str, why: str, target: Target, entry: Entry, *, way_out: str = "Add this yourself") -> RecallError:
-    return RecallError(f"{path} is left as it is: {why}.", hint=f"{way_out}:\n\n{snippet(target, entry)}")
+    return RecallError(f"{path} was not changed: {why}.", hint=f"{way_out}:\n\n{snippet(target, entry)}")
 
 
-def _backed_up(path: str, text: str, mode: int) -> str:
-    """Keep a file as it was, under the first free name beside it."""
+def _back_up(path: str, text: str, mode: int) -> str:
+    """Copy a file to the first free name beside it."""
     for number in range(1, 1000):
         backup = f"{path}.bak" if number == 1 else f"{path}.bak{number}"
         with contextlib.suppress(FileExistsError):
@@ -163,16 +163,16 @@ def _backed_up(path: str, text: str, mode: int) -> str:
     raise RecallError(f"There are too many backups of {path}.", hint=f"Remove some: {path}.bak*")
 
 
-def _replaced(folder: str, path: str, text: str, mode: int) -> None:
-    file, fresh = tempfile.mkstemp(dir=folder, prefix=".mdrecall-")
+def _replace(folder: str, path: str, text: str, mode: int) -> None:
+    file, temporary = tempfile.mkstemp(dir=folder, prefix=".mdrecall-")
     try:
         with open(file, "w", encoding="utf-8", newline="") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
-        os.chmod(fresh, mode)
-        os.replace(fresh, path)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(fresh)
+            os.unlink(temporary)
         raise

@@ -1,4 +1,4 @@
-"""What the server has to say, as log notifications: at the level that a client asked for, without secrets."""
+"""What mdrecall logs, sent to clients as notifications: at the level they ask for, with secrets masked."""
 
 import asyncio
 import logging
@@ -15,8 +15,10 @@ _LEVELS: dict[str, int] = {
     "error": logging.ERROR, "critical": logging.CRITICAL, "alert": logging.CRITICAL + 5,
     "emergency": logging.CRITICAL + 10,
 }  # fmt: skip
-_MOST_LISTENERS = 64
-_MOST_CHARS = 2000
+#: Bounds what clients that have gone leave behind.
+_MAX_LISTENERS = 64
+#: A log line is for a person to read; an error of a library may hold pages.
+_MAX_CHARS = 2000
 
 
 class _Listener(NamedTuple):
@@ -25,29 +27,29 @@ class _Listener(NamedTuple):
     request: types.RequestId | None = None
 
 
-class LogNotices(logging.Handler):
-    """Takes the records of mdrecall to the clients that want them.
+class LogNotifications(logging.Handler):
+    """Sends the log records of mdrecall to the clients that want them.
 
-    A client of the older protocol sets a level for its connection; one of the newer protocol names it in a request,
-    and is told only what happens for the sake of that request. Whoever asks for nothing is told nothing.
+    A client of the older protocol sets a level for its connection. One of the newer protocol names the level in a
+    request, and gets only what is logged while that request is served. A client that sets no level gets nothing.
     """
 
-    def __init__(self, redacts: Callable[[str], str]) -> None:
+    def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__(logging.DEBUG)
         self._logger = logging.getLogger("mdrecall")
         self._level = self._logger.level
-        self._redacts = redacts
+        self._redact = redact
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: list[_Listener] = []
         self._request: ContextVar[_Listener | None] = ContextVar("mdrecall_request", default=None)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
-        """Listen to what mdrecall logs."""
+        """Start to receive what mdrecall logs."""
         self._logger.addHandler(self)
 
     def close(self) -> None:
-        """Stop listening; may be called twice."""
+        """Stop receiving; may be called twice."""
         self._logger.removeHandler(self)
         self._logger.setLevel(self._level)
         super().close()
@@ -55,19 +57,19 @@ class LogNotices(logging.Handler):
     async def on_set_level(
         self, context: ServerRequestContext[Any], params: types.SetLevelRequestParams
     ) -> types.EmptyResult:
-        self._ready(_LEVELS[params.level])
+        self._enable(_LEVELS[params.level])
         peer = context.session.client_params
         self._listeners = [each for each in self._listeners if each.session.client_params is not peer]
-        self._listeners = self._listeners[1 - _MOST_LISTENERS :]
+        self._listeners = self._listeners[1 - _MAX_LISTENERS :]
         self._listeners.append(_Listener(context.session, _LEVELS[params.level]))
         return types.EmptyResult()
 
-    async def during(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """While a request is served, what is logged for its sake goes to whoever made it, if they asked for it."""
+    async def during_request(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Send what is logged while a request is served to the client that made it, if it named a level."""
         level = _LEVELS.get(str((ctx.meta or {}).get(types.LOG_LEVEL_META_KEY)))
         if level is None or ctx.request_id is None:
             return await call_next(ctx)
-        self._ready(level)
+        self._enable(level)
         token = self._request.set(_Listener(ctx.session, level, ctx.request_id))
         try:
             return await call_next(ctx)
@@ -75,28 +77,28 @@ class LogNotices(logging.Handler):
             self._request.reset(token)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Called on any thread; sends on the loop."""
+        """Take a record on any thread and send it on the loop."""
         listeners = [*self._listeners, *filter(None, [self._request.get()])]
         wanted = [each for each in listeners if record.levelno >= each.level]
         if not wanted or self._loop is None or self._loop.is_closed():
             return
         try:
-            said = self._redacts(record.getMessage())[:_MOST_CHARS]
+            text = self._redact(record.getMessage())[:_MAX_CHARS]
         except Exception:
             self.handleError(record)
             return
-        self._loop.call_soon_threadsafe(self._send, wanted, record, said)
+        self._loop.call_soon_threadsafe(self._send, wanted, record, text)
 
-    def _ready(self, level: int) -> None:
-        """From now on there is somebody to tell, and records of that level are made."""
+    def _enable(self, level: int) -> None:
+        """Make mdrecall create log records of this level, and send them on the running loop."""
         self._loop = asyncio.get_running_loop()
         if not self._logger.isEnabledFor(level):
             self._logger.setLevel(level)
 
-    def _send(self, listeners: list[_Listener], record: logging.LogRecord, said: str) -> None:
+    def _send(self, listeners: list[_Listener], record: logging.LogRecord, text: str) -> None:
         fitting = [name for name, number in _LEVELS.items() if record.levelno >= number]
         level = cast(types.LoggingLevel, fitting[-1] if fitting else "debug")
-        params = types.LoggingMessageNotificationParams(level=level, data=said, logger=record.name)
+        params = types.LoggingMessageNotificationParams(level=level, data=text, logger=record.name)
         notification = types.LoggingMessageNotification(params=params)
         for listener in listeners:
             task = asyncio.ensure_future(_deliver(listener, notification))
@@ -108,5 +110,5 @@ async def _deliver(listener: _Listener, notification: types.LoggingMessageNotifi
     try:
         await listener.session.send_notification(notification, listener.request)
     except Exception:
-        # The client has gone: nobody is left to tell.
+        # The client has gone.
         return

@@ -1,4 +1,4 @@
-"""The memories of a server: each opened when it is first asked for, followed, and closed at the end."""
+"""The memories of a server: each opened on first use, kept up to date, and closed at the end."""
 
 import logging
 import threading
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import ArgumentError, RecallError, message_with_hint
-from mdrecall.mcp_server.workspaces import Place
+from mdrecall.mcp_server.workspaces import ServedMemory
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -15,130 +15,141 @@ if TYPE_CHECKING:
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
-_CLOSING_S = 5.0
+#: How long closing waits for a thread that indexes; a sync stops at the next file.
+_JOIN_S = 5.0
+#: A client may name a memory with a text of any length; the error quotes this much of it.
+_MAX_NAME_CHARS = 80
 
 
-class Opener:
-    """Opens the memories of places; those of one agent with the same settings share what answers for them."""
+class MemoryOpener:
+    """Opens memories; those of one agent with the same settings share one backend."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self._env = env
         self._lock = threading.Lock()
-        self._shared: BackendPool | None = None
+        self._pool: BackendPool | None = None
 
-    def __call__(self, place: Place) -> "Memory":
-        # The server greets its client before this is loaded.
+    def __call__(self, served: ServedMemory) -> "Memory":
+        # Imported here, so that the server answers the client's greeting before this is loaded.
         from mdrecall.backends.pool import BackendPool
         from mdrecall.config.load import load
         from mdrecall.memory import Memory
 
         with self._lock:
-            shared = self._shared = self._shared or BackendPool()
-        loaded = load(env=self._env, workspace=place.workspace, agent=place.agent, config=place.config)
-        return Memory.of(loaded, shared=shared)
+            pool = self._pool = self._pool or BackendPool()
+        loaded = load(env=self._env, workspace=served.workspace, agent=served.agent, config=served.config)
+        return Memory.of(loaded, shared=pool)
 
 
 class ProgressFanout:
-    """Where the progress of a memory's first index is told, to all who wait for it."""
+    """Passes the progress of a memory's first index on to every request that waits for it."""
 
     def __init__(self) -> None:
-        self._told: list[ProgressCallback] = []
+        self._callbacks: list[ProgressCallback] = []
 
     def __call__(self, progress: Progress) -> None:
-        for tell in list(self._told):
-            tell(progress)
+        for callback in list(self._callbacks):
+            callback(progress)
 
     @contextmanager
-    def read_by(self, tell: ProgressCallback | None) -> Iterator[None]:
-        """While this lasts, ``tell`` is told too."""
-        if tell is None:
+    def subscribe(self, callback: ProgressCallback | None) -> Iterator[None]:
+        """Pass progress on to ``callback`` inside the ``with`` block."""
+        if callback is None:
             yield
             return
-        self._told.append(tell)
+        self._callbacks.append(callback)
         try:
             yield
         finally:
-            self._told.remove(tell)
+            self._callbacks.remove(callback)
 
 
 class Memories:
-    """Several memories by name; safe to use from several threads."""
+    """Memories by name; safe to use from several threads."""
 
-    def __init__(self, places: Sequence[Place], opens: "Callable[[Place], Memory] | None" = None) -> None:
-        self._places = {place.name: place for place in places}
-        self._opens = opens or Opener()
-        self._locks = {name: threading.Lock() for name in self._places}
-        self._boards = {name: ProgressFanout() for name in self._places}
+    def __init__(
+        self, served: Sequence[ServedMemory], open_memory: "Callable[[ServedMemory], Memory] | None" = None
+    ) -> None:
+        self._served = {each.name: each for each in served}
+        self._open_memory = open_memory or MemoryOpener()
+        self._locks = {name: threading.Lock() for name in self._served}
+        self._progress = {name: ProgressFanout() for name in self._served}
         self._open: dict[str, Memory] = {}
-        self._following: list[threading.Thread] = []
+        self._index_threads: list[threading.Thread] = []
         self._is_closed = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every name, that of the default memory first."""
-        return tuple(self._places)
+        return tuple(self._served)
 
     @property
     def plugins(self) -> frozenset[str]:
-        """Whatever holds the slot of any of them; an empty text stands for nothing."""
-        return frozenset(place.plugin for place in self._places.values())
+        """The ids of the plugins in the memory slots; an empty text if a slot is empty."""
+        return frozenset(served.plugin for served in self._served.values())
 
     @property
     def default(self) -> str:
-        return next(iter(self._places))
+        return next(iter(self._served))
 
-    def place(self, name: str) -> Place:
-        """What is known of a memory without opening it."""
+    def describe(self, name: str) -> ServedMemory:
+        """Return what is known of a memory without opening it."""
         try:
-            return self._places[name]
+            return self._served[name]
         except KeyError:
-            there = ", ".join(self._places)
-            message = f"There is no agent {name[:80]!r} here."
-            raise ArgumentError(message, name="agent", hint=f"There are: {there}.") from None
+            message = f"There is no agent {name[:_MAX_NAME_CHARS]!r} here."
+            raise ArgumentError(message, name="agent", hint=f"There are: {', '.join(self._served)}.") from None
 
     def get(self, name: str) -> "Memory":
-        """A memory, opened if it is not open yet."""
-        place = self.place(name)
+        """Return a memory, opened if it is not open yet."""
+        served = self.describe(name)
         memory = self._open.get(name)
         if memory is None:
             with self._locks[name]:
                 memory = self._open.get(name)
                 if memory is None:
-                    memory = self._opens(place)
+                    memory = self._open_memory(served)
                     _log.info("The memory of %s is open: %s", name, memory.settings.workspace)
                     self._open[name] = memory
-                    self._follow(name, memory)
+                    self._start_indexing(name, memory)
                     if self._is_closed:
                         memory.close()
         return memory
 
-    def board(self, name: str) -> ProgressFanout:
-        """Where the progress of a memory's first index is told."""
-        return self._boards[self.place(name).name]
+    def progress(self, name: str) -> ProgressFanout:
+        """Return what passes on the progress of a memory's first index."""
+        return self._progress[self.describe(name).name]
 
-    def _follow(self, name: str, memory: "Memory") -> None:
-        thread = threading.Thread(target=self._index, args=(name, memory), name="mdrecall-first", daemon=True)
-        self._following.append(thread)
+    def _start_indexing(self, name: str, memory: "Memory") -> None:
+        thread = threading.Thread(target=self._index_and_watch, args=(name, memory), name="mdrecall-first", daemon=True)
+        self._index_threads.append(thread)
         thread.start()
 
-    def _index(self, name: str, memory: "Memory") -> None:
-        """Bring a memory up to date, then follow its files; a search that comes meanwhile waits for it as it would."""
+    def _index_and_watch(self, name: str, memory: "Memory") -> None:
+        """Bring a memory up to date, then watch its files; a search that comes meanwhile waits as it would anyway."""
         try:
             if memory.settings.memory_search.sync.watch:
-                memory.sync(progress=self._boards[name], stop=lambda: self._is_closed)
+                memory.sync(progress=self._progress[name], stop=lambda: self._is_closed)
         except RecallError as error:
             _log.warning("The memory of %s is not up to date: %s", name, message_with_hint(error))
         except Exception:
-            # What is closed under the work may fail in any way.
-            if not self._is_closed:
-                raise
-        if not self._is_closed:
+            self._log_unexpected("The memory of %s could not be brought up to date.", name)
+        if self._is_closed:
+            return
+        try:
             memory.watch()
+        except Exception:
+            self._log_unexpected("The files of %s are not watched; each search checks for changes.", name)
+
+    def _log_unexpected(self, message: str, name: str) -> None:
+        # A memory that is closed in the middle of the work may fail in any way.
+        if not self._is_closed:
+            _log.exception(message, name)
 
     def close(self) -> None:
-        """Close whatever is open; may be called twice."""
+        """Close every open memory; may be called twice."""
         self._is_closed = True
         for memory in list(self._open.values()):
             memory.close()
-        for thread in self._following:
-            thread.join(_CLOSING_S)
+        for thread in self._index_threads:
+            thread.join(_JOIN_S)

@@ -1,4 +1,4 @@
-"""The memory files as resources: ``mdrecall://<agent>/<path>``, listed in pages and read through the same guard."""
+"""The memory files as resources, ``mdrecall://<agent>/<path>``: listed in pages, read as ``memory_get`` reads them."""
 
 import logging
 import time
@@ -14,7 +14,8 @@ from mcp.shared.exceptions import MCPError
 from mdrecall.aio import Threads
 from mdrecall.errors import ArgumentError, ReadError, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.session import Sessions
+from mdrecall.mcp_server.sessions import Sessions
+from mdrecall.tools.hints import message_with_action
 from mdrecall.types import Stamp
 
 if TYPE_CHECKING:
@@ -23,51 +24,55 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SCHEME = "mdrecall"
+#: How many files a page lists; clients ask for the next one.
 PAGE = 200
-_KEPT_S = 30.0
+#: How long a listing serves the pages that follow the first; a client reads them within seconds.
+_LISTING_S = 30.0
+#: An address may be of any length; the error quotes this much of it.
+_MAX_URI_CHARS = 200
 _MARKDOWN = "text/markdown"
 
 
 class Address(NamedTuple):
-    """Where a resource is."""
+    """The agent and the path of a resource."""
 
     agent: str
     path: str
 
     @property
     def uri(self) -> str:
-        """The address as clients write it; a path that leads out of the workspace must not look like a folder's."""
+        """The address as clients write it; a path with ``..`` goes into the query, where clients do not resolve it."""
         if any(part in (".", "..", "") for part in self.path.split("/")):
             return f"{SCHEME}://{self.agent}/?path={quote(self.path, safe='')}"
         return f"{SCHEME}://{self.agent}/{quote(self.path, safe='/')}"
 
 
 def parse_address(uri: str) -> Address:
-    """The address that a client wrote; raises ``ArgumentError``."""
+    """Return the address that a client wrote, or raise ``ArgumentError``."""
     try:
         parts = urlsplit(uri)
-        named = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
+        in_query = parse_qs(parts.query).get("path", [""])[0] if parts.query else ""
     except ValueError as error:
-        raise _no_address(uri) from error
-    path = named or unquote(parts.path.removeprefix("/"))
+        raise _bad_address(uri) from error
+    path = in_query or unquote(parts.path.removeprefix("/"))
     if parts.scheme != SCHEME or not parts.netloc or not path:
-        raise _no_address(uri)
+        raise _bad_address(uri)
     return Address(parts.netloc.lower(), path)
 
 
-def _no_address(uri: str) -> ArgumentError:
+def _bad_address(uri: str) -> ArgumentError:
     hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
-    return ArgumentError(f"There is no resource {uri[:200]!r}.", name="uri", hint=hint)
+    return ArgumentError(f"There is no resource {uri[:_MAX_URI_CHARS]!r}.", name="uri", hint=hint)
 
 
 class Resources:
-    """The files of every memory."""
+    """The files of every memory as resources."""
 
     def __init__(self, memories: Memories, sessions: Sessions, threads: Threads) -> None:
         self._memories = memories
         self._sessions = sessions
         self._threads = threads
-        self._seen: dict[str, tuple[float, dict[str, Stamp]]] = {}
+        self._listings: dict[str, tuple[float, dict[str, Stamp]]] = {}
 
     async def on_list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -78,13 +83,13 @@ class Resources:
         try:
             return await self._threads.call(lambda: self._page(cursor))
         except RecallError as error:
-            raise MCPError(types.INVALID_PARAMS, message_with_hint(error)) from error
+            raise MCPError(types.INVALID_PARAMS, message_with_action(error)) from error
 
     async def on_templates(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        is_there = self._sessions.may_remember(context.meta)
-        listed = [
+        has_memory = self._sessions.may_remember(context.meta)
+        templates = [
             types.ResourceTemplate(
                 name=f"memory of {name}",
                 uri_template=f"{SCHEME}://{name}/{{+path}}",
@@ -93,7 +98,7 @@ class Resources:
             )
             for name in self._memories.names
         ]
-        return types.ListResourceTemplatesResult(resource_templates=listed if is_there else [])
+        return types.ListResourceTemplatesResult(resource_templates=templates if has_memory else [])
 
     async def on_read(
         self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
@@ -104,20 +109,20 @@ class Resources:
         try:
             text = await self._threads.call(lambda: self._text(parse_address(uri)))
         except (ReadError, ArgumentError) as error:
-            raise MCPError(types.INVALID_PARAMS, message_with_hint(error), {"uri": uri}) from error
+            raise MCPError(types.INVALID_PARAMS, message_with_action(error), {"uri": uri}) from error
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, message_with_hint(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, message_with_action(error)) from error
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text)])
 
     def _text(self, address: Address) -> str:
-        self._memories.place(address.agent)
-        return whole_text(self._memories.get(address.agent), address.path)
+        self._memories.describe(address.agent)
+        return read_all(self._memories.get(address.agent), address.path)
 
     def _page(self, cursor: str) -> types.ListResourcesResult:
-        """The files that follow an address, those of one memory after those of another."""
+        """Return the files that follow an address, memory by memory."""
         after = parse_address(cursor) if cursor else Address(self._memories.default, "")
         names = self._memories.names
-        self._memories.place(after.agent)
+        self._memories.describe(after.agent)
         resources: list[types.Resource] = []
         for name in names[names.index(after.agent) :]:
             stamps = self._files(name, is_first=not cursor)
@@ -130,50 +135,50 @@ class Resources:
         return types.ListResourcesResult(resources=resources)
 
     def _files(self, name: str, *, is_first: bool) -> dict[str, Stamp]:
-        """The files of a memory in order; further pages come from the look at the disk that the first one took."""
+        """Return the files of a memory in order; further pages come from the listing that was made for the first."""
         from mdrecall.sources.files import MemoryFiles
 
-        seen_at, stamps = self._seen.get(name, (0.0, {}))
+        listed_at, stamps = self._listings.get(name, (0.0, {}))
         now = time.monotonic()
-        if is_first or not seen_at or now - seen_at > _KEPT_S:
+        if is_first or not listed_at or now - listed_at > _LISTING_S:
             try:
                 settings = self._memories.get(name).settings
             except RecallError as error:
                 if len(self._memories.names) == 1:
                     raise
-                # The files of the others are there all the same.
+                # The files of the other memories are listed all the same.
                 _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
                 return {}
-            stamps = dict(sorted(MemoryFiles(settings, self._memories.place(name).home).scan().stamps.items()))
-            self._seen[name] = (now, stamps)
+            stamps = dict(sorted(MemoryFiles(settings, self._memories.describe(name).home).scan().stamps.items()))
+            self._listings[name] = (now, stamps)
         return stamps
 
 
-def whole_text(memory: "Memory", path: str) -> str:
-    """A memory file from its first line to its last."""
+def read_all(memory: "Memory", path: str) -> str:
+    """Return a memory file from its first line to its last."""
     read = memory.read(path)
     pages = [read.text]
     while read.next_from:
         read = memory.read(path, from_line=read.next_from)
         pages.append(read.text)
-    # A page that is not the last one ends without its line end.
+    # Every page but the last comes without the line end that separates it from the next.
     return "\n".join(pages)
 
 
 def _resource(address: Address, stamp: Stamp) -> types.Resource:
-    size, changed_ns = stamp[0], stamp[1]
+    size, modified_ns = stamp[0], stamp[1]
     return types.Resource(
         name=address.path.rpartition("/")[2],
         title=address.path,
         uri=address.uri,
         mime_type=_MARKDOWN,
         size=size,
-        annotations=types.Annotations(last_modified=_moment(changed_ns)),
+        annotations=types.Annotations(last_modified=_format_time(modified_ns)),
     )
 
 
-def _moment(ns: int) -> str | None:
-    """A time as ISO 8601 has it; None for one that no calendar has."""
+def _format_time(ns: int) -> str | None:
+    """Return a time in ISO 8601; None for one that no calendar has."""
     try:
         return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):

@@ -1,5 +1,6 @@
-"""Starts a server in the order that starts it quickly and quietly, and ends it within bounds."""
+"""Starts a server in the order that makes it quick and quiet, and ends it within a time limit."""
 
+import importlib.util
 import logging
 import signal
 import sys
@@ -8,68 +9,78 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from mdrecall.mcp_server.http_endpoint import HttpEndpoint, listen
-from mdrecall.mcp_server.sdk import load_sdk, require_sdk
-from mdrecall.mcp_server.workspaces import Asked, find_places
+from mdrecall.errors import RecallError
+from mdrecall.mcp_server.http import HttpEndpoint
+from mdrecall.mcp_server.stdio import take_streams
+from mdrecall.mcp_server.workspaces import Selection, select_memories
 
 if TYPE_CHECKING:
-    from mdrecall.mcp_server.server import Built
+    from mdrecall.mcp_server.server import MemoryServer
 
-_CLOSING_S = 10.0
+#: A thread left behind is better than a process that does not end.
+_CLOSE_S = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run_http(asked: Asked, front: HttpEndpoint, tell: Callable[[str], None], session_key: str = "") -> int:
-    """Serve over HTTP until a signal comes; ``tell`` is given the address. Gives the exit code."""
-    front.check()
-    _leave_on_signals()
+def require_sdk() -> None:
+    """Raise if the MCP SDK is not installed."""
+    # The package mcp_types came with version 2 of the SDK.
+    if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
+        message = "The MCP server needs the package mcp, version 2 or later, which is not installed."
+        raise RecallError(message, hint="Install it with: pip install 'mdrecall[mcp]'")
+
+
+def run_http(
+    selection: Selection, endpoint: HttpEndpoint, announce: Callable[[str], None], session_key: str = ""
+) -> int:
+    """Serve over HTTP until a signal comes and return the exit code; ``announce`` receives the address."""
+    endpoint.check()
+    _exit_on_signals()
     _log_to_stderr()
-    places = find_places(asked)
+    served = select_memories(selection)
     require_sdk()
-    listening = listen(front)
-    load_sdk()
+    listening = endpoint.listen()
+    # From here on it takes about a second, because the SDK is loaded.
     import asyncio
 
     from mdrecall.mcp_server.http import serve
     from mdrecall.mcp_server.memories import Memories
-    from mdrecall.mcp_server.server import build
+    from mdrecall.mcp_server.server import build_server
 
-    built = build(Memories(places), session_key)
-    # From here on the signals are taken by the server, which raises them again when it is done.
+    built = build_server(Memories(served), session_key)
+    # From here on uvicorn takes the signals, and raises them again when it is done.
     _ignore_signals()
     try:
-        asyncio.run(serve(built, front, listening, tell))
+        asyncio.run(serve(built, endpoint, listening, announce))
     finally:
         listening.close()
         _close(built)
     return 0
 
 
-def run_stdio(asked: Asked, session_key: str = "") -> int:
-    """Serve on standard input and output until the client is done or a signal comes; gives the exit code."""
-    from mdrecall.mcp_server.streams import take_streams
-
-    wire = take_streams()
-    _leave_on_signals()
+def run_stdio(selection: Selection, session_key: str = "") -> int:
+    """Serve on standard input and output until the client leaves or a signal comes; return the exit code."""
+    streams = take_streams()
+    _exit_on_signals()
     _log_to_stderr()
-    places = find_places(asked)
-    load_sdk()
+    served = select_memories(selection)
+    require_sdk()
     import asyncio
 
     from mdrecall.mcp_server.memories import Memories
-    from mdrecall.mcp_server.server import build
+    from mdrecall.mcp_server.server import build_server
     from mdrecall.mcp_server.stdio import serve
 
-    built = build(Memories(places), session_key)
+    built = build_server(Memories(served), session_key)
     try:
-        asyncio.run(serve(built, wire))
+        asyncio.run(serve(built, streams))
     finally:
         _close(built)
     return 0
 
 
-def _leave_on_signals() -> None:
-    """As long as nothing is open, the end is simple."""
+def _exit_on_signals() -> None:
+    """End at once on a signal, as long as nothing is open that would have to be closed."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise SystemExit(0)
@@ -89,8 +100,7 @@ def _log_to_stderr() -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, format="mdrecall: %(message)s")
 
 
-def _close(built: "Built") -> None:
-    """Close the memories, but not for ever: better a thread is left behind than a process."""
+def _close(built: "MemoryServer") -> None:
     closing = threading.Thread(target=built.close, name="mdrecall-close", daemon=True)
     closing.start()
-    closing.join(_CLOSING_S)
+    closing.join(_CLOSE_S)

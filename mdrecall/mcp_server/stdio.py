@@ -1,4 +1,4 @@
-"""The server on standard input and output."""
+"""The server on standard input and output, which are kept for the protocol alone."""
 
 import asyncio
 import json
@@ -9,26 +9,74 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mcp.server.stdio import stdio_server
-
-from mdrecall.aio import Threads
-from mdrecall.mcp_server.server import Built, InFlight
-from mdrecall.mcp_server.streams import Wire
 from mdrecall.tools.toolset import to_valid_text
 
+if TYPE_CHECKING:
+    from mdrecall.aio import Threads
+    from mdrecall.mcp_server.server import InFlight, MemoryServer
+
+#: What a pipe with any room takes in one write without blocking (PIPE_BUF on Linux).
 _PIPE_BUF = 4096
 _READ_BYTES = 65536
-_MAYBE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-#: How long answers that are under way are waited for when the client has said its last.
+_MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+#: How long answers in progress are waited for after the client has closed its end.
 _LAST_ANSWERS_S = 2.0
 
 
-class _Lines:
+class Streams(NamedTuple):
+    """The real standard input and output, as file descriptors."""
+
+    stdin: int
+    stdout: int
+
+
+def take_streams() -> Streams:
+    """Keep standard input and output for the protocol: whatever prints from now on prints to standard error.
+
+    This is done below Python, so that it also holds for C libraries and for programs that are started.
+    """
+    streams = Streams(os.dup(0), os.dup(1))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return streams
+
+
+async def serve(built: "MemoryServer", streams: Streams) -> None:
+    """Serve until the client closes the pipe or a signal comes."""
+    loop = asyncio.get_running_loop()
+    running = asyncio.ensure_future(_run(built, streams))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, running.cancel)
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def _run(built: "MemoryServer", streams: Streams) -> None:
+    from mcp.server.stdio import stdio_server
+
+    lines = _LineReader(streams.stdin, built.in_flight)
+    lines.start()
+    warming_up = asyncio.ensure_future(built.warm_up())
+    # What the SDK calls a file only has to yield lines and to accept text.
+    transport = stdio_server(cast(Any, lines), cast(Any, _Writer(streams.stdout, built.threads)))
+    try:
+        async with transport as (received, sent):
+            await built.server.run(received, sent, built.server.create_initialization_options())
+    except* OSError:
+        # The client has gone, which is one way to end.
+        pass
+    finally:
+        warming_up.cancel()
+
+
+class _LineReader:
     """The lines of a file descriptor, read by a thread that does not keep the process from ending."""
 
-    def __init__(self, file: int, in_flight: InFlight) -> None:
+    def __init__(self, file: int, in_flight: "InFlight") -> None:
         self._file = file
         self._in_flight = in_flight
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -37,55 +85,56 @@ class _Lines:
     def start(self) -> None:
         threading.Thread(target=self._read, name="mdrecall-stdin", daemon=True).start()
 
-    def __aiter__(self) -> "_Lines":
+    def __aiter__(self) -> "_LineReader":
         return self
 
     async def __anext__(self) -> str:
         line = await self._queue.get()
         if line is None:
-            await self._last_answers()
+            await self._wait_for_answers()
             raise StopAsyncIteration
-        return _decoded(line)
+        return _decode(line)
 
     def _read(self) -> None:
-        begun: list[bytes] = []
+        unfinished: list[bytes] = []
         with suppress(OSError):
             while data := os.read(self._file, _READ_BYTES):
                 *ended, rest = data.split(b"\n")
                 for line in ended:
-                    self._put(b"".join((*begun, line)))
-                    begun.clear()
-                begun.append(rest)
-        self._put(b"".join(begun))
+                    self._put(b"".join((*unfinished, line)))
+                    unfinished.clear()
+                unfinished.append(rest)
+        self._put(b"".join(unfinished))
         self._put(None)
 
     def _put(self, line: bytes | None) -> None:
-        # The loop may have ended, and then nobody reads on.
+        # The loop may have ended, and then there is no reader.
         with suppress(RuntimeError):
             if line is None or line.strip():
                 self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
 
-    async def _last_answers(self) -> None:
-        """Whoever writes requests and closes the pipe is still answered, within bounds."""
+    async def _wait_for_answers(self) -> None:
+        """Wait for answers in progress: a client may write its requests, close the pipe, and read on."""
         until, quiet = time.monotonic() + _LAST_ANSWERS_S, 0
+        # Three quiet rounds, because a request that was just read is counted only once the SDK has parsed it.
         while quiet < 3 and time.monotonic() < until:
             await asyncio.sleep(0.01)
             quiet = 0 if self._in_flight.count else quiet + 1
 
 
-def _decoded(line: bytes) -> str:
-    """A line as text; halves of characters, which a JavaScript client may write and the SDK would drop, are marked."""
+def _decode(line: bytes) -> str:
+    """Return a line as text; half characters, which JavaScript clients write and the SDK drops, are replaced."""
     text = line.decode("utf-8", "replace")
-    if _MAYBE_HALF.search(text):
+    if _MAYBE_SURROGATE.search(text):
         with suppress(ValueError, RecursionError):
             return json.dumps(to_valid_text(json.loads(text)))
     return text
 
 
 class _Writer:
-    """Writes to a file descriptor: at once where there is room, else on a thread, so a slow reader stops nobody."""
+    """Writes to a file descriptor: at once where there is room, else on a thread, so a slow reader blocks nothing."""
 
-    def __init__(self, file: int, threads: Threads) -> None:
+    def __init__(self, file: int, threads: "Threads") -> None:
         self._file = file
         self._threads = threads
 
@@ -102,29 +151,3 @@ class _Writer:
     def _write(self, data: bytes) -> None:
         while data:
             data = data[os.write(self._file, data) :]
-
-
-async def serve(built: Built, wire: Wire) -> None:
-    """Serve until the client closes the pipe or a signal comes."""
-    loop = asyncio.get_running_loop()
-    running = asyncio.ensure_future(_run(built, wire))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, running.cancel)
-    with suppress(asyncio.CancelledError):
-        await running
-
-
-async def _run(built: Built, wire: Wire) -> None:
-    lines = _Lines(wire.into, built.in_flight)
-    lines.start()
-    warming = asyncio.ensure_future(built.warm())
-    # What the SDK calls a file only has to give lines and to take text.
-    streams = stdio_server(cast(Any, lines), cast(Any, _Writer(wire.out, built.threads)))
-    try:
-        async with streams as (received, sent):
-            await built.server.run(received, sent, built.server.create_initialization_options())
-    except* OSError:
-        # The client has gone, which is one way to end.
-        pass
-    finally:
-        warming.cancel()

@@ -1,9 +1,11 @@
-"""The tools of the memories as MCP has them: listed with schemas and hints, called on threads, progress told."""
+"""The tools of the memories over MCP: listed with their schemas, called on threads, with progress."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -12,29 +14,33 @@ from mcp.shared.exceptions import MCPError
 from mdrecall.aio import Threads
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.progress import Reporter
-from mdrecall.mcp_server.session import Sessions
+from mdrecall.mcp_server.sessions import Sessions
 from mdrecall.tools.arguments import read_text
+from mdrecall.tools.hints import message_with_action
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer
-from mdrecall.types import ProgressCallback
+from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
+#: How often a client is sent progress at most; indexing may report thousands of files in a second.
+_PROGRESS_INTERVAL_S = 0.1
+#: A client may call a tool by a name of any length; the error quotes this much of it.
+_MAX_NAME_CHARS = 80
 
-MakesTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None], Toolset]
+MakeTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None], Toolset]
 
 
 class Toolbox:
-    """The tools of every memory; where there are several, an argument says whose."""
+    """The tools of every memory; where there are several memories, the argument ``agent`` says whose."""
 
-    def __init__(self, memories: Memories, sessions: Sessions, threads: Threads, makes: MakesTools) -> None:
-        """``makes`` decides which tools a memory has in a session."""
+    def __init__(self, memories: Memories, sessions: Sessions, threads: Threads, make_tools: MakeTools) -> None:
+        """``make_tools`` decides which tools a memory has in a session."""
         self._memories = memories
         self._sessions = sessions
         self._threads = threads
-        self._makes = makes
+        self._make_tools = make_tools
 
     async def on_list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -43,20 +49,20 @@ class Toolbox:
         try:
             specs = await self._threads.call(lambda: self._specs(session_key))
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, message_with_hint(error)) from error
-        return types.ListToolsResult(tools=[self._listed(spec) for spec in specs])
+            raise MCPError(types.INTERNAL_ERROR, message_with_action(error)) from error
+        return types.ListToolsResult(tools=[self._describe(spec) for spec in specs])
 
     async def on_call(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         session_key = self._sessions.key(context.meta)
         arguments = dict(params.arguments or {})
-        async with Reporter(context) as reporter:
+        async with ProgressReporter(context) as reporter:
             answer = await self._threads.call(
                 lambda: self._answer(params.name, arguments, session_key, reporter.callback)
             )
         if answer is None:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:80]}")
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:_MAX_NAME_CHARS]}")
         return types.CallToolResult(
             content=[types.TextContent(text=answer.text)],
             structured_content=answer.details,
@@ -64,16 +70,16 @@ class Toolbox:
         )
 
     def names(self, memory: "Memory", session_key: str) -> tuple[str, ...]:
-        """What the tools of one memory are called."""
-        return self._makes(memory, session_key, None).names
+        """Return the names of the tools of one memory."""
+        return self._make_tools(memory, session_key, None).names
 
     def _specs(self, session_key: str) -> tuple[ToolSpec, ...]:
-        """The tools of all memories, each name once; a memory that cannot be opened hides none of the others."""
+        """Return the tools of all memories, each name once; a memory that cannot be opened hides no other."""
         specs: dict[str, ToolSpec] = {}
         failures: list[RecallError] = []
         for name in self._memories.names:
             try:
-                tools = self._makes(self._memories.get(name), session_key, None)
+                tools = self._make_tools(self._memories.get(name), session_key, None)
             except RecallError as error:
                 _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
                 failures.append(error)
@@ -87,29 +93,29 @@ class Toolbox:
     def _answer(
         self, tool: str, arguments: dict[str, Any], session_key: str, progress: ProgressCallback | None
     ) -> ToolAnswer | None:
-        """The answer of a tool; None if there is no such tool."""
+        """Return the answer of a tool; None if there is no such tool."""
         try:
-            name = self._whose(arguments)
-            tools = self._makes(self._memories.get(name), session_key, progress)
+            name = self._pop_memory_name(arguments)
+            tools = self._make_tools(self._memories.get(name), session_key, progress)
         except RecallError as error:
             return error_answer(error)
         if tool not in tools.names:
             return None
-        began = time.monotonic()
-        with self._memories.board(name).read_by(progress):
+        start = time.monotonic()
+        with self._memories.progress(name).subscribe(progress):
             answer = tools.call(tool, arguments)
-        _log.debug("%s of %s took %d ms.", tool, name, (time.monotonic() - began) * 1000)
+        _log.debug("%s of %s took %d ms.", tool, name, (time.monotonic() - start) * 1000)
         return answer
 
-    def _whose(self, arguments: dict[str, Any]) -> str:
-        """The memory that the arguments name, which is taken out of them; else the default one."""
+    def _pop_memory_name(self, arguments: dict[str, Any]) -> str:
+        """Take ``agent`` out of the arguments and return the memory that it names; without it, the default one."""
         if len(self._memories.names) == 1:
             return self._memories.default
         name = read_text(arguments, "agent")
         arguments.pop("agent", None)
-        return self._memories.place(name or self._memories.default).name
+        return self._memories.describe(name or self._memories.default).name
 
-    def _listed(self, spec: ToolSpec) -> types.Tool:
+    def _describe(self, spec: ToolSpec) -> types.Tool:
         return types.Tool(
             name=spec.name,
             title=spec.name.replace("_", " ").capitalize(),
@@ -126,6 +132,62 @@ class Toolbox:
         names = self._memories.names
         if len(names) == 1:
             return dict(parameters)
-        about = f"Whose memory; without it {names[0]}. A path belongs to the agent that it was found with."
-        whose = {"type": "string", "enum": list(names), "description": about}
-        return {**parameters, "properties": {**(parameters.get("properties") or {}), "agent": whose}}
+        about = f"Whose memory. Default: {names[0]}. A path belongs to the agent that it was found with."
+        agent = {"type": "string", "enum": list(names), "description": about}
+        return {**parameters, "properties": {**(parameters.get("properties") or {}), "agent": agent}}
+
+
+class ProgressReporter:
+    """Sends the progress of one request to the client while the work is done on another thread.
+
+    MCP asks for numbers that only grow, but the work has parts that each start at zero, so finished parts are added
+    up. Progress that comes too quickly, or after the end, is dropped.
+    """
+
+    def __init__(self, context: ServerRequestContext[Any]) -> None:
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Progress | None] = asyncio.Queue()
+        self._sender: asyncio.Task[None] | None = None
+        self._sent_at = 0.0
+        self._finished_parts = 0
+        self._last = Progress(0, 0, "")
+
+    @property
+    def callback(self) -> ProgressCallback | None:
+        """What the working thread calls; None if the client did not ask for progress."""
+        return self._receive if self._sender else None
+
+    async def __aenter__(self) -> Self:
+        if (self._context.meta or {}).get("progress_token") is not None:
+            self._sender = asyncio.create_task(self._send())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._sender and error is None:
+            self._queue.put_nowait(None)
+            await self._sender
+        elif self._sender:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    def _receive(self, progress: Progress) -> None:
+        now = time.monotonic()
+        is_last = progress.completed >= progress.total
+        is_due = is_last or now - self._sent_at >= _PROGRESS_INTERVAL_S
+        if progress.total and is_due and not self._loop.is_closed():
+            self._sent_at = now
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, progress)
+
+    async def _send(self) -> None:
+        while progress := await self._queue.get():
+            if progress.completed < self._last.completed or progress.total != self._last.total:
+                self._finished_parts += self._last.completed
+            elif progress.completed == self._last.completed:
+                continue
+            self._last = progress
+            done, total = self._finished_parts + progress.completed, self._finished_parts + progress.total
+            if done:
+                await self._context.session.report_progress(done, total, progress.label or "indexing")

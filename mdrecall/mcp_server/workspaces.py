@@ -5,27 +5,27 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.config.load import HERE, Loaded, agent_ids, load
+from mdrecall.config.load import CURRENT_FOLDER, Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Slots
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
 from mdrecall.types.agents import normal_agent_id
 
-_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
-_USUAL = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
+_NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
+_DEFAULT_PLUGINS = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
 
 
-class Asked(NamedTuple):
-    """What was asked for on the command line."""
+class Selection(NamedTuple):
+    """The memories that the command line asks for."""
 
     workspaces: tuple[str, ...] = ()
-    """Folders, each perhaps with a name: ``DIR`` or ``NAME=DIR``."""
+    """Folders, each optionally with a name: ``DIR`` or ``NAME=DIR``."""
     agents: tuple[str, ...] = ()
     all_agents: bool = False
     config: str | None = None
 
 
-class Place(NamedTuple):
-    """One memory: what it is called, and what opens it."""
+class ServedMemory(NamedTuple):
+    """One memory of a server: its name, and what is needed to open it."""
 
     name: str
     workspace: str | None
@@ -34,81 +34,84 @@ class Place(NamedTuple):
     config: str | None
     home: str
     plugin: str
-    """The one that holds the memory slot; empty if none does."""
+    """The id of the plugin in the memory slot; empty if there is none."""
 
 
-def find_places(asked: Asked, env: Mapping[str, str] | None = None) -> tuple[Place, ...]:
-    """Every memory that was asked for, the default one first; what cannot be used raises now and not later."""
-    if asked.all_agents and (asked.agents or asked.workspaces):
-        raise RecallError("--all-agents stands alone.", hint="Leave out --agent and --workspace.")
-    if len(asked.agents) > 1 and asked.workspaces:
-        hint = "Name one agent, whose settings count for every workspace, or no workspace."
+def select_memories(selection: Selection, env: Mapping[str, str] | None = None) -> tuple[ServedMemory, ...]:
+    """Return the selected memories, the default one first; raise now for one that cannot be used."""
+    if selection.all_agents and (selection.agents or selection.workspaces):
+        message = "--all-agents cannot be combined with --agent or --workspace."
+        raise RecallError(message, hint="Leave out --agent and --workspace.")
+    if len(selection.agents) > 1 and selection.workspaces:
+        hint = "Name one agent, whose settings apply to every workspace, or no workspace."
         raise RecallError("Several agents and workspaces cannot be matched to each other.", hint=hint)
-    if asked.all_agents:
-        return _of_agents(tuple(agent_ids(env=env, config=asked.config)), asked.config, env, skip_disabled=True)
-    if len(asked.workspaces) > 1 or (asked.workspaces and _split(asked.workspaces[0])[0]):
-        return _of_workspaces(asked, env)
-    if len(asked.agents) > 1:
-        return _of_agents(tuple(dict.fromkeys(asked.agents)), asked.config, env)
-    named = asked.workspaces[0] if asked.workspaces else None
-    agent = asked.agents[0] if asked.agents else None
-    loaded = _checked(load(env=env, workspace=named, agent=agent, config=asked.config))
-    is_own = named is not None or loaded.found["workspace"].origin == HERE
-    workspace = loaded.settings.workspace if is_own else None
-    return (_place(loaded, loaded.settings.agent_id, workspace, asked.config),)
+    if selection.all_agents:
+        ids = tuple(list_agent_ids(env=env, config=selection.config))
+        return _select_agents(ids, selection.config, env, skip_disabled=True)
+    if len(selection.workspaces) > 1 or (selection.workspaces and _split_name(selection.workspaces[0])[0]):
+        return _select_workspaces(selection, env)
+    if len(selection.agents) > 1:
+        return _select_agents(tuple(dict.fromkeys(selection.agents)), selection.config, env)
+    folder = selection.workspaces[0] if selection.workspaces else None
+    agent = selection.agents[0] if selection.agents else None
+    loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
+    is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
+    workspace = loaded.settings.workspace if is_fixed else None
+    return (_served(loaded, loaded.settings.agent_id, workspace, selection.config),)
 
 
-def _of_agents(
+def _select_agents(
     agents: tuple[str, ...], config: str | None, env: Mapping[str, str] | None, *, skip_disabled: bool = False
-) -> tuple[Place, ...]:
-    places = []
+) -> tuple[ServedMemory, ...]:
+    served = []
     for agent in agents:
         loaded = load(env=env, agent=agent, config=config)
         if skip_disabled and not loaded.settings.memory_search.enabled:
             continue
-        places.append(_place(_checked(loaded), loaded.settings.agent_id, None, config))
-    if not places:
+        served.append(_served(_require_enabled(loaded), loaded.settings.agent_id, None, config))
+    if not served:
         raise MemoryDisabled("The memory of every agent is switched off.", hint="Set memorySearch.enabled to true.")
-    return tuple(places)
+    return tuple(served)
 
 
-def _of_workspaces(asked: Asked, env: Mapping[str, str] | None) -> tuple[Place, ...]:
-    places: dict[str, Place] = {}
-    for text in asked.workspaces:
-        name, folder = _split(text)
-        agent = asked.agents[0] if asked.agents else None
-        loaded = _checked(load(env=env, workspace=folder, agent=agent, config=asked.config))
+def _select_workspaces(selection: Selection, env: Mapping[str, str] | None) -> tuple[ServedMemory, ...]:
+    served: dict[str, ServedMemory] = {}
+    agent = selection.agents[0] if selection.agents else None
+    for text in selection.workspaces:
+        name, folder = _split_name(text)
+        loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
         folder = loaded.settings.workspace
         name = normal_agent_id(name or os.path.basename(os.path.realpath(folder)))
-        if name in places:
+        if name in served:
             hint = "Give each a name of its own: --workspace NAME=DIR."
             raise ConfigError(f"Two workspaces are called {name!r}.", hint=hint)
-        places[name] = _place(loaded, name, folder, asked.config)
-    return tuple(places.values())
+        served[name] = _served(loaded, name, folder, selection.config)
+    return tuple(served.values())
 
 
-def _split(text: str) -> tuple[str, str]:
-    """A name and a folder; the name is empty if there is none, or if a folder of the whole name is there."""
-    found = _NAMED.fullmatch(text)
-    return ("", text) if found is None or os.path.isdir(text) else (found[1], found[2])
+def _split_name(text: str) -> tuple[str, str]:
+    """Return name and folder; the name is empty if there is none, or if the whole text is an existing folder."""
+    match = _NAME_AND_FOLDER.fullmatch(text)
+    return ("", text) if match is None or os.path.isdir(text) else (match[1], match[2])
 
 
-def _checked(loaded: Loaded) -> Loaded:
+def _require_enabled(loaded: Loaded) -> Loaded:
     if not loaded.settings.memory_search.enabled:
-        origin = loaded.found["memorySearch.enabled"].origin
+        origin = loaded.values["memorySearch.enabled"].origin
         message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
         raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
     return loaded
 
 
-def _place(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> Place:
-    return Place(name, workspace, loaded.settings.agent_id, config, loaded.home, _plugin(loaded.settings.plugins))
+def _served(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
+    agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
+    return ServedMemory(name, workspace, agent, config, loaded.home, plugin)
 
 
-def _plugin(plugins: Plugins) -> str:
-    if plugins == _USUAL:
+def _plugin_id(plugins: Plugins) -> str:
+    if plugins == _DEFAULT_PLUGINS:
         return plugins.slots.memory
-    # It takes as long to load as half of a start.
-    from mdrecall.plugins.registry import chosen
+    # Importing it takes as long as half of a start, and most servers have the default plugin.
+    from mdrecall.plugins.registry import choose_plugin
 
-    return chosen(plugins).id
+    return choose_plugin(plugins).id

@@ -1,7 +1,8 @@
-"""Which collections an agent's memory has in qmd, by its settings."""
+"""Plans the qmd collections of an agent from its settings."""
 
 import os
 import re
+from collections.abc import Container, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.locations import expand
@@ -12,12 +13,12 @@ from mdrecall.types import SourceName
 Kind: TypeAlias = Literal["memory", "custom", "sessions"]
 
 ALL_NOTES = "**/*.md"
-_NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
+_NOT_ALLOWED = re.compile(r"[^a-z0-9-]+")
 _GLOB = re.compile(r"[*?\[\]{}()!,\\+@|]")
 
 
 class Collection(NamedTuple):
-    """A folder, and which files in it are searched."""
+    """A folder, and a pattern for the files in it that are searched."""
 
     name: str
     root: str
@@ -27,50 +28,57 @@ class Collection(NamedTuple):
 
     @property
     def source(self) -> SourceName:
-        """The source that its results are of."""
+        """The source of its results."""
         return "sessions" if self.kind == "sessions" else "memory"
 
     @property
     def file(self) -> str:
-        """The one file that it can have; empty if the pattern is a glob."""
+        """The only file it can contain; empty if the pattern is a glob."""
         return "" if _GLOB.search(self.pattern) else self.pattern
 
 
 def plan_collections(settings: Settings, home: str) -> tuple[Collection, ...]:
-    """Every collection that the settings ask for, under OpenClaw's names; each folder and pattern once.
+    """Return the collections that the settings ask for, under OpenClaw's names, without duplicates.
 
-    Extra paths, which OpenClaw searches only without qmd, are collections too.
+    Extra paths become collections too, although OpenClaw searches them only without qmd.
     """
-    found = _memory(settings, home) if settings.memory.qmd.include_default_memory else []
-    found += _custom(settings, home)
-    found += [_extra(number, extra, settings, home) for number, extra in _numbered(settings, found, home)]
+    found = _memory_collections(settings, home) if settings.memory.qmd.include_default_memory else []
+    found += _custom_collections(settings, home)
+    found += [
+        _extra_collection(number, extra, settings, home) for number, extra in _uncovered_extras(settings, found, home)
+    ]
     if settings.memory.qmd.sessions.enabled:
         found.append(Collection("sessions", export_dir(settings, home), ALL_NOTES, "sessions"))
-    named: dict[str, Collection] = {}
-    places = set()
+    by_name: dict[str, Collection] = {}
+    seen = set()
     for entry in found:
-        if (entry.root, entry.pattern) not in places:
-            places.add((entry.root, entry.pattern))
-            name = _free(sanitize_name(f"{entry.name}-{sanitize_name(settings.agent_id, 'agent')}"), named)
-            named[name] = entry._replace(name=name)
-    return tuple(named.values())
+        if (entry.root, entry.pattern) not in seen:
+            seen.add((entry.root, entry.pattern))
+            name = _unique_name(sanitize_name(f"{entry.name}-{sanitize_name(settings.agent_id, 'agent')}"), by_name)
+            by_name[name] = entry._replace(name=name)
+    return tuple(by_name.values())
+
+
+def list_folders(collections: Sequence[Collection], ignored: Container[str]) -> tuple[str, ...]:
+    """Return every folder of the collections that contains notes or may come to contain some."""
+    return tuple(dict.fromkeys(folder for entry in collections for folder in _walk_folders(entry, ignored)))
 
 
 def export_dir(settings: Settings, home: str) -> str:
-    """Where transcripts are exported to."""
+    """Return the folder that transcripts are exported to."""
     configured = settings.memory.qmd.sessions.export_dir
     if configured:
         return expand(configured, home, settings.workspace)
     return os.path.join(settings.qmd_dir, "sessions")
 
 
-def sanitize_name(name: str, instead: str = "collection") -> str:
-    """A name as collections have them."""
-    return _NOT_IN_NAMES.sub("-", name.lower()).strip("-") or instead
+def sanitize_name(name: str, default: str = "collection") -> str:
+    """Return a name in the form that collection names have."""
+    return _NOT_ALLOWED.sub("-", name.lower()).strip("-") or default
 
 
 def is_case_insensitive(folder: str) -> bool:
-    """Whether names in a folder that differ only in case are one, told by a name that is there."""
+    """True if names in a folder that differ only in case are the same file, tested with an existing name."""
     try:
         names = [name for name in os.listdir(folder) if name.swapcase() != name]
     except OSError:
@@ -84,38 +92,47 @@ def is_case_insensitive(folder: str) -> bool:
         return False
 
 
-def _memory(settings: Settings, home: str) -> list[Collection]:
+def _walk_folders(entry: Collection, ignored: Container[str]) -> Iterator[str]:
+    yield entry.root
+    if entry.file or entry.kind == "sessions":
+        return
+    for folder, folders, _ in os.walk(entry.root):
+        folders[:] = [name for name in folders if not name.startswith(".") and name.lower() not in ignored]
+        yield from (os.path.join(folder, name) for name in folders)
+
+
+def _memory_collections(settings: Settings, home: str) -> list[Collection]:
     workspace = settings.workspace
     if MemoryFiles(settings, home).is_whole_folder():
         return [Collection("workspace", workspace, ALL_NOTES, "memory")]
     upper, lower = ROOT_FILES
     found = [Collection("memory-root", workspace, upper, "memory")]
-    if not _are_one(os.path.join(workspace, upper), os.path.join(workspace, lower)):
+    if not _are_same_file(os.path.join(workspace, upper), os.path.join(workspace, lower)):
         found.append(Collection("memory-alt", workspace, lower, "memory"))
     elif lower in os.listdir(workspace):
         found = [Collection("memory-root", workspace, lower, "memory")]
     return [*found, Collection("memory-dir", os.path.join(workspace, MEMORY_FOLDER), ALL_NOTES, "memory")]
 
 
-def _are_one(path: str, other: str) -> bool:
-    """Whether two spellings of a name are one file; where there is no such file yet, whether they would be."""
+def _are_same_file(path: str, other: str) -> bool:
+    """True if two spellings of a name are the same file, or would be if it existed."""
     try:
         return os.path.samestat(os.lstat(path), os.lstat(other))
     except OSError:
         return is_case_insensitive(os.path.dirname(path))
 
 
-def _custom(settings: Settings, home: str) -> list[Collection]:
+def _custom_collections(settings: Settings, home: str) -> list[Collection]:
     found = []
     for number, entry in enumerate(settings.memory.qmd.paths, 1):
         name = entry.get("name", "").strip() or f"custom-{number}"
         path = expand(entry["path"], home, settings.workspace)
-        found.append(_placed(name, path, entry.get("pattern", "").strip()))
+        found.append(_collection_at(name, path, entry.get("pattern", "").strip()))
     return found
 
 
-def _numbered(settings: Settings, found: list[Collection], home: str) -> list[tuple[int, ExtraPath]]:
-    """The extra paths that no collection covers yet, with their number."""
+def _uncovered_extras(settings: Settings, found: list[Collection], home: str) -> list[tuple[int, ExtraPath]]:
+    """Return the extra paths that no collection covers yet, with their number."""
     whole = [entry.root for entry in found if entry.pattern == ALL_NOTES]
     fresh = []
     for number, extra in enumerate(settings.memory_search.extra_paths, 1):
@@ -125,22 +142,22 @@ def _numbered(settings: Settings, found: list[Collection], home: str) -> list[tu
     return fresh
 
 
-def _extra(number: int, extra: ExtraPath, settings: Settings, home: str) -> Collection:
-    return _placed(f"extra-{number}", expand(extra.path, home, settings.workspace), extra.pattern or "")
+def _extra_collection(number: int, extra: ExtraPath, settings: Settings, home: str) -> Collection:
+    return _collection_at(f"extra-{number}", expand(extra.path, home, settings.workspace), extra.pattern or "")
 
 
-def _placed(name: str, path: str, pattern: str) -> Collection:
-    """A collection for a folder, or for one file in its folder, since qmd takes folders only."""
+def _collection_at(name: str, path: str, pattern: str) -> Collection:
+    """Return a collection for a folder, or for one file as a pattern in its folder: qmd accepts folders only."""
     if os.path.isfile(path) or (not pattern and path.endswith(".md") and not os.path.isdir(path)):
         folder, file = os.path.split(path)
         return Collection(name, folder, _GLOB.sub("?", file), "custom")
     return Collection(name, path, pattern or ALL_NOTES, "custom")
 
 
-def _free(name: str, taken: dict[str, Collection]) -> str:
+def _unique_name(name: str, used: dict[str, Collection]) -> str:
     number = 2
-    free = name
-    while free in taken:
-        free = f"{name}-{number}"
+    unique = name
+    while unique in used:
+        unique = f"{name}-{number}"
         number += 1
-    return free
+    return unique

@@ -1,4 +1,4 @@
-"""Making qmd's collections those that are wanted, without losing any that somebody else has made."""
+"""Brings qmd's collections in line with the plan, without touching any that were added by somebody else."""
 
 import os
 import re
@@ -21,20 +21,20 @@ from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_confi
 from mdrecall.qmd.process import CommandRunner
 from mdrecall.types import Issue, Stop, never
 
-_NAME_TAKEN = re.compile(r"^Collection '[^'\n]+' already exists\.?$", re.MULTILINE)
-_PLACE_TAKEN = re.compile(
+_NAME_IN_USE = re.compile(r"^Collection '[^'\n]+' already exists\.?$", re.MULTILINE)
+_FOLDER_IN_USE = re.compile(
     r"^A collection already exists for this path and pattern:\s*^\s*Name: (?P<name>\S+)", re.MULTILINE
 )
-_NOT_THERE = re.compile(r"^Collection not found: ", re.MULTILINE)
+_NOT_FOUND = re.compile(r"^Collection not found: ", re.MULTILINE)
 
 
 class Collections:
-    """The collections of one agent in one qmd; may be used from several threads."""
+    """The collections of one agent in one qmd. Safe to use from several threads."""
 
     def __init__(
         self,
         program: CommandRunner,
-        wanted: tuple[Collection, ...],
+        planned: tuple[Collection, ...],
         *,
         agent_id: str,
         workspace: str,
@@ -42,7 +42,7 @@ class Collections:
         config_path: str,
         timeout_s: float,
     ) -> None:
-        self.planned = wanted
+        self.planned = planned
         self.database = database
         self._program = program
         self._suffix = f"-{sanitize_name(agent_id, 'agent')}"
@@ -54,33 +54,33 @@ class Collections:
 
     @property
     def issues(self) -> tuple[Issue, ...]:
-        """What the last ``ensure`` could not do."""
+        """What the last ``ensure`` could not do, and why."""
         return self._issues
 
     def ensure(self, listed: tuple[ListedCollection, ...] | None = None, *, stop: Stop = never) -> tuple[Issue, ...]:
-        """Bind what is wanted and not bound yet; gives what could not be, and why.
+        """Add the planned collections that qmd lacks, and return what could not be added and why.
 
-        ``listed`` is what qmd has, where that is known already. A collection is bound anew only if it is known to have
-        another folder or pattern. One of another name for the same files takes the wanted name.
+        ``listed`` is what qmd has, if the caller knows it already. A collection is replaced only if it is known to
+        have another folder or pattern. One with another name for the same files is renamed.
         """
         with self._lock:
             issues: list[Issue] = []
-            if aside := quarantine_if_damaged(self.database):
-                issues.append(Issue(self.database.path, f"was damaged and has been set aside as {aside}"))
-            known = {entry.name: entry for entry in (self._listed(stop) if listed is None else listed)}
+            if moved_to := quarantine_if_damaged(self.database):
+                issues.append(Issue(self.database.path, f"was damaged and has been moved to {moved_to}"))
+            known = {entry.name: entry for entry in (self._list_collections(stop) if listed is None else listed)}
             for entry in self.planned:
                 if entry.name in known and _differs(known[entry.name], entry) and not self._make_root(entry):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
                     del known[entry.name]
             for entry in self.planned:
                 if entry.name not in known:
-                    self._try(issues, entry, partial(self._bind, entry, known, issues, stop))
-            self._note_links(issues)
+                    self._try(issues, entry, partial(self._add_or_rename, entry, known, issues, stop))
+            self._report_links(issues)
             self._issues = tuple(issues)
             return self._issues
 
     def rebuild(self, *, stop: Stop = never) -> tuple[Issue, ...]:
-        """Take every managed collection away and add it again, but for those whose folder is not there."""
+        """Remove every managed collection and add it again, except those whose folder is missing."""
         with self._lock:
             issues: list[Issue] = []
             for entry in self.planned:
@@ -89,54 +89,58 @@ class Collections:
                     self._try(issues, entry, partial(self._add, entry, stop))
             return tuple(issues)
 
-    def lost(self) -> tuple[ListedCollection, ...]:
-        """Collections, ours or not, whose folder has gone or is closed, though qmd still has documents from it.
+    def missing_folders(self) -> tuple[ListedCollection, ...]:
+        """Return the collections, ours or not, with indexed documents whose folder cannot be read any more.
 
-        qmd would take every file in them for deleted.
+        An update would make qmd drop every document in them as deleted.
         """
         counts = self.database.counts()
         entries = {entry.name: ListedCollection(entry.name, entry.root, entry.pattern) for entry in self.planned}
-        entries.update((entry.name, entry) for entry in parse_config(self._config()) or ())
+        entries.update((entry.name, entry) for entry in parse_config(self._read_config()) or ())
         return tuple(
-            entry for entry in entries.values() if counts.get(entry.name) and entry.path and not _is_open(entry.path)
+            entry
+            for entry in entries.values()
+            if counts.get(entry.name) and entry.path and not _is_readable(entry.path)
         )
 
-    def drop_collections(self, names: set[str]) -> str | None:
-        """qmd's configuration without some collections; None if it is not of the shape that qmd writes."""
-        return drop_collections(self._config(), names)
+    def config_without(self, names: set[str]) -> str | None:
+        """Return qmd's configuration without some collections; None if it has an unknown shape."""
+        return drop_collections(self._read_config(), names)
 
-    def _config(self) -> str:
+    def _read_config(self) -> str:
         try:
             with open(self._config_path, encoding="utf-8") as file:
                 return file.read()
         except (OSError, UnicodeError):
             return ""
 
-    def _listed(self, stop: Stop) -> tuple[ListedCollection, ...]:
-        """What qmd has: by its configuration, which decides; else by its index; else by what it prints."""
-        config = self._config()
+    def _list_collections(self, stop: Stop) -> tuple[ListedCollection, ...]:
+        """Return what qmd has: from its configuration, which decides; else from its index; else from its output."""
+        config = self._read_config()
         if not config and not self.database.exists():
             return ()
         if config and (found := parse_config(config)) is not None:
             return found
-        bound: tuple[ListedCollection, ...] | None = None
+        indexed: tuple[ListedCollection, ...] | None = None
         with suppress(BackendUnavailable):
-            bound = self.database.collections()
-        if config and bound is not None:
-            return bound
+            indexed = self.database.collections()
+        if config and indexed is not None:
+            return indexed
         try:
             printed = self._run(["collection", "list", "--json"], stop)
         except (ProgramMissing, ProgramStopped):
             raise
         except BackendUnavailable:
-            # Nothing is removed for that, and what is bound already says so when it is added.
+            # Then nothing is removed, and adding a collection that exists says so.
             return ()
-        paths = {entry.name: entry.path for entry in bound or ()}
+        paths = {entry.name: entry.path for entry in indexed or ()}
         return tuple(
             entry if entry.path else entry._replace(path=paths.get(entry.name)) for entry in parse_listing(printed)
         )
 
-    def _bind(self, entry: Collection, known: dict[str, ListedCollection], issues: list[Issue], stop: Stop) -> None:
+    def _add_or_rename(
+        self, entry: Collection, known: dict[str, ListedCollection], issues: list[Issue], stop: Stop
+    ) -> None:
         legacy = known.get(entry.name.removesuffix(self._suffix))
         if legacy and legacy.name not in self._names() and legacy.path and not _differs(legacy, entry):
             self._rename(legacy.name, entry.name, stop)
@@ -150,21 +154,21 @@ class Collections:
         try:
             self._run(command, stop)
         except ProgramTimedOut:
-            # It writes the collection down before it reads the files; an update reads the rest.
-            if entry.name not in {known.name for known in self._listed(stop)}:
+            # qmd records the collection before it reads the files; the next update reads the rest.
+            if entry.name not in {known.name for known in self._list_collections(stop)}:
                 raise
         except ProgramFailed as error:
-            other = _PLACE_TAKEN.search(error.output)
+            other = _FOLDER_IN_USE.search(error.output)
             if other and other["name"] not in self._names():
                 self._rename(other["name"], entry.name, stop)
-            elif not _NAME_TAKEN.search(error.output):
+            elif not _NAME_IN_USE.search(error.output):
                 raise
 
     def _remove(self, name: str, stop: Stop) -> None:
         try:
             self._run(["collection", "remove", name], stop)
         except ProgramFailed as error:
-            if not _NOT_THERE.search(error.output):
+            if not _NOT_FOUND.search(error.output):
                 raise
 
     def _rename(self, old: str, new: str, stop: Stop) -> None:
@@ -174,49 +178,49 @@ class Collections:
         return self._program.run(arguments, timeout_s=self._timeout_s, stop=stop).stdout
 
     def _try(self, issues: list[Issue], entry: Collection, act: Callable[[], None]) -> None:
-        """One collection's failure is told; only what stops all of them is raised."""
+        """Report the failure of one collection; raise only what stops all of them."""
         try:
             act()
         except (ProgramMissing, ProgramStopped):
             raise
         except BackendUnavailable as error:
-            issues.append(Issue(entry.name, f"is not among qmd's collections: {message_with_hint(error)}"))
+            issues.append(Issue(entry.name, f"could not be set up in qmd: {message_with_hint(error)}"))
 
     def _make_root(self, entry: Collection) -> str:
-        """Make a folder that is ours to make; gives what is wrong if there is none then."""
+        """Create a folder that is ours to create; return what is wrong if there is none afterwards."""
         if os.path.isdir(entry.root):
             return ""
         is_ours = entry.kind == "sessions" or (
             entry.kind == "memory" and os.path.dirname(entry.root) == self._workspace
         )
         if not is_ours:
-            return "is not a folder, so qmd cannot search it yet"
+            return "is not a folder, so qmd cannot search it"
         try:
             if entry.kind == "sessions":
                 os.makedirs(entry.root, mode=0o700, exist_ok=True)
             else:
                 os.mkdir(entry.root)
         except OSError as error:
-            return f"cannot be made: {error.strerror}"
+            return f"cannot be created: {error.strerror}"
         return ""
 
     def _names(self) -> set[str]:
         return {entry.name for entry in self.planned}
 
-    def _note_links(self, issues: list[Issue]) -> None:
+    def _report_links(self, issues: list[Issue]) -> None:
         for entry in self.planned:
             if entry.file and os.path.islink(path := os.path.join(entry.root, entry.file)):
                 issues.append(Issue(path, "is a symbolic link, which qmd does not follow"))
 
 
 def _differs(listed: ListedCollection, entry: Collection) -> bool:
-    """Whether a collection is known to have another folder or pattern."""
+    """True if a collection is known to have another folder or pattern."""
     if listed.pattern is not None and listed.pattern != entry.pattern:
         return True
     return listed.path is not None and os.path.realpath(listed.path) != os.path.realpath(entry.root)
 
 
-def _is_open(folder: str) -> bool:
+def _is_readable(folder: str) -> bool:
     try:
         with os.scandir(folder):
             return True

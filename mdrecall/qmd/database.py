@@ -1,98 +1,99 @@
-"""A look into qmd's own index; nothing in it is ever changed.
+"""Reads qmd's own index, and moves it out of the way when it is damaged. Nothing inside it is ever changed.
 
-Every question opens the file anew, so that an update which runs meanwhile, or an index that was set aside and made
-again, is seen as it is now.
+Every call opens the file again, so it sees an update that is under way and an index that has been replaced.
 """
 
 import os
 import re
 from collections.abc import Collection as Names
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdrecall.errors import ProgramBusy, ProgramUnreadable
+from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramUnreadable
 from mdrecall.qmd.listing import ListedCollection
 
 if TYPE_CHECKING:
     import apsw
 
-
-from contextlib import suppress
-
-from mdrecall.errors import ProgramFailed
-
 _COLUMNS = "collection, path, hash, title, modified_at"
 _DOCID = re.compile(r"[0-9a-f]{1,64}")
 _BUSY_HINT = "Try again when qmd has finished writing to it."
-_DAMAGED_HINT = "`mdrecall index --force` has qmd build it again from the notes."
+_DAMAGED_HINT = "Index again with force: qmd then builds it again from the notes."
+_NOT_A_FOLDER = re.compile(r"\bENOTDIR\b|\bnot a directory\b", re.IGNORECASE)
+_NUL = re.compile(r"\^@|\0|\\0|\\x00|\\u0000|\bnull? byte\b", re.IGNORECASE)
+_DUPLICATE = re.compile(
+    r"UNIQUE constraint failed:(?=[^\n]*\bdocuments\.collection\b)[^\n]*\bdocuments\.path\b", re.IGNORECASE
+)
+_DAMAGED = re.compile(r"\bSQLITE_(NOTADB|CORRUPT)(_[A-Z]+)?\b|file is not a database|database disk image is malformed")
+_SIDECAR_ENDINGS = ("-wal", "-shm", "-journal")
 
 
 class QmdDocument(NamedTuple):
-    """A file as qmd has it."""
+    """A file in qmd's index."""
 
     collection: str
     path: str
     """Relative to the root of its collection, with ``/``."""
     hash: str
-    """The SHA-256 of its text; the first six digits are its docid."""
+    """The SHA-256 of its text. The first six digits are its docid."""
     title: str
     modified_at: str
 
 
 class QmdDatabase:
-    """Questions to one ``index.sqlite``, which need not be there; ``busy_ms`` is how long a lock is waited for."""
+    """Queries to one ``index.sqlite``, which may not exist. ``busy_ms`` bounds the wait for a lock."""
 
     def __init__(self, path: str, *, busy_ms: int = 1000) -> None:
         self.path = path
         self._busy_ms = busy_ms
 
     def exists(self) -> bool:
-        """Whether qmd has made its index."""
+        """True if qmd has created its index."""
         return os.path.exists(self.path)
 
     def document(self, collection: str, path: str) -> QmdDocument | None:
-        """The active document at a path of a collection."""
+        """Return the active document at a path of a collection."""
         where = "collection=? AND path=? AND active=1"
         return next(iter(self._documents(where, (collection, path))), None)
 
     def by_docid(self, docid: str, managed: Names[str], *, collection: str = "", file: str = "") -> QmdDocument | None:
-        """The document that a docid means, which may be the beginning of several files' hash.
+        """Return the document that a docid refers to. A docid is a hash prefix, so several files can share it.
 
-        Of those, the one in the hinted collection, else the one whose path is or ends with the hinted file, else the
-        first in any of the ``managed`` collections. A hint at a collection that is not managed counts for nothing.
+        Prefer the one in the given collection, then the one whose path is or ends with ``file``, then the first in
+        any of the ``managed`` collections. A collection that is not managed is ignored.
         """
         digits = docid.strip().removeprefix("#").lower()
         if not _DOCID.fullmatch(digits):
             return None
         found = self._documents("hash=? AND active=1 ORDER BY id", (digits,))
         if not found:
-            # The digits that follow all others: a range uses the index on the hashes, where LIKE would not.
+            # "g" sorts after every hex digit. A range can use the index on the hashes, LIKE cannot.
             found = self._documents("hash>? AND hash<? AND active=1 ORDER BY id", (digits, digits + "g"))
         ours = [row for row in found if row.collection in managed]
-        hinted = [row for row in ours if row.collection == collection]
-        named = [row for row in hinted or ours if file and (row.path == file or row.path.endswith(f"/{file}"))]
-        return next(iter(named or hinted or ours), None)
+        in_collection = [row for row in ours if row.collection == collection]
+        by_file = [row for row in in_collection or ours if file and (row.path == file or row.path.endswith(f"/{file}"))]
+        return next(iter(by_file or in_collection or ours), None)
 
     def hashes(self) -> dict[tuple[str, str], str]:
-        """The hash of every active document, by its collection and path."""
+        """Return the hash of every active document, by collection and path."""
         rows = self._rows("SELECT collection, path, hash FROM documents WHERE active=1")
         return {(str(collection), str(path)): str(digest) for collection, path, digest in rows}
 
     def counts(self) -> dict[str, int]:
-        """How many active documents each collection has; one without any is not named."""
+        """Return the number of active documents per collection, without empty collections."""
         sql = "SELECT collection, count(*) FROM documents WHERE active=1 GROUP BY collection"
         return {str(name): int(count) for name, count in self._rows(sql)}
 
     def collections(self) -> tuple[ListedCollection, ...] | None:
-        """The collections that qmd has bound; None if there is no index, or its version keeps no such table."""
+        """Return the collections in the index, or None if there is no index or no such table in this version."""
         if not self._has_table("store_collections"):
             return None
         rows = self._rows("SELECT name, path, pattern FROM store_collections")
         return tuple(ListedCollection(str(name), path or None, pattern or None) for name, path, pattern in rows)
 
     def unembedded(self) -> int | None:
-        """How many texts have no vector at all; None if this version's tables do not tell."""
+        """Return how many texts have no vector, or None if the tables of this version do not tell."""
         if not self._has_table("content_vectors"):
             return None
         without = "NOT EXISTS (SELECT 1 FROM content_vectors v WHERE v.hash=d.hash)"
@@ -100,7 +101,7 @@ class QmdDatabase:
         return int(self._rows(sql)[0][0])
 
     def check(self) -> None:
-        """Raise ``ProgramUnreadable`` if the file is no database, or its first page is damaged; absent is fine."""
+        """Raise ``ProgramUnreadable`` if the file is not a database or its first page is damaged."""
         self._rows("SELECT count(*) FROM sqlite_master")
 
     def _documents(self, where: str, values: Sequence[Any]) -> list[QmdDocument]:
@@ -111,12 +112,12 @@ class QmdDatabase:
         return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type='table' AND name=?", (name,)))
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of an answer; none if there is no index yet, or qmd has not made its tables."""
+        """Return the rows of a query, or none if the index or its tables do not exist yet."""
         import apsw
 
         if not self.exists():
             return []
-        with self._translated():
+        with self._translate_errors():
             db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READONLY)
             try:
                 db.set_busy_timeout(self._busy_ms)
@@ -132,7 +133,7 @@ class QmdDatabase:
         return not list(db.execute("SELECT 1 FROM sqlite_master WHERE name='documents'"))
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         import apsw
 
         try:
@@ -145,7 +146,10 @@ class QmdDatabase:
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
-    """What no other file has as long as somebody keeps this one open; None if there is none."""
+    """Return a value that no other file has while this one is open anywhere, or None if there is no file.
+
+    A running server keeps using an index that has been moved or deleted. Comparing identities detects that.
+    """
     try:
         found = os.stat(path)
     except OSError:
@@ -153,34 +157,32 @@ def file_identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-_NOT_A_FOLDER = re.compile(r"\bENOTDIR\b|\bnot a directory\b", re.IGNORECASE)
-_NUL = re.compile(r"\^@|\0|\\0|\\x00|\\u0000|\bnull? byte\b", re.IGNORECASE)
-_TWICE = re.compile(
-    r"UNIQUE constraint failed:(?=[^\n]*\bdocuments\.collection\b)[^\n]*\bdocuments\.path\b", re.IGNORECASE
-)
-_DAMAGED = re.compile(r"\bSQLITE_(NOTADB|CORRUPT)(_[A-Z]+)?\b|file is not a database|database disk image is malformed")
-_SIDE_FILES = ("-wal", "-shm", "-journal")
-
-
 def has_null_byte_path(error: ProgramFailed) -> bool:
-    """Whether a path that qmd keeps has a NUL in it, which no file has."""
+    """True if qmd failed on a stored path with a NUL in it, which no file can have."""
     return bool(_NOT_A_FOLDER.search(error.output) and _NUL.search(error.output))
 
 
 def is_duplicate_document(error: ProgramFailed) -> bool:
-    """Whether qmd trips over a document that it has already."""
-    return bool(_TWICE.search(error.output))
+    """True if qmd failed on a document that is in its index already."""
+    return bool(_DUPLICATE.search(error.output))
 
 
 def is_damage_report(error: ProgramFailed) -> bool:
-    """Whether SQLite says that qmd's index is no database, or a broken one."""
+    """True if qmd printed that its index is not a database or is broken."""
     return bool(_DAMAGED.search(error.output))
 
 
-def quarantine(database: QmdDatabase) -> str:
-    """Move a damaged index out of the way, with what SQLite keeps beside it; gives its new path.
+def is_damage_error(error: BaseException | None) -> bool:
+    """True if SQLite itself says that the file is damaged, not merely that it cannot be opened."""
+    import apsw
 
-    Empty if there was none. qmd makes a new one from the files with its next update.
+    return isinstance(error, apsw.CorruptError | apsw.NotADBError)
+
+
+def quarantine(database: QmdDatabase) -> str:
+    """Move a damaged index aside, with its sidecar files, and return its new path; empty if there was none.
+
+    qmd builds a new one from the files with its next update.
     """
     if not database.exists():
         return ""
@@ -188,24 +190,17 @@ def quarantine(database: QmdDatabase) -> str:
     while os.path.lexists(target := f"{database.path}.damaged-{number}"):
         number += 1
     os.rename(database.path, target)
-    for ending in _SIDE_FILES:
+    for ending in _SIDECAR_ENDINGS:
         with suppress(FileNotFoundError):
             os.rename(database.path + ending, target + ending)
     return target
 
 
 def quarantine_if_damaged(database: QmdDatabase) -> str:
-    """Set the index aside if even its first page cannot be read."""
+    """Move the index aside if even its first page cannot be read, and return its new path."""
     try:
         database.check()
     except ProgramUnreadable as error:
         if is_damage_error(error.__cause__):
             return quarantine(database)
     return ""
-
-
-def is_damage_error(error: BaseException | None) -> bool:
-    """Whether SQLite says that the file is damaged, and not only that it cannot be opened."""
-    import apsw
-
-    return isinstance(error, apsw.CorruptError | apsw.NotADBError)

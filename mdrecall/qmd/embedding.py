@@ -1,4 +1,4 @@
-"""When qmd makes vectors of what it has indexed: seldom, one process at a time, and ever less often while it fails."""
+"""Runs ``qmd embed``: rarely, in one process at a time, and with growing pauses while it fails."""
 
 import os
 import time
@@ -13,16 +13,18 @@ from mdrecall.state_files import load, save
 from mdrecall.types import Issue, Stop
 
 _BUSY = "Another embed process is already running"
+# After a failure; doubled with each further one. A missing model does not come back within seconds, and every try
+# loads one.
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 3600.0
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 class EmbedState(NamedTuple):
-    """What came of embedding so far; times in seconds since 1970."""
+    """The outcome of the runs so far. Times are in seconds since 1970."""
 
     at: float = 0.0
-    """When it was last finished; 0 if never."""
+    """When embedding last finished; 0 if never."""
     failures: int = 0
     """How often it has failed since then."""
     next_try: float = 0.0
@@ -30,7 +32,7 @@ class EmbedState(NamedTuple):
 
 
 class Embedding:
-    """The runs of ``qmd embed``; what came of them is kept on disk, so that no new process begins with a failure."""
+    """The runs of ``qmd embed``. Their outcome is stored, so that a new process does not repeat a recent failure."""
 
     def __init__(
         self,
@@ -52,81 +54,81 @@ class Embedding:
         self._now = now
 
     def run_if_due(self, force: bool, issues: list[Issue], stop: Stop) -> bool:
-        """Embed if it is time; whether it was done. A failure is told and tried again later, and stops nobody."""
+        """Embed if it is due. True if it was done. A failure becomes an issue, and is tried again later."""
         if not self._is_due(force):
             return False
         lock = FileLock(self._lock_path)
-        before = self._count()
+        before = self._count_pending()
         try:
-            if not self._acquired(lock, stop):
+            if not self._acquire(lock, stop):
                 return False
-            said = self._program.run(["embed"], timeout_s=self._timeout_s, quiet=True, stop=stop)
+            output = self._program.run(["embed"], timeout_s=self._timeout_s, quiet=True, stop=stop)
         except ProgramStopped:
             return False
         except ProgramTimedOut as error:
-            self._timed_out(error, before, issues)
+            self._record_timeout(error, before, issues)
             return False
         except (BackendUnavailable, OSError) as error:
-            self._failed(error, issues)
+            self._record_failure(error, issues)
             return False
         finally:
             lock.release()
-        if _BUSY in said.stdout:
+        if _BUSY in output.stdout:
             return False
-        self._keep(EmbedState(at=self._now()))
+        self._save(EmbedState(at=self._now()))
         return True
 
     def state(self) -> EmbedState:
-        """What came of the last runs."""
-        kept = load(self._state_path)
+        """Return the outcome of the last runs."""
+        saved = load(self._state_path)
         try:
-            return EmbedState(float(kept["at"]), int(kept["failures"]), float(kept["nextTry"]), str(kept["error"]))
+            return EmbedState(float(saved["at"]), int(saved["failures"]), float(saved["nextTry"]), str(saved["error"]))
         except (KeyError, TypeError, ValueError):
             return EmbedState()
 
     def _is_due(self, force: bool) -> bool:
         state, now = self.state(), self._now()
-        # A clock that was set back must not keep it waiting for longer than the longest pause.
+        # After the clock was set back, the pause must still not exceed the longest one.
         if now < state.next_try <= now + _LONGEST_PAUSE_S:
             return False
         if force or not state.at or state.failures:
             return True
         return self._interval_s > 0 and not state.at <= now < state.at + self._interval_s
 
-    def _acquired(self, lock: FileLock, stop: Stop) -> bool:
-        """Wait for others on this machine, each of whom has a model in memory, no longer than embedding may take."""
+    def _acquire(self, lock: FileLock, stop: Stop) -> bool:
+        """Wait for other processes on this machine, no longer than embedding may take: each has a model in memory."""
         os.makedirs(os.path.dirname(self._lock_path), exist_ok=True)
         until = time.monotonic() + self._timeout_s
-        while not lock.acquire(_LOOK_S, "embedding with qmd"):
+        while not lock.acquire(_POLL_S, "embedding with qmd"):
             if stop() or time.monotonic() >= until:
                 return False
         return True
 
-    def _timed_out(self, error: ProgramTimedOut, before: int | None, issues: list[Issue]) -> None:
-        """What was embedded until then stays; as long as it gets further, the next update goes on with it."""
-        after = self._count()
+    def _record_timeout(self, error: ProgramTimedOut, before: int | None, issues: list[Issue]) -> None:
+        """Keep what was embedded. If there was progress, the next update continues without a pause."""
+        after = self._count_pending()
         if before is None or after is None or after >= before:
-            self._failed(error, issues)
+            self._record_failure(error, issues)
         else:
-            self._keep(EmbedState())
-            issues.append(Issue("qmd embed", f"is not finished: {after} of {before} texts have no vector yet"))
+            self._save(EmbedState())
+            issues.append(Issue("qmd embed", f"timed out: {after} of {before} texts have no vector yet"))
 
-    def _count(self) -> int | None:
+    def _count_pending(self) -> int | None:
         try:
             return self._pending()
         except BackendUnavailable:
             return None
 
-    def _failed(self, error: BackendUnavailable | OSError, issues: list[Issue]) -> None:
+    def _record_failure(self, error: BackendUnavailable | OSError, issues: list[Issue]) -> None:
         state = self.state()
         failures = state.failures + 1
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
         why = message_with_hint(error) if isinstance(error, BackendUnavailable) else str(error.strerror)
-        self._keep(EmbedState(state.at, failures, self._now() + pause_s, why))
-        issues.append(Issue("qmd embed", f"failed, so meaning is searched without the newest notes: {why}"))
+        self._save(EmbedState(state.at, failures, self._now() + pause_s, why))
+        issues.append(Issue("qmd embed", f"failed, so vector search does not find the newest notes: {why}"))
 
-    def _keep(self, state: EmbedState) -> None:
-        kept = {"at": state.at, "failures": state.failures, "nextTry": state.next_try, "error": state.error}
-        # On a full disk it is only forgotten when the next try is.
+    def _save(self, state: EmbedState) -> None:
+        values = {"at": state.at, "failures": state.failures, "nextTry": state.next_try, "error": state.error}
+        # On a full disk only the time of the next try is lost.
         with suppress(OSError):
-            save(self._state_path, kept)
+            save(self._state_path, values)

@@ -1,4 +1,4 @@
-"""What qmd says it has found, in each of the forms in which its versions and its server say it."""
+"""Parses search results of qmd, in every form that its versions and its server print."""
 
 import json
 import re
@@ -10,48 +10,49 @@ from mdrecall.errors import ProgramUnreadable
 _SCHEME = "qmd://"
 _INDEX = re.compile(r"\?index=[^/?]*$")
 _HEADER = re.compile(r"@@ ?-(\d+)(?:,(\d+))?(?: @@| |$)[^\n]*")
-_NUMBERED = re.compile(r"\d+: ?")
-# ``[tag]`` and any number of words such as ``warn:`` may stand before it.
-_NOTHING = re.compile(r"(?:\[[^\]]*\] *)?(?:(?:warn|warning|info|error|qmd): *)*no results found\.?", re.IGNORECASE)
-_TOLD_CHARS = 120
+_LINE_NUMBER = re.compile(r"\d+: ?")
+# A ``[tag]`` and any number of words such as ``warn:`` may precede it.
+_NO_RESULTS = re.compile(r"(?:\[[^\]]*\] *)?(?:(?:warn|warning|info|error|qmd): *)*no results found\.?", re.IGNORECASE)
+# How much of an unexpected output a message shows.
+_SHOWN_CHARS = 120
 
 
 class RawHit(NamedTuple):
-    """A file that qmd names, as it names it."""
+    """A file that qmd found, as qmd names it."""
 
     collection: str
-    """Empty if qmd did not say."""
+    """Empty if qmd did not name it."""
     path: str
-    """Inside the collection; empty if qmd gave only a docid."""
+    """Relative to the collection; empty if qmd gave only a docid."""
     docid: str
-    """The first digits of the hash of its text; two files with the same text have the same."""
+    """The first digits of the hash of its text, so two files with the same text share it."""
     score: float
     line: int
-    """Where it matches best, from 1; 0 if that is not known."""
+    """The line that matches best, from 1; 0 if unknown."""
     snippet: str
     """Without header and line numbers."""
     title: str
 
 
 def parse_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
-    """The hits in what a search has printed, whatever stands around them; raises ``ProgramUnreadable``."""
+    """Return the hits in the output of a search, ignoring other output; raise ``ProgramUnreadable``."""
     text = stdout.strip()
-    items = _whole(text) if text else None
+    items = _parse_whole(text) if text else None
     if items is None:
-        items = next(_inside(text), None)
+        items = next(_find_lists(text), None)
     if items is None:
-        if _says_nothing(text or stderr):
+        if _has_no_results(text or stderr):
             return ()
-        said = " ".join((text or stderr).split())[:_TOLD_CHARS]
+        shown = " ".join((text or stderr).split())[:_SHOWN_CHARS]
         raise ProgramUnreadable(
-            f"qmd did not answer with a list of results{f', but with: {said}' if said else '; it said nothing'}.",
-            hint="Try `qmd search --json` by hand; qmd 1.0.7 or newer is needed.",
+            f"qmd did not print a list of results{f', but: {shown}' if shown else ''}.",
+            hint="Check the output of `qmd search --json`; qmd 1.0.7 or newer is needed.",
         )
     return parse_items(items)
 
 
 def parse_answer(answer: Any) -> tuple[RawHit, ...]:
-    """The hits in the answer of a tool of qmd's server; raises ``ProgramUnreadable``."""
+    """Return the hits in the answer of a tool of qmd's server; raise ``ProgramUnreadable``."""
     inner = answer.get("structuredContent", answer) if isinstance(answer, Mapping) else answer
     items = inner.get("results") if isinstance(inner, Mapping) else inner
     if not isinstance(items, list):
@@ -60,13 +61,13 @@ def parse_answer(answer: Any) -> tuple[RawHit, ...]:
 
 
 def parse_items(items: Sequence[Any]) -> tuple[RawHit, ...]:
-    """Hits from JSON; what names neither a file nor a document is passed over."""
-    return tuple(_hit(item) for item in items if _is_hit(item))
+    """Return the hits in a JSON list. Items that name neither a file nor a docid are skipped."""
+    return tuple(_parse_hit(item) for item in items if _is_hit(item))
 
 
 def snippet_lines(snippet: str) -> tuple[int, int]:
-    """The first and last line that a snippet shows: as its header says, else counted from 1."""
-    text = _unnumbered(snippet)
+    """Return the first and last line of a snippet: from its header, else counted from 1."""
+    text = _strip_line_numbers(snippet)
     header = _HEADER.search(text)
     if header and header[2]:
         start = int(header[1])
@@ -75,8 +76,8 @@ def snippet_lines(snippet: str) -> tuple[int, int]:
     return 1, max(1, len(shown.split("\n")))
 
 
-def _hit(item: Mapping[str, Any]) -> RawHit:
-    collection, path = _place(item)
+def _parse_hit(item: Mapping[str, Any]) -> RawHit:
+    collection, path = _parse_file(item)
     snippet = _text(item.get("snippet")) or _text(item.get("body"))
     line = item.get("line")
     if not isinstance(line, int) or isinstance(line, bool) or line < 1:
@@ -87,13 +88,13 @@ def _hit(item: Mapping[str, Any]) -> RawHit:
         docid=_text(item.get("docid")).strip().removeprefix("#"),
         score=_number(item.get("score")),
         line=line,
-        snippet=_HEADER.sub("", _unnumbered(snippet), count=1).strip("\n"),
+        snippet=_HEADER.sub("", _strip_line_numbers(snippet), count=1).strip("\n"),
         title=_text(item.get("title")),
     )
 
 
-def _place(item: Mapping[str, Any]) -> tuple[str, str]:
-    """The collection and the path in it: ``qmd://notes/a/b.md``, ``notes/a/b.md``, or two fields."""
+def _parse_file(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the collection and the path in it, from ``qmd://notes/a/b.md``, ``notes/a/b.md`` or two fields."""
     file, collection = _text(item.get("file")).strip(), _text(item.get("collection")).strip()
     if file.startswith(_SCHEME):
         collection, _, path = _INDEX.sub("", file[len(_SCHEME) :]).partition("/")
@@ -104,7 +105,7 @@ def _place(item: Mapping[str, Any]) -> tuple[str, str]:
     return (collection, path) if path else ("", "")
 
 
-def _whole(text: str) -> list[Any] | None:
+def _parse_whole(text: str) -> list[Any] | None:
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
@@ -114,8 +115,8 @@ def _whole(text: str) -> list[Any] | None:
     return parsed if isinstance(parsed, list) and _are_hits(parsed) else None
 
 
-def _inside(text: str) -> Iterator[list[Any]]:
-    """Every list of hits in a text; an empty one only where it has a line to itself."""
+def _find_lists(text: str) -> Iterator[list[Any]]:
+    """Yield the lists of hits in a text. An empty list counts only if it is alone on its line."""
     decoder = json.JSONDecoder()
     at = text.find("[")
     while at >= 0:
@@ -142,16 +143,16 @@ def _is_hit(item: Any) -> bool:
     return isinstance(item, dict) and any(_text(item.get(name)).strip() for name in ("docid", "file"))
 
 
-def _says_nothing(text: str) -> bool:
-    return any(_NOTHING.fullmatch(" ".join(line.split())) for line in text.splitlines())
+def _has_no_results(text: str) -> bool:
+    return any(_NO_RESULTS.fullmatch(" ".join(line.split())) for line in text.splitlines())
 
 
-def _unnumbered(snippet: str) -> str:
-    """A snippet without the numbers before its lines: those count from the header, and so are wrong."""
-    first = _NUMBERED.match(snippet)
+def _strip_line_numbers(snippet: str) -> str:
+    """Return a snippet without line numbers. They count from the header, so they are not those of the file."""
+    first = _LINE_NUMBER.match(snippet)
     if not first or not snippet[first.end() :].startswith("@@"):
         return snippet
-    return "\n".join(_NUMBERED.sub("", line, count=1) for line in snippet.split("\n"))
+    return "\n".join(_LINE_NUMBER.sub("", line, count=1) for line in snippet.split("\n"))
 
 
 def _text(value: Any) -> str:

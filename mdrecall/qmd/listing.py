@@ -1,6 +1,6 @@
-"""What qmd says of its collections, in each of the forms in which its versions say it.
+"""Parses qmd's lists of collections, in every form that its versions print or write.
 
-None means that it is not known; nothing is guessed, because what is taken for another collection would be removed.
+None means unknown. Nothing is guessed, because a collection that seems to differ from the plan is removed.
 """
 
 import json
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 _HEAD = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\s+\(qmd://[^)]*\).*)?")
 _FIELD = re.compile(r"\s*(?P<key>path|pattern|mask)\s*:\s*(?P<value>.+?)\s*", re.IGNORECASE)
 _YAML_KEY = re.compile(r"""(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[A-Za-z0-9_./][^:#"']*?):(?:[ ]+(?P<value>.*))?""")
-# What a plain scalar may begin with, so that YAML takes it for nothing but a text.
+# A plain scalar that begins like this is a string to every YAML parser.
 _PLAIN = re.compile(r"[A-Za-z0-9_./][^\t]*")
 _NOT_TEXT = re.compile(r"(?i)null|true|false|yes|no|on|off|[0-9.]+(e[0-9]+)?|0x[0-9a-f]+|0o[0-7]+")
 
 
 class ListedCollection(NamedTuple):
-    """A collection as qmd has it; what qmd did not say is None."""
+    """A collection as qmd lists it. What qmd does not print is None."""
 
     name: str
     path: str | None = None
@@ -25,16 +25,16 @@ class ListedCollection(NamedTuple):
 
 
 def parse_listing(text: str) -> tuple[ListedCollection, ...]:
-    """What ``qmd collection list`` has printed: JSON in some versions, text in the others."""
+    """Parse the output of ``qmd collection list``, which is JSON in some versions and text in others."""
     try:
         parsed = json.loads(text)
     except ValueError:
-        return tuple(_from_lines(text.splitlines()))
+        return tuple(_parse_lines(text.splitlines()))
     return parse_names(parsed) if isinstance(parsed, list) else ()
 
 
 def parse_names(items: Iterable[Any]) -> tuple[ListedCollection, ...]:
-    """Collections from JSON: names, or objects with a name; anything else is passed over."""
+    """Parse collections from JSON: names, or objects with a name. Anything else is skipped."""
     found = []
     for item in items:
         if isinstance(item, str) and item:
@@ -49,7 +49,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _from_lines(lines: Iterable[str]) -> Iterator[ListedCollection]:
+def _parse_lines(lines: Iterable[str]) -> Iterator[ListedCollection]:
     current: ListedCollection | None = None
     for line in lines:
         if not line.strip():
@@ -71,7 +71,7 @@ def _from_lines(lines: Iterable[str]) -> Iterator[ListedCollection]:
 
 
 def parse_config(text: str) -> tuple[ListedCollection, ...] | None:
-    """The collections in an ``index.yml`` of the shape that qmd writes; None if it has any other."""
+    """Parse the collections of an ``index.yml`` in the shape that qmd writes; None for any other shape."""
     found: list[ListedCollection] = []
     inside = False
     for line in text.splitlines():
@@ -81,7 +81,7 @@ def parse_config(text: str) -> tuple[ListedCollection, ...] | None:
         if line.lstrip(" ").startswith("#"):
             continue
         entry = _YAML_KEY.fullmatch(line.strip(" "))
-        key = _scalar(entry["key"]) if entry else None
+        key = _parse_scalar(entry["key"]) if entry else None
         if entry is None or key is None:
             return None
         value = (entry["value"] or "").strip()
@@ -93,35 +93,35 @@ def parse_config(text: str) -> tuple[ListedCollection, ...] | None:
             found.append(ListedCollection(key))
         elif indent == 4 and found:
             if key in ("path", "pattern"):
-                if (said := _scalar(value)) is None:
+                if (parsed := _parse_scalar(value)) is None:
                     return None
-                found[-1] = found[-1]._replace(**{key: said})
+                found[-1] = found[-1]._replace(**{key: parsed})
         else:
             return None
     return tuple(found) if all(entry.path for entry in found) else None
 
 
 def drop_collections(text: str, names: Iterable[str]) -> str | None:
-    """The same ``index.yml`` without some of its collections; None if it is not of the known shape."""
-    left_out = set(names)
+    """Return the same ``index.yml`` without some of its collections; None if it has an unknown shape."""
+    dropped = set(names)
     if parse_config(text) is None:
         return None
     kept: list[str] = []
-    inside = dropping = False
+    inside = is_dropping = False
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip(" "))
         entry = _YAML_KEY.fullmatch(line.strip()) if line.strip() and indent in (0, 2) else None
         if entry and indent == 0:
-            inside, dropping = _scalar(entry["key"]) == "collections", False
+            inside, is_dropping = _parse_scalar(entry["key"]) == "collections", False
         elif entry and inside and indent == 2:
-            dropping = _scalar(entry["key"]) in left_out
-        if not dropping:
+            is_dropping = _parse_scalar(entry["key"]) in dropped
+        if not is_dropping:
             kept.append(line)
     return "\n".join(kept) + "\n"
 
 
-def _scalar(text: str) -> str | None:
-    """A YAML scalar on one line as a text; None if it is anything that could mean something else."""
+def _parse_scalar(text: str) -> str | None:
+    """Return a one-line YAML scalar as a string; None if a YAML parser could read it as something else."""
     if text.startswith('"'):
         try:
             value = json.loads(text)

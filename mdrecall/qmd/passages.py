@@ -1,8 +1,8 @@
-"""The passages of a few documents that answer a query, scored as in an index, without one.
+"""Finds the passages of a few documents that answer a query, and scores them as the builtin index would.
 
-An engine that names whole files leaves open where in them the answer is, and how good it is. Here the files it named
-are cut into chunks, and their terms are weighed as those of an indexed note are, so that a score means the same.
-How rare a word is can only be guessed from the files at hand; those that hold a rare word are all among them.
+qmd names whole files, but not where in them the answer is or how good it is. So the files are split into chunks, and
+their terms are weighted like those of indexed notes, so that scores are comparable. How rare a word is can only be
+estimated from the files at hand, which include all files with a rare word.
 """
 
 import math
@@ -18,16 +18,17 @@ from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Chunk, Match, Term
 
-# A term in one line counts a little more than half, and the more the more lines it is in; 1 is never reached.
+# The strength of a term that occurs n times is n / (n + 0.6): 0.63 for one occurrence, approaching 1 for many.
 _HALF = 0.6
+# The strength of a match by prefix or by the parts of an identifier.
 _LOOSE = 0.5
 
 
 class LocatedPassage(NamedTuple):
-    """A passage of a document."""
+    """A passage of a document, with its score."""
 
     document: int
-    """Which of those that were looked at."""
+    """The index of the document among those that were given."""
     chunk: Chunk
     passage: Passage
     score: float
@@ -50,19 +51,19 @@ def locate(
     overlap: int,
     analyser: Analyser,
 ) -> list[LocatedPassage]:
-    """Every chunk of the documents (path and text) that holds a word of the query, best first.
+    """Return every chunk of the documents (path and text) that contains a word of the query, best first.
 
     ``total`` is how many documents they were chosen from; ``tokens`` and ``overlap`` are the sizes of chunks.
     """
     entries = [
-        _Entry(number, chunk, _terms(path, chunk, analyser))
+        _Entry(number, chunk, _count_terms(path, chunk, analyser))
         for number, (path, text) in enumerate(documents)
         for chunk in chunk_markdown(text, tokens=tokens, overlap=overlap)
     ]
     if not entries:
         return []
     chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
-    matches = [_match(term, entries) for term in parse_query(query)]
+    matches = [_match_term(term, entries) for term in parse_query(query)]
     weights = weigh(matches, chunk_count)
     found = []
     for weighted in rank(strengths(matches, weights), len(entries)):
@@ -74,7 +75,7 @@ def locate(
 
 
 def locate_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chunk, Passage] | None:
-    """The chunk that a line of a document, from 1, is in, with that line as its passage."""
+    """Return the chunk that contains a line of a document, counted from 1, with that line as its passage."""
     chunks = chunk_markdown(text, tokens=tokens, overlap=overlap)
     chunk = next((chunk for chunk in chunks if chunk.start_line <= line <= chunk.end_line), None)
     if chunk is None:
@@ -88,7 +89,7 @@ def locate_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chu
 
 
 def find_heading(chunk: Chunk, passage: Passage) -> str:
-    """The headings above a passage, outermost first, joined with `` › ``."""
+    """Return the headings above a passage, outermost first, joined with `` › ``."""
     structure = read_lines([*chunk.trail, *chunk.text.split("\n")[: passage.first_line + 1]])
     *_, trail = trails(structure)
     if structure[-1].level:
@@ -96,8 +97,8 @@ def find_heading(chunk: Chunk, passage: Passage) -> str:
     return " › ".join(titles(trail))
 
 
-def _terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:
-    """How often each term is in a chunk; those of its path and of the headings above count once."""
+def _count_terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:
+    """Count the terms of a chunk. Those of its path and of the headings above it count once."""
     terms: dict[str, int] = {}
     above = " ".join((path.removesuffix(".md"), *titles(chunk.trail)))
     for text in (*chunk.text.split("\n"), above):
@@ -106,22 +107,26 @@ def _terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:
     return terms
 
 
-def _match(term: Term, entries: Sequence[_Entry]) -> Match:
-    """Where a term is; as a beginning of longer words, if it is nowhere whole."""
+def _match_term(term: Term, entries: Sequence[_Entry]) -> Match:
+    """Return the chunks that contain a term; as a prefix of longer words, if it occurs nowhere as a whole."""
     parts = [stem(part) for part in term.parts]
-    held = {number: share for number, entry in enumerate(entries) if (share := _share(entry.terms, term.text, parts))}
+    held = {
+        number: strength
+        for number, entry in enumerate(entries)
+        if (strength := _strength(entry.terms, term.text, parts))
+    }
     loose = not held and (term.prefix or term.always_prefix)
     if loose:
-        begins = (number for number, entry in enumerate(entries) if any(map(_beginning(term.text), entry.terms)))
+        begins = (number for number, entry in enumerate(entries) if any(map(_starts_with(term.text), entry.terms)))
         held = dict.fromkeys(begins, _LOOSE)
     return Match(term, held, len(held), loose)
 
 
-def _share(terms: Mapping[str, int], text: str, parts: Sequence[str]) -> float:
+def _strength(terms: Mapping[str, int], text: str, parts: Sequence[str]) -> float:
     if count := terms.get(text, 0):
         return 1.0 if parts else count / (count + _HALF)
     return _LOOSE if parts and all(part in terms for part in parts) else 0.0
 
 
-def _beginning(text: str) -> Callable[[str], bool]:
+def _starts_with(text: str) -> Callable[[str], bool]:
     return lambda known: known.startswith(text)

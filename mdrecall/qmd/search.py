@@ -1,56 +1,60 @@
-"""Asking qmd a question: by the quickest way that works, within one deadline.
+"""Runs a query in qmd by the fastest way that works, within one deadline.
 
-By words, the question becomes several word lists (``core.keywords``), which are asked at once; by meaning or by both,
-it is asked as it is. A server that stays is asked first, where there is one; if it cannot be, the program is run.
+For a keyword search the query becomes several word lists (``keyword_lists``), which are searched together. For the
+other modes it is passed on whole. A server that is running is used first. If it cannot be, the program is run.
 """
 
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import wait
 from typing import Literal, NamedTuple
 
+from mdrecall.engine.background import run_in_background
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
 from mdrecall.qmd.capabilities import Capabilities
 from mdrecall.qmd.hits import RawHit, parse_answer, parse_output
 from mdrecall.qmd.keyword_lists import build_word_lists, extract_keywords
-from mdrecall.qmd.parallel import all_of
 from mdrecall.qmd.process import CommandRunner
-from mdrecall.qmd.tool_client import Mode, Request, ToolClient, build_requests
+from mdrecall.qmd.tool_client import Mode, ToolCall, ToolClient, build_calls
 from mdrecall.types import Issue
 
-#: So many files are asked for by words: which of them are the best is seen when they are read.
+#: How many files a keyword search asks for. Which of them are best is known only after they have been read.
 POOL = 40
+# qmd accepts no more searches than this in one call.
 _LISTS_PER_CALL = 10
-_MOST_SINGLE_LISTS = 4
-#: The share of the time that a server is given, so that there is some left for the program if it does not answer.
-_SERVERS_SHARE = 0.6
-_ANY_VECTOR = "0.01"
+# Each list is a process of its own in a qmd that cannot take several.
+_MAX_SINGLE_LISTS = 4
+# The server's share of the time, so that some is left to run the program if the server does not answer.
+_SERVER_SHARE = 0.6
+# For vectors qmd treats a minimum score of 0 as absent, and then uses 0.3.
+_LOWEST_VECTOR_SCORE = "0.01"
 _NO_COLLECTION = re.compile(r"^Collection not found: (?P<name>\S+)", re.MULTILINE)
-_NOT_UNDERSTOOD = re.compile(
+_NOT_SUPPORTED = re.compile(
     r"unknown (?:flag|option|command)|unrecognized (?:option|command)|flag provided but not defined"
     r"|unexpected argument",
     re.IGNORECASE,
 )
-_TYPED = re.compile(r"^(lex|vec|hyde|intent|expand):", re.IGNORECASE)
-_DASH = re.compile(r'(?<!\S)-+(?=[\w"])')
+_QUERY_PREFIX = re.compile(r"^(lex|vec|hyde|intent|expand):", re.IGNORECASE)
+_LEADING_DASH = re.compile(r'(?<!\S)-+(?=[\w"])')
 
 Way = Literal["server", "program"]
 
 
 class SearchHits(NamedTuple):
-    """What qmd has found, the best first, each file once."""
+    """What qmd found, best first, each file once."""
 
     hits: tuple[RawHit, ...]
     mode: Mode
-    """How it was searched in the end."""
+    """The mode that was used in the end."""
     way: Way
     issues: tuple[Issue, ...] = ()
 
 
-class _Question(NamedTuple):
+class _Query(NamedTuple):
     mode: Mode
     text: str
-    """On one line, and nothing that qmd would take for a command of its query language."""
+    """On one line, without anything that qmd would take for its query syntax."""
     lists: tuple[str, ...]
     limit: int
     names: tuple[str, ...]
@@ -75,7 +79,7 @@ class QmdSearch:
         ensure: Callable[[], object],
         server: ToolClient | None = None,
     ) -> None:
-        """``capabilities`` tells within some seconds what the program can do; ``ensure`` binds lost collections."""
+        """``capabilities`` takes a time limit in seconds; ``ensure`` adds collections that qmd has lost."""
         self._program = program
         self._capabilities = capabilities
         self._names = tuple(names)
@@ -83,136 +87,146 @@ class QmdSearch:
         self._server = server
 
     def search(
-        self, question: str, mode: Mode, *, limit: int, within_s: float, names: Sequence[str] | None = None
+        self, query: str, mode: Mode, *, limit: int, within_s: float, names: Sequence[str] | None = None
     ) -> SearchHits:
-        """What is found within so many seconds, in all collections or in some; raises ``BackendUnavailable``."""
-        asked = _Question(
+        """Return what is found within ``within_s`` in all or some collections; raise ``BackendUnavailable``."""
+        parsed = _Query(
             mode,
-            _TYPED.sub(r"\1 ", _DASH.sub("", " ".join(question.split()))),
-            tuple(build_word_lists(extract_keywords(question))),
+            _QUERY_PREFIX.sub(r"\1 ", _LEADING_DASH.sub("", " ".join(query.split()))),
+            tuple(build_word_lists(extract_keywords(query))),
             POOL if mode == "search" else limit,
             self._names if names is None else tuple(names),
             time.monotonic() + within_s,
         )
-        if not asked.names or (mode == "search" and not asked.lists):
+        if not parsed.names or (mode == "search" and not parsed.lists):
             return SearchHits((), mode, "program")
         if self._server is not None:
             try:
-                found = self._by_server(asked, self._server)
+                found = self._search_server(parsed, self._server)
             except ProgramStopped:
                 raise
             except BackendUnavailable as error:
-                # Without time for another way this raises, and is as true as what went wrong here.
-                asked.left_s()
-                return self._by_program(asked)._replace(
-                    issues=(Issue("qmd mcp", f"was not used: {message_with_hint(error)}"),)
-                )
+                # Without time for the program this raises a timeout, which is as true as the server's error.
+                parsed.left_s()
+                issue = Issue("qmd mcp", f"was not used: {message_with_hint(error)}")
+                return self._search_program(parsed)._replace(issues=(issue,))
             if found is not None:
                 return found
-        return self._by_program(asked)
+        return self._search_program(parsed)
 
-    def _by_server(self, asked: _Question, server: ToolClient) -> SearchHits | None:
-        """None if the server has no tool that answers this well."""
-        share = _SERVERS_SHARE if asked.mode == "search" else 1.0
-        until = time.monotonic() + asked.left_s(share)
+    def _search_server(self, query: _Query, server: ToolClient) -> SearchHits | None:
+        """Search through the server; None if it has no suitable tool."""
+        share = _SERVER_SHARE if query.mode == "search" else 1.0
+        until = time.monotonic() + query.left_s(share)
         tools = server.tools(max(0.0, until - time.monotonic()))
-        first = asked.lists[0] if asked.mode == "search" else asked.text
-        requests = build_requests(asked.mode, first, tools, limit=asked.limit, collections=asked.names)
-        if not requests:
+        text = query.lists[0] if query.mode == "search" else query.text
+        calls = build_calls(query.mode, text, tools, limit=query.limit, collections=query.names)
+        if not calls:
             return None
         hits: list[RawHit] = []
-        for tool, arguments in _with_lists(requests, asked):
+        for tool, arguments in _add_word_lists(calls, query):
             answer = server.call(tool, arguments, timeout_s=max(0.01, until - time.monotonic()))
             hits += parse_answer(answer)
-        return SearchHits(_merged(hits), asked.mode, "server")
+        return SearchHits(_merge_hits(hits), query.mode, "server")
 
-    def _by_program(self, asked: _Question) -> SearchHits:
-        able = self._capabilities(asked.left_s())
+    def _search_program(self, query: _Query) -> SearchHits:
+        able = self._capabilities(query.left_s())
         try:
-            return self._run(asked, able)
+            return self._run(query, able)
         except ProgramFailed as error:
             if _NO_COLLECTION.search(error.output):
-                return self._with_collections_mended(asked, able)
-            if asked.mode == "query" or not _NOT_UNDERSTOOD.search(error.output):
+                return self._restore_collections_and_run(query, able)
+            if query.mode == "query" or not _NOT_SUPPORTED.search(error.output):
                 raise
-            # A version without this command: what it has of old, or the one that all have.
-            if asked.mode == "search" and able.no_rerank:
-                return self._run(asked, able._replace(no_rerank=False))
-            return self._run(asked._replace(mode="query"), able)
+            # A version without this command: use the older one, or the one that every version has.
+            if query.mode == "search" and able.no_rerank:
+                return self._run(query, able._replace(no_rerank=False))
+            return self._run(query._replace(mode="query"), able)
 
-    def _with_collections_mended(self, asked: _Question, able: Capabilities) -> SearchHits:
-        """Bind what is not bound; a collection that is still missing then is told, and the others are searched."""
+    def _restore_collections_and_run(self, query: _Query, able: Capabilities) -> SearchHits:
+        """Add missing collections and search again. One that is still missing is reported and left out."""
         self._ensure()
         issues: list[Issue] = []
         while True:
             try:
-                found = self._run(asked, able)
+                found = self._run(query, able)
                 return found._replace(issues=(*found.issues, *issues))
             except ProgramFailed as error:
                 missing = _NO_COLLECTION.search(error.output)
-                names = tuple(name for name in asked.names if missing and name != missing["name"])
-                if not missing or not names or names == asked.names:
+                names = tuple(name for name in query.names if missing and name != missing["name"])
+                if not missing or not names or names == query.names:
                     raise
-                issues.append(Issue(missing["name"], "is not among qmd's collections, and was not searched"))
-                asked = asked._replace(names=names)
+                issues.append(Issue(missing["name"], "was not searched: qmd has no such collection"))
+                query = query._replace(names=names)
 
-    def _run(self, asked: _Question, able: Capabilities) -> SearchHits:
-        if able.many_collections or len(asked.names) == 1:
-            return SearchHits(_merged(self._run_in(asked.names, asked, able)), asked.mode, "program")
-        calls = [lambda name=name: self._run_in((name,), asked, able) for name in asked.names]
+    def _run(self, query: _Query, able: Capabilities) -> SearchHits:
+        if able.many_collections or len(query.names) == 1:
+            return SearchHits(_merge_hits(self._run_in(query.names, query, able)), query.mode, "program")
+        calls = [lambda name=name: self._run_in((name,), query, able) for name in query.names]
         hits: list[RawHit] = []
         errors: list[BackendUnavailable] = []
         issues: list[Issue] = []
-        for name, outcome in zip(asked.names, all_of(calls), strict=True):
+        for name, outcome in zip(query.names, _run_all(calls), strict=True):
             if isinstance(outcome, BackendUnavailable):
                 errors.append(outcome)
                 issues.append(Issue(name, f"was not searched: {message_with_hint(outcome)}"))
             else:
                 hits += outcome
-        if len(errors) == len(asked.names):
+        if len(errors) == len(query.names):
             raise errors[0]
-        return SearchHits(_merged(hits), asked.mode, "program", tuple(issues))
+        return SearchHits(_merge_hits(hits), query.mode, "program", tuple(issues))
 
-    def _run_in(self, names: Sequence[str], asked: _Question, able: Capabilities) -> tuple[RawHit, ...]:
-        if asked.mode != "search":
-            floor = ["--min-score", _ANY_VECTOR] if asked.mode == "vsearch" else []
-            return self._ask([asked.mode, "--json", *floor], asked.text, names, asked)
+    def _run_in(self, names: Sequence[str], query: _Query, able: Capabilities) -> tuple[RawHit, ...]:
+        if query.mode != "search":
+            min_score = ["--min-score", _LOWEST_VECTOR_SCORE] if query.mode == "vsearch" else []
+            return self._run_command([query.mode, "--json", *min_score], query.text, names, query)
         if able.no_rerank:
-            lines = "\n".join(f"lex: {words}" for words in asked.lists)
-            return self._ask(["query", "--json", "--no-rerank"], lines, names, asked)
-        hits = self._ask(["search", "--json"], asked.lists[0], names, asked)
-        if hits or len(asked.lists) == 1:
+            lines = "\n".join(f"lex: {words}" for words in query.lists)
+            return self._run_command(["query", "--json", "--no-rerank"], lines, names, query)
+        hits = self._run_command(["search", "--json"], query.lists[0], names, query)
+        if hits or len(query.lists) == 1:
             return hits
-        single = sorted(asked.lists[1:], key=lambda words: (words.count(" "), -len(words)))[:_MOST_SINGLE_LISTS]
-        calls = [lambda words=words: self._ask(["search", "--json"], words, names, asked) for words in single]
-        outcomes = all_of(calls)
+        single = sorted(query.lists[1:], key=lambda words: (words.count(" "), -len(words)))[:_MAX_SINGLE_LISTS]
+        calls = [lambda words=words: self._run_command(["search", "--json"], words, names, query) for words in single]
+        outcomes = _run_all(calls)
         return tuple(hit for outcome in outcomes if not isinstance(outcome, BackendUnavailable) for hit in outcome)
 
-    def _ask(self, command: list[str], text: str, names: Sequence[str], asked: _Question) -> tuple[RawHit, ...]:
-        """Options stand before ``--``, so that nothing in the question is taken for one."""
+    def _run_command(self, command: list[str], text: str, names: Sequence[str], query: _Query) -> tuple[RawHit, ...]:
+        """Run one search command. Options precede ``--``, so that no word of the query is taken for one."""
         chosen = [word for name in names for word in ("-c", name)]
-        output = self._program.run([*command, "-n", str(asked.limit), *chosen, "--", text], timeout_s=asked.left_s())
+        output = self._program.run([*command, "-n", str(query.limit), *chosen, "--", text], timeout_s=query.left_s())
         hits = parse_output(output.stdout, output.stderr)
         return tuple(hit if hit.collection or len(names) > 1 else hit._replace(collection=names[0]) for hit in hits)
 
 
-def _with_lists(requests: Iterable[Request], asked: _Question) -> list[Request]:
-    """The requests for a search by words, with all its lists in them, as many at once as qmd takes."""
-    if asked.mode != "search":
-        return list(requests)
-    all_requests: list[Request] = []
-    for tool, arguments in requests:
+def _run_all(calls: Sequence[Callable[[], tuple[RawHit, ...]]]) -> list[tuple[RawHit, ...] | BackendUnavailable]:
+    """Make the calls concurrently and return each result or ``BackendUnavailable``; raise any other error."""
+    futures = [run_in_background(call, name="mdrecall-qmd-search") for call in calls]
+    wait(futures)
+    errors = [future.exception() for future in futures]
+    return [
+        error if isinstance(error, BackendUnavailable) else future.result()
+        for future, error in zip(futures, errors, strict=True)
+    ]
+
+
+def _add_word_lists(calls: Iterable[ToolCall], query: _Query) -> list[ToolCall]:
+    """Return the calls of a keyword search with all word lists in them, as many at once as qmd accepts."""
+    if query.mode != "search":
+        return list(calls)
+    complete: list[ToolCall] = []
+    for tool, arguments in calls:
         if "searches" not in arguments:
-            all_requests.append((tool, arguments))
+            complete.append((tool, arguments))
             continue
-        for at in range(0, len(asked.lists), _LISTS_PER_CALL):
-            searches = [{"type": "lex", "query": words} for words in asked.lists[at : at + _LISTS_PER_CALL]]
-            all_requests.append((tool, {**arguments, "searches": searches}))
-    return all_requests
+        for start in range(0, len(query.lists), _LISTS_PER_CALL):
+            searches = [{"type": "lex", "query": words} for words in query.lists[start : start + _LISTS_PER_CALL]]
+            complete.append((tool, {**arguments, "searches": searches}))
+    return complete
 
 
-def _merged(hits: Iterable[RawHit]) -> tuple[RawHit, ...]:
-    """Each file once, with its best score; files with the same text stay two."""
+def _merge_hits(hits: Iterable[RawHit]) -> tuple[RawHit, ...]:
+    """Return each file once with its best score. Different files with the same text stay separate."""
     best: dict[tuple[str, str], RawHit] = {}
     for hit in hits:
         key = (hit.collection, hit.path or f"#{hit.docid}")

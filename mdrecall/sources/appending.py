@@ -9,7 +9,6 @@ for a complete one.
 
 import codecs
 import errno
-import fcntl
 import os
 import stat
 import time
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 from mdrecall.core.text.sections import find_new_sections
 from mdrecall.errors import FileBusy, FileUnwritable
+from mdrecall.locks import try_flock
 from mdrecall.types import Appended
 
 #: How long to wait for another process that is appending; after that its disk is likely to hang.
@@ -107,11 +107,10 @@ def _try_to_lock(folder: int, name: str) -> _Opened | None:
         except FileExistsError:
             return None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Another process may have replaced or removed the file before it was locked.
-        if os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False)):
+        if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False)):
             return _Opened(file, is_new)
-    except (BlockingIOError, FileNotFoundError):
+    except FileNotFoundError:
         pass
     except BaseException:
         os.close(file)

@@ -1,14 +1,15 @@
-"""memory_get: the very lines of a memory file, and of nothing else."""
+"""Read lines of a memory file, and of nothing else: what the tool memory_get returns."""
 
 import os
 from collections.abc import Iterator
 
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
-from mdrecall.sources.files import MemoryFiles, Root, below, matches
+from mdrecall.sources.files import MemoryFiles, Root, matches_glob, path_below
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.types import ReadResult
 
+#: How much is returned at once, in UTF-16 units as OpenClaw counts: more would fill a model's context.
 MAX_READ_UNITS = 50_000
 
 
@@ -22,9 +23,9 @@ def read_memory_file(
     max_chars: int = MAX_READ_UNITS,
     max_bytes: int,
 ) -> ReadResult:
-    """The lines of one memory file; raises a ``ReadError`` that says why not."""
+    """Return lines of one memory file. Raise a ``ReadError`` that says why they cannot be read."""
     refused: ReadError | None = None
-    for root, inside, shown in _places(files, workspace, path):
+    for root, inside, shown in _candidates(files, workspace, path):
         try:
             opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
         except FileMissing as missing:
@@ -32,15 +33,16 @@ def read_memory_file(
         except SymlinkRefused as link:
             refused = refused or link
         else:
-            return window(shown, decode(opened.data), from_line, lines, max_chars)
+            return select_lines(shown, decode(opened.data), from_line, lines, max_chars)
     hint = (
-        "MEMORY.md, memory/*.md and the files below extraPaths can be read; add its folder to extraPaths to allow it."
+        "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder to"
+        " extraPaths."
     )
     raise refused or PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
 
 
-def window(path: str, text: str, from_line: int | None, lines: int | None, max_chars: int) -> ReadResult:
-    """The wanted lines of a text, cut at a line end when they are more than ``max_chars``."""
+def select_lines(path: str, text: str, from_line: int | None, lines: int | None, max_chars: int) -> ReadResult:
+    """Return a range of lines, cut at a line end if they have more than ``max_chars`` UTF-16 units."""
     every = text.split("\n")
     if len(every) > 1 and every[-1] == "":
         every.pop()
@@ -69,8 +71,8 @@ def window(path: str, text: str, from_line: int | None, lines: int | None, max_c
     )
 
 
-def _places(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:
-    """Every root that a path lies in, with the path inside it and the path as it is shown."""
+def _candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:
+    """Yield every root that a path lies in, with the path inside it and the path as results show it."""
     if not path.strip() or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
         raise PathOutside(f"{path!r} is not a path.", path=path, hint="Give a path such as memory/2026-02-10.md.")
     asked = path if os.path.lexists(os.path.join(workspace, path)) else path.strip()
@@ -92,7 +94,7 @@ def _inside(target: str, root: Root) -> str | None:
         return inside if inside == root.inside else None
     if root.inside and not inside.startswith(root.inside + "/"):
         return None
-    return inside if root.pattern is None or matches(below(root, inside), root.pattern) else None
+    return inside if root.pattern is None or matches_glob(path_below(root, inside), root.pattern) else None
 
 
 def _suggest(files: MemoryFiles, shown: str) -> str:
@@ -100,4 +102,4 @@ def _suggest(files: MemoryFiles, shown: str) -> str:
 
     known = list(files.scan().stamps)
     close = difflib.get_close_matches(shown, known, n=3, cutoff=0.6)
-    return f"Did you mean {', '.join(close)}?" if close else "`mdrecall status` shows which files there are."
+    return f"Did you mean {', '.join(close)}?" if close else "Search for it, or take a path from an earlier result."

@@ -1,4 +1,4 @@
-"""What a memory tells of its work and its state."""
+"""What a memory reports about its work and its state."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -7,7 +7,7 @@ from mdrecall.types.documents import Issue, SourceName
 
 
 class Progress(NamedTuple):
-    """How far a sync is."""
+    """How far a sync has come."""
 
     completed: int
     total: int
@@ -15,47 +15,55 @@ class Progress(NamedTuple):
 
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
-#: Asked again and again by work that may take long; once it says yes, the work ends where it can be taken up again.
+#: Called repeatedly by long work; once it returns True, the work ends where it can be resumed.
 Stop: TypeAlias = Callable[[], bool]
 
 
 def never() -> bool:
-    """Work that is not to be stopped."""
+    """A ``Stop`` for work that is not stopped early."""
     return False
 
 
 class FileChange(NamedTuple):
-    """What happened to one file."""
+    """A change of one file."""
 
     path: str
     kind: Literal["added", "changed", "removed"]
 
 
 class SyncReport(NamedTuple):
-    """What a sync did."""
+    """The result of a sync."""
 
     added: int = 0
     changed: int = 0
     removed: int = 0
     unchanged: int = 0
     left: int = 0
-    """Changed files that are not indexed yet, because the sync was stopped."""
+    """The number of changed files that are not indexed yet, because the sync was stopped."""
     failed: tuple[Issue, ...] = ()
     """Files that could not be indexed, and why."""
     kept: tuple[Issue, ...] = ()
-    """Folders that could not be looked at; what was indexed from them is kept."""
+    """Folders that could not be read; what was indexed from them is kept."""
     issues: tuple[Issue, ...] = ()
-    """What else there is to say about the files."""
+    """Other problems with the files."""
     changes: tuple[FileChange, ...] = ()
-    """What happened to which file, for the first hundred."""
+    """The changes of the first hundred files."""
     rebuilt: bool = False
-    """Whether a whole new index has taken the place of the old one."""
+    """True if a new index has replaced the old one."""
     unembedded: int = 0
-    """Chunks that have no vector because the embedder failed, or there is none; they are found by their words."""
+    """Chunks that have no vector because the embedder failed, or there is none; keyword search finds them."""
+
+    def merge(self, other: "SyncReport") -> "SyncReport":
+        """Return one report of two syncs: counts and lists are added up, and a flag is set if either sets it."""
+        return SyncReport(*map(_merge_values, self, other))
+
+
+def _merge_values(one: Any, other: Any) -> Any:
+    return one or other if isinstance(one, bool) else one + other
 
 
 class WatchEvent(NamedTuple):
-    """Something to tell those who look on."""
+    """An event of a watcher."""
 
     kind: str
     """``watching``, ``synced``, ``failed`` or ``problem``."""
@@ -65,30 +73,34 @@ class WatchEvent(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who holds a lock."""
+    """The process that holds a lock."""
 
     pid: int
     doing: str
     since_s: float
     more: dict[str, Any]
-    """What else the holder has written down."""
+    """What else the process has written down."""
+    host: str = ""
+    """The computer that the process runs on; empty if it is not known."""
 
 
 class SourceCount(NamedTuple):
+    """How many files and chunks of a source are indexed."""
+
     source: SourceName
     files: int
     chunks: int
 
 
 class Probe(NamedTuple):
-    """Whether a part works, and if not, why."""
+    """The result of checking that a part works."""
 
     ok: bool
     error: str = ""
     ms: float = 0.0
-    """How long it took."""
+    """The time it took, in milliseconds."""
     dims: int = 0
-    """How long the vector was that came of it."""
+    """The number of dimensions of the vector."""
 
 
 class Status(NamedTuple):

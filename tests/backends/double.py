@@ -39,8 +39,11 @@ class Double:
         self.gate: threading.Event | None = None
         """Until it is set, a search stays under way."""
         self.searching = threading.Event()
+        self.watch = _DoubleWatch(self)
+        self.sessions = _DoubleSessions(self)
+        self.admin = _DoubleAdmin(self)
 
-    def _said(self, what: str) -> None:
+    def note(self, what: str) -> None:
         self.asked.append(what)
         if self.error is not None:
             raise self.error
@@ -49,35 +52,66 @@ class Double:
         self.searching.set()
         if self.gate is not None:
             self.gate.wait(20)
-        self._said(f"search {request.query}")
+        self.note(f"search {request.query}")
         return found(self.name)
 
-    def try_out(self) -> None:
-        self._said("try")
+    def probe_search(self) -> None:
+        self.note("try")
 
     def warm(self) -> None:
-        self._said("warm")
+        self.note("warm")
 
     def cancel_pending(self) -> None:
         self.asked.append("cancel_pending")
 
-    def read_file(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        self._said("read")
+    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        self.note("read")
         return ReadResult(self.name, "", 1, 0, 0, False, None)
-
-    def sessions(self) -> list[Conversation]:
-        self._said("sessions")
-        return []
-
-    def compacted(self, session: str) -> SyncReport:
-        self._said("compacted")
-        return SyncReport()
-
-    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        return self.read_file(session)
 
     def status(self) -> Status:
         return status_of(self.name)
+
+    def sync(self, **asked: Any) -> SyncReport:
+        self.note("sync")
+        return SyncReport(unchanged=7)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class _DoubleWatch:
+    def __init__(self, double: Double) -> None:
+        self._double = double
+
+    def start(self) -> None:
+        self._double.note("watch")
+
+    def run(self, notify: Callable[[WatchEvent], None]) -> None:
+        self._double.note("follow")
+
+    def stop(self) -> None:
+        self._double.note("stop")
+
+
+class _DoubleSessions:
+    def __init__(self, double: Double) -> None:
+        self._double = double
+
+    def list_all(self) -> list[Conversation]:
+        self._double.note("sessions")
+        return []
+
+    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+        return self._double.read(session)
+
+    def note_compaction(self, session: str) -> SyncReport:
+        self._double.note("compacted")
+        return SyncReport()
+
+
+class _DoubleAdmin:
+    def __init__(self, double: Double) -> None:
+        self._double = double
 
     def counts(self) -> tuple[SourceCount, ...]:
         return ()
@@ -88,32 +122,16 @@ class Double:
     def check(self) -> tuple[str, ...]:
         return ()
 
-    def sync(self, **asked: Any) -> SyncReport:
-        self._said("sync")
-        return SyncReport(unchanged=7)
-
-    def watch(self) -> None:
-        self._said("watch")
-
-    def follow(self, tell: Callable[[WatchEvent], None]) -> None:
-        self._said("follow")
-
-    def stop_following(self) -> None:
-        self._said("stop")
-
-    def index_files(self) -> list[tuple[str, int]]:
-        return [(self.name, 1)]
+    def index_sizes(self) -> list[tuple[str, int]]:
+        return [(self._double.name, 1)]
 
     def reset(self) -> None:
-        self._said("reset")
+        self._double.note("reset")
 
     def probe_embedding(self) -> Probe:
-        self._said("probe")
+        self._double.note("probe")
         return Probe(True, dims=1)
 
     def probe_vectors(self) -> bool:
-        self._said("vectors")
+        self._double.note("vectors")
         return True
-
-    def close(self) -> None:
-        self.closed += 1

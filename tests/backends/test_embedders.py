@@ -40,7 +40,7 @@ def first(chosen: Any) -> RemoteEmbedder:
 
 
 def keys_of(chosen: Any) -> list[str]:
-    return [key.reveal() for key in first(chosen).server.address.keys]
+    return [key.reveal() for key in first(chosen).client.endpoint.keys]
 
 
 # Nothing named.
@@ -172,7 +172,7 @@ def test_a_key_of_another_provider_never_goes_to_openai(workspace: Workspace) ->
     search = {"model": "voyage-3", "remote": {"apiKey": "pa-x", "baseUrl": "http://127.0.0.1:9/v1"}}
     chosen = choose(workspace, search, {"OPENAI_API_KEY": "sk-1"})
     assert (named(first(chosen)), keys_of(chosen)) == (("openai", "text-embedding-3-small"), ["sk-1"])
-    assert first(chosen).server.address.url == "https://api.openai.com/v1"
+    assert first(chosen).client.endpoint.url == "https://api.openai.com/v1"
     assert "memorySearch.remote is not used: it looks like one for voyage" in chosen.note
     assert names(choose(workspace, {"remote": {"apiKey": "pa-x"}}, {"GEMINI_API_KEY": "AIza-1"})) == ["gemini"]
 
@@ -181,7 +181,7 @@ def test_in_auto_the_model_counts_for_its_provider_without_a_remote_block(worksp
     with_openclaw(workspace)
     search = {"model": "text-embedding-3-large", "outputDimensionality": 256}
     chosen = choose(workspace, search, {"OPENAI_API_KEY": "sk-1"})
-    assert (first(chosen).model, first(chosen).wanted_dimensions) == ("text-embedding-3-large", 256)
+    assert (first(chosen).model, first(chosen).requested_dimensions) == ("text-embedding-3-large", 256)
     assert named(first(choose(workspace, {"model": "my-own"}, {"VOYAGE_API_KEY": "pa-1"}))) == ("voyage", "my-own")
     chosen = choose(workspace, {"model": "voyage-3"}, {"OPENAI_API_KEY": "sk-1"})
     assert named(first(chosen)) == ("openai", "text-embedding-3-small")

@@ -210,7 +210,7 @@ def test_a_filled_space_does_not_make_up_for_a_query_that_fails(workspace: Works
 
 
 def test_a_host_that_refuses_connections_is_named(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.embed.remote.server._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("mdrecall.embed.remote.client._FIRST_WAIT_S", 0.001)
     url = dead_url()
     search = {"provider": "openai", "fallback": "offline", "remote": {"apiKey": KEY, "baseUrl": url}}
     configure(written(workspace), search)

@@ -20,7 +20,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
 )
 from mdrecall.types import SearchAnswer, SearchRequest
-from tests.backends.double import Double
+from tests.backends.double import Double, status_of
 from tests.processes import until
 
 BROKEN = ProgramFailed("qmd ended with code 1.")
@@ -99,13 +99,13 @@ def test_a_mistake_in_the_program_is_not_swallowed(desk: Desk) -> None:
 def test_what_qmd_says_of_a_file_stands(desk: Desk) -> None:
     desk.qmd.error = FileMissing("no", path="x")
     with pytest.raises(FileMissing):
-        desk.backend().read_file("x")
+        desk.backend().read("x")
     assert desk.opened == 0
 
 
 def test_a_denied_search_is_asked_of_nobody_even_while_qmd_is_down(desk: Desk) -> None:
     refusal = SearchAnswer((), reason="scope_denied", action="no")
-    backend = desk.backend(denied=lambda key: refusal if key == "group" else None)
+    backend = desk.backend(deny=lambda key: refusal if key == "group" else None)
     assert backend.search(SearchRequest("x", session_key="group")).reason == "scope_denied"
     desk.qmd.error = BROKEN
     backend.search(SearchRequest("x"))
@@ -123,12 +123,12 @@ def test_when_both_fail_the_one_of_the_settings_is_told(desk: Desk) -> None:
 def test_reads_and_probes_fall_back_too(desk: Desk) -> None:
     desk.qmd.error = BROKEN
     backend = desk.backend()
-    assert backend.read_file("x").path == "builtin"
-    assert backend.read_session("x").path == "builtin"
-    assert backend.sessions() == []
+    assert backend.read("x").path == "builtin"
+    assert backend.sessions.read("x").path == "builtin"
+    assert backend.sessions.list_all() == []
     backend.search(SearchRequest("x"))
-    assert backend.probe_embedding().ok
-    assert backend.probe_vectors()
+    assert backend.admin.probe_embedding().ok
+    assert backend.admin.probe_vectors()
     assert desk.builtin.asked[-2:] == ["probe", "vectors"]
 
 
@@ -164,6 +164,20 @@ def test_status_tells_since_when_and_until_when(desk: Desk) -> None:
     assert status.fallback["since"] < status.fallback["nextTry"]
     assert status.custom["fallback"]["disabled"]
     assert status.custom["qmd"] == {"collections": 3}
+
+
+def test_status_keeps_the_fallback_of_the_embedder_beside_that_of_the_backend(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = {"from": "openai", "reason": "The key was not accepted."}
+    monkeypatch.setattr(desk.builtin, "status", lambda: status_of("builtin")._replace(fallback=embedder))
+    desk.qmd.error = BROKEN
+    backend = desk.backend()
+    backend.search(SearchRequest("x"))
+    status = backend.status()
+    assert status.fallback
+    assert status.fallback["from"] == "qmd"
+    assert status.custom["embeddingFallback"] == embedder
 
 
 def test_qmd_is_used_again_when_it_answers_again_and_nobody_waits_for_the_trial(desk: Desk) -> None:
@@ -326,11 +340,11 @@ def test_both_are_closed_once_opened(desk: Desk) -> None:
 
 def test_files_and_reset_are_of_both(desk: Desk) -> None:
     backend = desk.backend()
-    assert backend.index_files() == [("qmd", 1), ("builtin", 1)]
+    assert backend.admin.index_sizes() == [("qmd", 1), ("builtin", 1)]
     desk.qmd.error = BROKEN
     backend.search(SearchRequest("x"))
     desk.qmd.error = None
-    backend.reset()
+    backend.admin.reset()
     assert "reset" in desk.qmd.asked
     assert "reset" in desk.builtin.asked
     assert backend.search(SearchRequest("x")).answered_for is None

@@ -34,7 +34,7 @@ def wait_for_end(request: Recorded) -> None:
 
 
 def wait_for_filling(memory: Memory) -> None:
-    filling = backend(memory)._freshness._filling
+    filling = backend(memory)._refresh._vectors._thread
     assert filling
     filling.join()
 
@@ -144,11 +144,11 @@ def test_what_failed_is_tried_again_by_whoever_follows_the_files(workspace: Work
     memory = opened(workspace)
     memory.sync()
     openai.faults.clear()
-    freshness = backend(memory)._freshness
-    freshness.sync_changes(lambda progress: None, lambda: False)
-    assert freshness._filling is None, "it rests for a while"
-    freshness = backend(later := opened(workspace))._freshness
-    freshness.sync_changes(lambda progress: None, lambda: False)
+    refresh = backend(memory)._refresh
+    refresh.sync_changes(lambda progress: None, lambda: False)
+    assert refresh._vectors._thread is None, "it rests for a while"
+    refresh = backend(later := opened(workspace))._refresh
+    refresh.sync_changes(lambda progress: None, lambda: False)
     wait_for_filling(later)
     assert later.search(QUERY).provider == "openai"
 
@@ -193,7 +193,7 @@ def test_a_model_that_has_changed_behind_its_address_is_told_of_and_nothing_is_p
     assert memory.status().vector["dims"] == 384
     assert set(openai.embedded_texts()[paid:]) == {"walrus"}
     workspace.write("memory/new.md", "Another note.")
-    assert "with vectors of 64 numbers, not 384 as before. If the model behind the address has changed," in told(memory)
+    assert "with vectors of 64 numbers, not 384 as before. If the model at this address has changed," in told(memory)
     assert spaces(workspace) == {"openai": len(NOTES)}
 
 

@@ -35,7 +35,7 @@ def loaded(home: Path, content: object, agent: str | None = None) -> Loaded:
 
 def value(home: Path, content: object, name: str, agent: str | None = None) -> Any:
     """One setting, by its full name, as it stands under a configuration."""
-    return loaded(home, content, agent).found[name].value
+    return loaded(home, content, agent).values[name].value
 
 
 def problems(home: Path, content: object) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def test_without_any_the_problem_names_every_place_that_was_looked_at(reach: Rea
         (),
         {},
         "",
-        "There is no API key for openai; looked at memorySearch.remote.apiKey,"
+        "There is no API key for openai; checked memorySearch.remote.apiKey,"
         " ~/.openclaw/agents/main/agent/auth-profiles.json, OPENAI_API_KEY, models.providers.openai.apiKey."
         " Set OPENAI_API_KEY.",
     )

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.load import agent_ids, is_secret, load
+from mdrecall.config.load import is_secret, list_agent_ids, load
 from mdrecall.config.settings import ExtraPath
 from mdrecall.errors import ConfigError
 from tests.config import files_below, folder, loaded, nested, openclaw_home, value, write
@@ -129,12 +129,12 @@ DEFAULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("name", "default"), DEFAULTS.items())
 def test_a_setting_that_is_not_given_has_its_default(tmp_path: Path, name: str, default: object) -> None:
-    found = loaded(tmp_path, {}).found[name]
+    found = loaded(tmp_path, {}).values[name]
     assert (found.value, type(found.value), found.origin) == (default, type(default), "default")
 
 
 def test_the_table_of_defaults_has_every_setting(tmp_path: Path) -> None:
-    assert sorted(loaded(tmp_path, {}).found) == sorted([*DEFAULTS, "agent", "index", "workspace"])
+    assert sorted(loaded(tmp_path, {}).values) == sorted([*DEFAULTS, "agent", "index", "workspace"])
 
 
 def test_the_settings_carry_the_values_that_were_found(tmp_path: Path) -> None:
@@ -160,7 +160,9 @@ def layered(agent_search: object, search: object) -> dict[str, Any]:
 
 
 def test_each_leaf_is_the_agents_then_the_defaults_then_the_builtin_one(tmp_path: Path) -> None:
-    found = loaded(tmp_path, layered({"query": {"maxResults": 3}}, {"query": {"maxResults": 9, "minScore": 0.5}})).found
+    found = loaded(
+        tmp_path, layered({"query": {"maxResults": 3}}, {"query": {"maxResults": 9, "minScore": 0.5}})
+    ).values
     file = "~/.openclaw/openclaw.json"
     assert found[MAX] == (3, f"{file}: agents.list[0].memorySearch.query.maxResults")
     assert found["memorySearch.query.minScore"] == (0.5, f"{file}: agents.defaults.memorySearch.query.minScore")
@@ -188,7 +190,7 @@ def test_the_values_of_another_agent_do_not_count(tmp_path: Path) -> None:
 def test_extra_paths_are_joined_trimmed_and_without_repeats_the_defaults_first(tmp_path: Path) -> None:
     docs = {"path": " docs ", "pattern": "*.md"}
     content = layered({"extraPaths": ["c", " a ", docs, docs, ""]}, {"extraPaths": ["a", "  ", " b ", "a", "docs"]})
-    found = loaded(tmp_path, content).found["memorySearch.extraPaths"]
+    found = loaded(tmp_path, content).values["memorySearch.extraPaths"]
     assert found.value == (ExtraPath("a"), ExtraPath("b"), ExtraPath("docs"), ExtraPath("c"), ExtraPath("docs", "*.md"))
     assert found.origin == (
         "~/.openclaw/openclaw.json: agents.defaults.memorySearch.extraPaths, "
@@ -207,7 +209,7 @@ def test_headers_are_replaced_whole(tmp_path: Path) -> None:
     content = layered(
         {"remote": {"headers": {"B": "2"}}}, {"remote": {"headers": {"A": "1", "B": "1"}, "baseUrl": "u"}}
     )
-    found = loaded(tmp_path, content).found
+    found = loaded(tmp_path, content).values
     assert found["memorySearch.remote.headers"].value == {"B": "2"}
     assert found["memorySearch.remote.baseUrl"].value == "u"
 
@@ -233,7 +235,7 @@ def test_the_newer_places_beat_the_older_and_the_agents_beat_those_for_all(tmp_p
     for path, number in PLACES[strongest:]:
         merge(content, nested(path, {"query": {"maxResults": number}}))
     place, number = PLACES[strongest]
-    assert loaded(tmp_path, content).found[MAX] == (
+    assert loaded(tmp_path, content).values[MAX] == (
         number,
         f"~/.openclaw/openclaw.json: {place}.query.maxResults",
     )
@@ -253,8 +255,8 @@ def test_the_own_file_is_laid_over_openclaws(tmp_path: Path) -> None:
     write(tmp_path / "own" / "mdrecall.json", {"memory": {"citations": "off"}, "memorySearch": {"fallback": "local"}})
     result = load(env=env, cwd="/")
     assert result.files == ("~/own/mdrecall.json", "~/.openclaw/openclaw.json")
-    assert result.found["memory.citations"] == ("off", "~/own/mdrecall.json: memory.citations")
-    assert result.found["memory.backend"] == ("qmd", "~/.openclaw/openclaw.json: memory.backend")
+    assert result.values["memory.citations"] == ("off", "~/own/mdrecall.json: memory.citations")
+    assert result.values["memory.backend"] == ("qmd", "~/.openclaw/openclaw.json: memory.backend")
     assert result.settings.memory_search.model == "a"
     assert result.settings.memory_search.fallback == "local"
 
@@ -272,9 +274,9 @@ def test_the_config_flag_uses_only_that_file(tmp_path: Path) -> None:
 
 def test_without_any_file_all_settings_are_defaults_and_the_agent_is_main(tmp_path: Path) -> None:
     result = load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path))
-    assert result.found["agent"] == ("main", "default")
+    assert result.values["agent"] == ("main", "default")
     assert result.home == str(tmp_path)
-    assert {name: result.found[name].value for name in DEFAULTS} == DEFAULTS
+    assert {name: result.values[name].value for name in DEFAULTS} == DEFAULTS
     assert files_below(tmp_path) == []
 
 
@@ -294,15 +296,15 @@ def test_the_default_agent_is_the_first_marked_one_or_else_the_first(
     tmp_path: Path, agents: dict[str, Any], ids: list[str]
 ) -> None:
     env = openclaw_home(tmp_path, {"agents": agents})
-    assert agent_ids(env=env, cwd="/") == ids
+    assert list_agent_ids(env=env, cwd="/") == ids
     notes = str(folder(tmp_path / "notes"))
     assert load(env=env, cwd="/", workspace=notes).settings.agent_id == ids[0]
-    assert agent_ids(env=env, cwd="/", workspace=notes) == [ids[0]]
+    assert list_agent_ids(env=env, cwd="/", workspace=notes) == [ids[0]]
 
 
 def test_an_agent_is_chosen_by_its_id_in_any_spelling(tmp_path: Path) -> None:
     folder(tmp_path / ".openclaw" / "workspace-my-agent")
-    found = loaded(tmp_path, {"agents": {"list": [{"id": "x"}, {"id": "My Agent"}]}}, agent=" my agent ").found
+    found = loaded(tmp_path, {"agents": {"list": [{"id": "x"}, {"id": "My Agent"}]}}, agent=" my agent ").values
     assert found["agent"] == ("my-agent", "--agent")
 
 

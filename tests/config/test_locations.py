@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.load import load
-from mdrecall.config.locations import default_workspace, expand, find_places, shorten
+from mdrecall.config.locations import default_workspace, expand, find_locations, shorten
 from mdrecall.errors import WorkspaceError
 from mdrecall.types.agents import normal_agent_id
 from tests.config import files_below, folder, loaded, openclaw_home, write
@@ -42,7 +42,7 @@ def own_index(workspace: Path, state: str) -> str:
     ],
 )
 def test_the_home_is_the_first_one_that_the_environment_names(env: dict[str, str], home: str) -> None:
-    assert find_places(env, "/c").home == home
+    assert find_locations(env, "/c").home == home
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_path_below_the_home_is_shown_with_a_tilde(path: str, short: str) -> N
     ],
 )
 def test_the_state_folder_comes_from_the_environment_before_the_home(env: dict[str, str], state: str) -> None:
-    assert find_places({"HOME": "/h", **env}, "/c").state_dir == state
+    assert find_locations({"HOME": "/h", **env}, "/c").state_dir == state
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_a_legacy_state_folder_counts_only_without_the_current_one(
 ) -> None:
     for name in there:
         folder(tmp_path / name)
-    assert find_places({"HOME": str(tmp_path)}, "/c").state_dir == str(tmp_path / state)
+    assert find_locations({"HOME": str(tmp_path)}, "/c").state_dir == str(tmp_path / state)
 
 
 def test_the_fast_test_switch_does_not_look_for_legacy_state_folders(tmp_path: Path) -> None:
     folder(tmp_path / ".clawdbot")
     env = {"HOME": str(tmp_path)}
-    assert find_places({**env, "OPENCLAW_TEST_FAST": "1"}, "/c").state_dir == str(tmp_path / ".openclaw")
-    assert find_places({**env, "OPENCLAW_TEST_FAST": "0"}, "/c").state_dir == str(tmp_path / ".clawdbot")
+    assert find_locations({**env, "OPENCLAW_TEST_FAST": "1"}, "/c").state_dir == str(tmp_path / ".openclaw")
+    assert find_locations({**env, "OPENCLAW_TEST_FAST": "0"}, "/c").state_dir == str(tmp_path / ".clawdbot")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_fast_test_switch_does_not_look_for_legacy_state_folders(tmp_path: P
     ],
 )
 def test_the_configuration_file_can_be_named_by_the_environment(env: dict[str, str], path: str | None) -> None:
-    assert find_places({"HOME": "/h", **env}, "/c").config_path == path
+    assert find_locations({"HOME": "/h", **env}, "/c").config_path == path
 
 
 @pytest.mark.parametrize(
@@ -144,35 +144,35 @@ def test_the_configuration_file_is_the_first_known_name_in_the_first_folder(
 ) -> None:
     for name in there:
         write(tmp_path / name, "{}")
-    assert find_places({"HOME": str(tmp_path)}, "/c").config_path == str(tmp_path / chosen)
+    assert find_locations({"HOME": str(tmp_path)}, "/c").config_path == str(tmp_path / chosen)
 
 
 def test_a_named_state_folder_holds_the_configuration_file(tmp_path: Path) -> None:
     state = write(tmp_path / "state" / "clawdbot.json", "{}")
     env = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(tmp_path / "state")}
-    assert find_places(env, "/c").config_path == str(state)
+    assert find_locations(env, "/c").config_path == str(state)
 
 
 def test_a_folder_with_the_name_of_the_configuration_file_is_not_taken_for_it(tmp_path: Path) -> None:
     folder(tmp_path / ".openclaw" / "openclaw.json")
-    assert find_places({"HOME": str(tmp_path)}, "/c").config_path is None
+    assert find_locations({"HOME": str(tmp_path)}, "/c").config_path is None
 
 
 def test_the_own_state_folder_follows_the_system_unless_the_environment_names_one(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
     xdg = {**env, "XDG_STATE_HOME": str(tmp_path / "xdg")}
-    assert find_places(env, "/c").own_state_dir == system_state(tmp_path)
-    assert find_places(xdg, "/c").own_state_dir == system_state(tmp_path, tmp_path / "xdg")
-    assert find_places({**env, "XDG_STATE_HOME": "relative"}, "/c").own_state_dir == system_state(tmp_path)
-    assert find_places({**xdg, "MDRECALL_STATE_DIR": "~/mine"}, "/c").own_state_dir == str(tmp_path / "mine")
+    assert find_locations(env, "/c").own_state_dir == system_state(tmp_path)
+    assert find_locations(xdg, "/c").own_state_dir == system_state(tmp_path, tmp_path / "xdg")
+    assert find_locations({**env, "XDG_STATE_HOME": "relative"}, "/c").own_state_dir == system_state(tmp_path)
+    assert find_locations({**xdg, "MDRECALL_STATE_DIR": "~/mine"}, "/c").own_state_dir == str(tmp_path / "mine")
 
 
 def test_the_own_configuration_file_is_in_the_own_state_folder_or_named_by_the_environment(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": "~/own"}
-    assert find_places(env, "/c").own_config_path is None
+    assert find_locations(env, "/c").own_config_path is None
     path = write(tmp_path / "own" / "mdrecall.json", "{}")
-    assert find_places(env, "/c").own_config_path == str(path)
-    assert find_places({**env, "MDRECALL_CONFIG": " ~/x.json "}, "/c").own_config_path == str(tmp_path / "x.json")
+    assert find_locations(env, "/c").own_config_path == str(path)
+    assert find_locations({**env, "MDRECALL_CONFIG": " ~/x.json "}, "/c").own_config_path == str(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_the_own_configuration_file_is_in_the_own_state_folder_or_named_by_the_e
 def test_a_profile_has_its_own_default_workspace(tmp_path: Path, profile: str | None, name: str) -> None:
     env = openclaw_home(tmp_path, {}) | ({} if profile is None else {"OPENCLAW_PROFILE": profile})
     expected = str(folder(tmp_path / ".openclaw" / name))
-    assert default_workspace(find_places(env, "/c"), env) == expected
+    assert default_workspace(find_locations(env, "/c"), env) == expected
     assert load(env=env, cwd="/").settings.workspace == expected
 
 
@@ -219,14 +219,14 @@ def test_an_agent_id_is_brought_into_the_form_that_openclaw_writes(given: str, n
 def test_the_default_agent_lives_in_the_default_workspace(tmp_path: Path) -> None:
     result = loaded(tmp_path, {})
     assert result.settings.workspace == str(tmp_path / ".openclaw" / "workspace")
-    assert result.found["workspace"].origin == "default"
+    assert result.values["workspace"].origin == "default"
 
 
 def test_the_workspace_of_the_defaults_is_the_default_agents(tmp_path: Path) -> None:
     folder(tmp_path / "notes")
     result = loaded(tmp_path, {"agents": {"defaults": {"workspace": "~/no\0tes"}}})
     assert result.settings.workspace == str(tmp_path / "notes")
-    assert result.found["workspace"].origin == "~/.openclaw/openclaw.json: agents.defaults.workspace"
+    assert result.values["workspace"].origin == "~/.openclaw/openclaw.json: agents.defaults.workspace"
 
 
 def test_an_agents_own_workspace_beats_that_of_the_defaults(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_an_agents_own_workspace_beats_that_of_the_defaults(tmp_path: Path) -> N
     agents = {"defaults": {"workspace": "~/notes"}, "list": [{"id": "main", "default": True, "workspace": "~/mine"}]}
     result = loaded(tmp_path, {"agents": agents})
     assert result.settings.workspace == str(tmp_path / "mine")
-    assert result.found["workspace"].origin == "~/.openclaw/openclaw.json: agents.list[0].workspace"
+    assert result.values["workspace"].origin == "~/.openclaw/openclaw.json: agents.list[0].workspace"
 
 
 def test_another_agents_workspace_is_in_the_state_folder_and_not_that_of_the_defaults(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_workspace_flag_is_taken_from_the_current_folder_and_gets_an_index_of_
     notes = folder(tmp_path / "notes")
     result = load(env=env, cwd=str(tmp_path), workspace="notes")
     assert result.settings.workspace == str(notes)
-    assert result.found["workspace"].origin == "--workspace"
+    assert result.values["workspace"].origin == "--workspace"
     assert result.settings.index_path == own_index(notes, env["MDRECALL_STATE_DIR"])
     assert result.settings.index_path_is_ours is True
     assert load(env=env, cwd="/", workspace="~/notes").settings.index_path == result.settings.index_path
@@ -275,7 +275,7 @@ def test_without_openclaw_the_current_folder_is_the_memory(tmp_path: Path) -> No
     result = load(env={"HOME": str(tmp_path), "MDRECALL_STATE_DIR": "~/own"}, cwd=str(notes))
     assert result.settings.standalone is True
     assert result.settings.workspace == str(notes)
-    assert result.found["workspace"].origin == "the current folder"
+    assert result.values["workspace"].origin == "the current folder"
     assert result.settings.index_path == own_index(notes, str(tmp_path / "own"))
     assert result.files == ()
 
@@ -318,7 +318,7 @@ def test_a_configured_index_path_is_filled_in_and_made_absolute(tmp_path: Path, 
     result = loaded(tmp_path / "home", {"agents": {"defaults": {"memorySearch": store}}})
     assert result.settings.index_path == str(tmp_path / expected)
     assert result.settings.index_path_is_ours is False
-    assert result.found["index"].origin == "~/.openclaw/openclaw.json: agents.defaults.memorySearch.store.path"
+    assert result.values["index"].origin == "~/.openclaw/openclaw.json: agents.defaults.memorySearch.store.path"
 
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.config.load import agent_ids, load
-from mdrecall.config.rules import Refused, duration_ms, size_bytes, whole
+from mdrecall.config.load import list_agent_ids, load
+from mdrecall.config.rules import InvalidValue, duration_ms, size_bytes, whole
 from mdrecall.errors import ConfigError
 
 
@@ -33,7 +33,7 @@ def test_an_overlay_does_not_change_the_default_agent_unless_it_says_so(tmp_path
     assert load(env=env, cwd=str(tmp_path)).settings.agent_id == "main"
     work = load(env=env, cwd=str(tmp_path), agent="work").settings
     assert (work.workspace, work.memory_search.query.max_results) == (str(tmp_path / "b"), 9)
-    assert agent_ids(env=env, cwd=str(tmp_path)) == ["main", "work"]
+    assert list_agent_ids(env=env, cwd=str(tmp_path)) == ["main", "work"]
 
 
 def test_an_agent_in_both_files_is_the_same_with_and_without_naming_it(tmp_path: Path) -> None:
@@ -100,13 +100,13 @@ def test_the_vector_library_path_is_expanded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [10**400, -(10**400), 1e306, float("inf"), float("nan")])
 def test_numbers_beyond_reason_are_refused(value: float) -> None:
     for rule in (whole(), duration_ms(), size_bytes()):
-        with pytest.raises(Refused):
+        with pytest.raises(InvalidValue):
             rule.read(value)
 
 
 @pytest.mark.parametrize("rule", [duration_ms(), size_bytes()])
 def test_texts_of_numbers_beyond_reason_are_refused(rule: object) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidValue):
         rule.read("9" * 400)  # type: ignore[attr-defined]
 
 

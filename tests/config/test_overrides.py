@@ -26,7 +26,7 @@ def test_an_override_wins_over_the_agents_own_setting_and_leaves_the_others(tmp_
     found = loaded(tmp_path, {"query.minScore": 0.1, "query.hybrid.enabled": False})
     query = found.settings.memory_search.query
     assert (query.min_score, query.max_results, query.hybrid.enabled) == (0.1, 9, False)
-    assert found.found["memorySearch.query.minScore"].origin == "override: memorySearch.query.minScore"
+    assert found.values["memorySearch.query.minScore"].origin == "override: memorySearch.query.minScore"
 
 
 def test_overridden_extra_paths_replace_all_others(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -
     with pytest.raises(ConfigError) as caught:
         read_file(str(path))
     assert str(caught.value).startswith(f"{path} is not JSON5")
-    assert caught.value.hint == "Mend the file there."
+    assert caught.value.hint == "Fix the file there."
 
 
 def test_a_broken_file_says_where_it_goes_wrong(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.rules import (
-    Refused,
+    InvalidValue,
     Rule,
     choice,
     duration_ms,
@@ -55,7 +55,7 @@ def test_a_duration_is_read_as_milliseconds(given: object, ms: int) -> None:
 
 @pytest.mark.parametrize("given", ["", "  ", "soon", "-5m", "5 m", "1h30", "m", "5w", "5m!", -1, True, None, ["5m"]])
 def test_what_is_no_duration_is_refused(given: object) -> None:
-    with pytest.raises(Refused, match="it takes a duration such as 90s, 5m or 1h30m"):
+    with pytest.raises(InvalidValue, match="it takes a duration such as 90s, 5m or 1h30m"):
         duration_ms().read(given)
 
 
@@ -85,7 +85,7 @@ def test_a_size_is_read_as_bytes_in_powers_of_1024(given: object, size: int) -> 
 
 @pytest.mark.parametrize("given", ["", "big", "-1", "2mib", "2 x", "kb", -1, 1.5, False, None, [1]])
 def test_what_is_no_size_is_refused(given: object) -> None:
-    with pytest.raises(Refused, match="it takes a number of bytes, or a size such as 512k or 2mb"):
+    with pytest.raises(InvalidValue, match="it takes a number of bytes, or a size such as 512k or 2mb"):
         size_bytes().read(given)
 
 
@@ -139,13 +139,13 @@ def test_a_rule_reads_what_it_accepts(rule: Rule[Any], given: object, result: ob
     ],
 )
 def test_a_refusal_says_where_what_and_what_it_takes(rule: Rule[Any], given: object, at: str, message: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InvalidValue) as caught:
         rule.read(given)
     assert (caught.value.at, str(caught.value)) == (at, message)
 
 
 def test_a_long_value_is_cut_in_the_message() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InvalidValue) as caught:
         flag().read("x" * 100)
     assert str(caught.value) == 'is "' + "x" * 56 + "..., but it takes true or false"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mdrecall.embed.remote import limiter, server
+from mdrecall.embed.remote import client, limiter
+from mdrecall.embed.remote.client import Endpoint, ProviderClient
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.embed.remote.server import Address, Server
 from mdrecall.types import EmbedInput, Secret
 from tests.providers.server import KEY, ProviderServer
 from tests.providers.wire import Reply
@@ -26,9 +26,9 @@ def address_of(
     keys: tuple[str, ...] = (KEY,),
     headers: Mapping[str, str] | None = None,
     proxy: str = "",
-) -> Address:
+) -> Endpoint:
     """Where a stand-in answers."""
-    return Address(
+    return Endpoint(
         stand_in.kind,
         url or stand_in.url,
         tuple(Secret(key) for key in keys),
@@ -39,7 +39,7 @@ def address_of(
 
 
 @contextmanager
-def asking(stand_in: ProviderServer, address: Address | None = None, **more: Any) -> Iterator[RemoteEmbedder]:
+def asking(stand_in: ProviderServer, address: Endpoint | None = None, **more: Any) -> Iterator[RemoteEmbedder]:
     """An embedder that asks a stand-in."""
     model = more.pop("model", stand_in.shape.models[0])
     made = RemoteEmbedder(PROVIDERS[stand_in.kind], model, address or address_of(stand_in), **more)
@@ -60,10 +60,10 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000_000.0
         self.slept: list[float] = []
-        monkeypatch.setattr(server, "time", self)
+        monkeypatch.setattr(client, "time", self)
         monkeypatch.setattr(limiter, "time", self)
-        monkeypatch.setattr(server, "_JITTER", 0.0)
-        monkeypatch.setattr(Server, "_sleep", lambda _, seconds, ended: self.sleep(seconds))
+        monkeypatch.setattr(client, "_JITTER", 0.0)
+        monkeypatch.setattr(ProviderClient, "_sleep", lambda _, seconds, ended: self.sleep(seconds))
 
     def monotonic(self) -> float:
         return self.now
@@ -104,10 +104,10 @@ def everything_said(error: BaseException) -> str:
         if one is not None and one not in seen:
             seen.append(one)
             waiting += [one.__cause__, one.__context__]
-    return "\n".join(_said(one) for one in seen)
+    return "\n".join(_error_text(one) for one in seen)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """What an error says, and what the library's own frames and others' hold; those of tests hold keys."""
     found = traceback.TracebackException.from_exception(error, capture_locals=True)
     frames = [str(frame.locals) for frame in found.stack if "/tests/" not in frame.filename]

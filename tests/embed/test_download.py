@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.download import RemoteFile, fetch, writing_in
+from mdrecall.embed.download import RemoteFile, fetch, folder_lock
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Progress
 from tests.embed.conftest import FileServer, Request
@@ -146,7 +146,7 @@ def test_only_the_web_is_asked(url: str, tmp_path: Path) -> None:
 
 
 def hold(folder: str, ready: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
-    with writing_in(folder):
+    with folder_lock(folder):
         ready.set()
         done.wait(60)
 
@@ -157,16 +157,16 @@ def test_only_one_process_writes_at_a_time(tmp_path: Path) -> None:
     other = spawn.Process(target=hold, args=(str(tmp_path), ready, done))
     other.start()
     assert ready.wait(60)
-    with pytest.raises(EmbedderUnavailable, match="Another process"), writing_in(str(tmp_path), lock_wait_s=0):
+    with pytest.raises(EmbedderUnavailable, match="Another process"), folder_lock(str(tmp_path), lock_wait_s=0):
         pass
     done.set()
     other.join()
-    with writing_in(str(tmp_path), lock_wait_s=0):
+    with folder_lock(str(tmp_path), lock_wait_s=0):
         pass
 
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     folder = os.path.join(tmp_path, "file", "models")
-    with pytest.raises(ModelFileError, match=r"Cannot write in .*models: Not a directory"), writing_in(folder):
+    with pytest.raises(ModelFileError, match=r"Cannot write in .*models: Not a directory"), folder_lock(folder):
         pass

@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from mdrecall.embed.download import RemoteFile, fetch, writing_in
+from mdrecall.embed.download import RemoteFile, fetch, folder_lock
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Progress
 from tests.embed.conftest import FileServer, Request
@@ -36,7 +36,7 @@ def hub(served: FileServer) -> FileServer:
 
 def fetch_from(server: FileServer, folder: Path, path: str = "/thing.bin", problem: str = "") -> Path:
     file = RemoteFile("thing.bin")
-    with writing_in(str(folder)):
+    with folder_lock(str(folder)):
         return Path(fetch(file, server.url + path, str(folder), hint="By hand.", problem=lambda path: problem))
 
 
@@ -46,7 +46,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_plain_server_tells_the_length(served: FileServer, tmp_path: Path) -> None:
     told: list[Progress] = []
-    with writing_in(str(tmp_path)):
+    with folder_lock(str(tmp_path)):
         fetch(RemoteFile("thing.bin"), f"{served.url}/thing.bin", str(tmp_path), progress=told.append)
     assert told[-1] == Progress(len(BODY), len(BODY), "Downloading thing.bin")
     assert {step.total for step in told} == {len(BODY)}

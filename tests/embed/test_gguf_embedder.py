@@ -247,7 +247,7 @@ def test_close_ends_a_load_that_is_under_way(tiny: Path, cache: str, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(Runtime, "_ask", closing)
-        with pytest.raises(EmbedderUnavailable, match="let go"):
+        with pytest.raises(EmbedderUnavailable, match="unloaded"):
             embedder.prepare()
     embedder.prepare()
     assert embedder.dimensions == 32

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.embed.gguf import GgufEmbedder
-from mdrecall.embed.gguf.header import UNTOLD, BadHeader, Header, read_header
+from mdrecall.embed.gguf.header import UNSPECIFIED, BadHeader, Header, read_header
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, ModelFileError
 from mdrecall.types import Progress
 from tests.embed.conftest import FileServer, Request
@@ -51,7 +51,7 @@ def test_the_generator_makes_the_same_small_file_again() -> None:
 def test_the_head_tells_what_the_model_is(tmp_path: Path) -> None:
     assert read_header(str(write_tiny(tmp_path / "a.gguf"))) == Header("bert", "tiny", 64, MEAN)
     path = write_tiny(tmp_path / "b.gguf", Tiny("llama", "writer", context=128, pooling=None))
-    assert read_header(str(path)) == Header("llama", "writer", 128, UNTOLD)
+    assert read_header(str(path)) == Header("llama", "writer", 128, UNSPECIFIED)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_close_ends_a_download_that_is_under_way(tiny: Path, hub: FileServer, tm
 
     hub.break_after = [20_000]
     embedder = GgufEmbedder(REFERENCE, cache_dir=str(tmp_path), hub=hub.url, progress=closing)
-    with pytest.raises(EmbedderUnavailable, match="let go"):
+    with pytest.raises(EmbedderUnavailable, match="unloaded"):
         embedder.prepare()
     embedder.prepare()
     embedder.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.gguf.reference import DEFAULT, Reference, parse
+from mdrecall.embed.gguf.model_file import DEFAULT, Reference, parse_reference
 from mdrecall.embed.prompts import Prompts, prompts_for
 from mdrecall.errors import ModelFileError
 from mdrecall.types import EmbedInput
@@ -24,19 +24,22 @@ HUB = "https://huggingface.co"
     ],
 )
 def test_a_file_on_the_hub(text: str, path: str, url: str) -> None:
-    assert parse(text) == Reference(path.rpartition("/")[2], path, url)
+    assert parse_reference(text) == Reference(path.rpartition("/")[2], path, url)
 
 
 def test_the_default_is_what_openclaw_has() -> None:
     repository = "ggml-org/embeddinggemma-300m-qat-q8_0-GGUF"
     name = "embeddinggemma-300m-qat-Q8_0.gguf"
-    assert parse(DEFAULT, "https://mirror/") == Reference(
+    assert parse_reference(DEFAULT, "https://mirror/") == Reference(
         name, f"hub/{repository}/main/{name}", f"https://mirror/{repository}/resolve/main/{name}"
     )
 
 
 def test_an_address_on_the_web() -> None:
-    one, other = parse("https://host:8443/a/f%20x.gguf?download=true"), parse("http://host/a/f%20x.gguf")
+    one, other = (
+        parse_reference("https://host:8443/a/f%20x.gguf?download=true"),
+        parse_reference("http://host/a/f%20x.gguf"),
+    )
     assert (one.name, one.url) == ("f x.gguf", "https://host:8443/a/f%20x.gguf?download=true")
     assert os.path.dirname(one.path) != os.path.dirname(other.path)
 
@@ -45,8 +48,17 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     wanted = Reference("m x.gguf", str(tmp_path / "m x.gguf"))
-    assert parse("~/m x.gguf") == parse("m x.gguf") == parse(str(tmp_path / "m x.gguf")) == wanted
-    assert parse(f"file://{tmp_path}/m%20x.gguf") == parse(f"file://localhost{tmp_path}/m%20x.gguf") == wanted
+    assert (
+        parse_reference("~/m x.gguf")
+        == parse_reference("m x.gguf")
+        == parse_reference(str(tmp_path / "m x.gguf"))
+        == wanted
+    )
+    assert (
+        parse_reference(f"file://{tmp_path}/m%20x.gguf")
+        == parse_reference(f"file://localhost{tmp_path}/m%20x.gguf")
+        == wanted
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,8 +72,8 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_names_no_model_is_told_with_the_three_forms(text: str) -> None:
-    with pytest.raises(ModelFileError, match="names no model") as caught:
-        parse(text)
+    with pytest.raises(ModelFileError, match="does not name a model") as caught:
+        parse_reference(text)
     assert repr(text) in str(caught.value)
     for form in ("path of a .gguf file", "hf:USER/REPOSITORY/FILE.gguf", "https://…/FILE.gguf"):
         assert form in caught.value.hint

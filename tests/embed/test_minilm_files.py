@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.embed.minilm import MiniLM
-from mdrecall.embed.minilm.cache import graph_path, load_graph
-from mdrecall.embed.minilm.weights import MODEL, TOKENIZER, VOCABULARY
+from mdrecall.embed.minilm.files import MODEL, TOKENIZER, VOCABULARY, graph_path, load_graph
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from tests.embed.conftest import FileServer, Request
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.chunk import split_windows
 from mdrecall.embed.offline import OfflineEmbedder, embedder
-from mdrecall.embed.offline.pieces import LONGEST_WORD, Pieces, words
+from mdrecall.embed.offline.pieces import MAX_WORD_CHARS, Pieces, words
 from mdrecall.errors import ModelFileError
 from mdrecall.types import Embedding, EmbedInput
 
@@ -53,7 +53,7 @@ def cut_by_tokenizers() -> Callable[[str], list[int]]:
     from tokenizers.models import WordPiece
 
     vocabulary = {piece: number for number, piece in enumerate(VOCABULARY.split("\n"))}
-    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD))
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD_CHARS))
 
     def cut(word: str) -> list[int]:
         found: list[int] = tokenizer.encode(word, add_special_tokens=False).ids
@@ -80,7 +80,7 @@ def test_words_are_cut_into_the_longest_known_pieces() -> None:
     assert pieces["unaffable"] == (0, 1, 2)
     assert pieces["unaffab"] == (0, 1, 3, 5)
     assert pieces["unaffx"] == pieces["able"] == ()
-    assert pieces["a" * (LONGEST_WORD + 1)] == ()
+    assert pieces["a" * (MAX_WORD_CHARS + 1)] == ()
 
 
 @pytest.mark.parametrize(

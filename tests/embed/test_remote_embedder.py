@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mdrecall.embed.remote import embedder as module
+from mdrecall.embed.remote.client import Endpoint, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.embed.remote.server import Address, Patience
 from mdrecall.engine.requests import embedded, packed
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
 from mdrecall.types import EmbedInput, Secret
@@ -181,7 +181,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error_and_nothing_of_it_
     with ProviderServer(kind, dimensions=8, faults=script) as server, asking(server) as embedder:
         with pytest.raises(WrongAnswer) as caught:
             embed(embedder, "one", "two")
-        assert embedder.server.address.host in str(caught.value)
+        assert embedder.client.endpoint.host in str(caught.value)
 
 
 def test_what_is_said_in_an_error_with_status_200_is_passed_on() -> None:
@@ -198,7 +198,7 @@ def test_vectors_of_another_length_than_the_stored_ones_are_refused() -> None:
         assert server.requests == []
         with pytest.raises(WrongAnswer, match="of 8 numbers, not 16 as before") as caught:
             embed(embedder, "one")
-        assert "--force" in caught.value.hint
+        assert "with force" in caught.value.hint
 
 
 def test_without_stored_vectors_their_length_is_learnt_from_a_word() -> None:
@@ -256,7 +256,7 @@ def test_requests_are_filled_up_to_what_the_provider_takes() -> None:
         wanted = {bytes([number]): EmbedInput("", "x" * 4000) for number in range(130)}
         sizes = [len(group) for group in packed(wanted, embedder.traits)]
     assert sizes == [64, 64, 2]
-    assert embedder.traits.host == embedder.server.address.host
+    assert embedder.traits.host == embedder.client.endpoint.host
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "\ud800 half a pair", "\0"])
@@ -273,7 +273,7 @@ def test_no_texts_are_not_asked_for() -> None:
 
 def made(**changes: Any) -> RemoteEmbedder:
     told_by = {"url": "https://a.example/v1", "keys": (Secret("k1"),), "headers": {"X-Team": Secret("zoo")}}
-    address = Address("openai", **{**told_by, **changes.pop("address", {})})
+    address = Endpoint("openai", **{**told_by, **changes.pop("address", {})})
     provider = PROVIDERS[changes.pop("provider", "openai")]
     return RemoteEmbedder(provider, changes.pop("model", "m"), address, **changes)
 
@@ -318,11 +318,11 @@ def test_nothing_that_an_embedder_shows_of_itself_is_secret() -> None:
         "proxy": Secret("http://a:hush-3@b"),
     }
     embedder = made(address=address)
-    assert "hush" not in f"{embedder.traits} {embedder.fingerprint} {vars(embedder)} {vars(embedder.server)}"
+    assert "hush" not in f"{embedder.traits} {embedder.fingerprint} {vars(embedder)} {vars(embedder.client)}"
 
 
 def test_a_query_is_given_up_a_little_before_the_search_gives_up() -> None:
-    assert made(query_s=3.0)._query == Patience(2.7, 2, in_all=True)
+    assert made(query_s=3.0)._query == RetryPolicy(2.7, 2, is_total=True)
     assert made(provider="ollama", query_s=3.0)._query.seconds == module._QUERY_S
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from mdrecall.embed.remote.client import Endpoint
 from mdrecall.embed.remote.embedder import RemoteEmbedder
-from mdrecall.embed.remote.jobs import jobs_of
+from mdrecall.embed.remote.jobs import batch_api_for
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.embed.remote.server import Address
 from mdrecall.errors import KeyRefused, NotThere, WrongAnswer
 from mdrecall.interfaces import BatchApi
 from mdrecall.types import Embedding, EmbedInput, JobState, Secret
@@ -28,12 +28,12 @@ class Line:
     def __init__(self, server: ProviderServer, dimensions: int | None = None, key: str = "") -> None:
         self.server = server
         row = PROVIDERS[server.kind]
-        address = Address(row.name, server.url, (Secret(key or server.key or ""),))
+        address = Endpoint(row.name, server.url, (Secret(key or server.key or ""),))
         self.embedder = RemoteEmbedder(row, "", address, dimensions=dimensions)
 
     @property
     def api(self) -> BatchApi:
-        found = jobs_of(self.embedder)
+        found = batch_api_for(self.embedder)
         assert found
         return found
 
@@ -71,15 +71,15 @@ def line(line_of: Callable[..., Line], request: pytest.FixtureRequest) -> Line:
 def test_some_providers_have_no_jobs(line_of: Callable[..., Line]) -> None:
     for kind in ("mistral", "ollama", "openai-compatible"):
         row = PROVIDERS[kind]
-        address = Address(kind, "http://127.0.0.1:9")
-        assert jobs_of(RemoteEmbedder(row, row.model or "some", address)) is None
+        address = Endpoint(kind, "http://127.0.0.1:9")
+        assert batch_api_for(RemoteEmbedder(row, row.model or "some", address)) is None
         assert not row.has_jobs
 
 
 def test_openai_gets_whole_requests_and_24_hours(line_of: Callable[..., Line]) -> None:
     line = line_of("openai", dimensions=3)
     line.made()
-    text = line.embedder.text_of(PASSAGES["01"])
+    text = line.embedder.render_text(PASSAGES["01"])
     first, second = line.lines()
     body = {"model": "text-embedding-3-small", "input": text, "dimensions": 3}
     assert first["body"].items() >= body.items()
@@ -242,12 +242,12 @@ def test_the_states_of_gemini(line_of: Callable[..., Line], said: str, meant: st
 
 def test_an_output_may_be_longer_than_any_other_answer(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     state = line.api.state(line.made().id)
-    monkeypatch.setattr("mdrecall.embed.remote.transport._MOST_BYTES", 10)
+    monkeypatch.setattr("mdrecall.embed.remote.transport._MAX_BYTES", 10)
     assert [name for name, _ in line.api.results(state)] == ["01", "02"]
 
 
 def test_a_line_without_end_is_not_waited_for(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.embed.remote.server._LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("mdrecall.embed.remote.client._MAX_LINE_BYTES", 1 << 20)
     state = line.api.state(line.made().id)
     line.server.faults.add(faults.endless_body().times(None))
     with pytest.raises(WrongAnswer, match="a line is longer"):

@@ -9,8 +9,8 @@ import pytest
 from httpx2 import URL
 
 from mdrecall.embed.remote import transport as module
-from mdrecall.embed.remote.network import is_here, is_public
-from mdrecall.embed.remote.transport import Call, Forbidden, Lost, Reply, TimedOut, Transport, Unreadable
+from mdrecall.embed.remote.network import is_private_name, is_public
+from mdrecall.embed.remote.transport import Call, ConnectionLost, Forbidden, Reply, TimedOut, Transport, Unreadable
 from mdrecall.types import Secret
 from tests.embed.asking import LONG_S, everything_said
 from tests.providers import faults
@@ -73,7 +73,7 @@ def test_an_interrupt_from_another_thread_ends_it_at_once(fault: Fault) -> None:
             wait_until(lambda: server.connections == 1)
         ended.set()
         transport.interrupt()
-        assert isinstance(found(), Lost | TimedOut)
+        assert isinstance(found(), ConnectionLost | TimedOut)
         assert transport.send(call_to(server)).status == 200
 
 
@@ -88,7 +88,7 @@ def test_shaking_hands_has_the_same_deadline_and_is_ended_too() -> None:
             wait_until(lambda: server.connections == 2)
             ended.set()
             transport.interrupt()
-            assert isinstance(found(), Lost | TimedOut)
+            assert isinstance(found(), ConnectionLost | TimedOut)
 
 
 def test_a_request_that_was_ended_before_it_began_is_not_sent() -> None:
@@ -107,7 +107,7 @@ def test_closing_ends_what_is_under_way_and_a_later_request_connects_anew() -> N
         transport.interrupt()
         transport.close()
         transport.close()
-        assert isinstance(found(), Lost)
+        assert isinstance(found(), ConnectionLost)
         assert transport.send(call_to(server)).status == 200
 
 
@@ -117,20 +117,20 @@ def test_closing_ends_what_is_under_way_and_a_later_request_connects_anew() -> N
     ids=named,
 )
 def test_a_connection_that_breaks_is_lost(fault: Fault) -> None:
-    with serving(fault) as server, transport_to(server) as transport, pytest.raises(Lost):
+    with serving(fault) as server, transport_to(server) as transport, pytest.raises(ConnectionLost):
         transport.send(call_to(server))
 
 
 def test_nobody_there_is_lost_and_says_why() -> None:
     with serving() as server, transport_to(server, faults.dead_url()) as transport:
-        with pytest.raises(Lost, match="refused"):
+        with pytest.raises(ConnectionLost, match="refused"):
             transport.send(call_to(server, url=faults.dead_url("/v1/embeddings")))
-        with pytest.raises(Lost, match=r"nowhere\.invalid"):
+        with pytest.raises(ConnectionLost, match=r"nowhere\.invalid"):
             Transport("http://nowhere.invalid").send(call_to(server, url="http://nowhere.invalid"))
 
 
 def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "_MAX_BYTES", 1 << 20)
     with serving(faults.endless_body()) as server, transport_to(server) as transport:
         with pytest.raises(Unreadable, match="longer than 1 MB"):
             transport.send(call_to(server))
@@ -228,7 +228,7 @@ def test_what_a_traceback_would_show_of_a_request_has_no_key() -> None:
         server.faults.add(faults.hang())
         with transport_to(server) as transport, pytest.raises(TimedOut) as caught:
             transport.send(call._replace(seconds=SHORT_S))
-        assert KEY not in everything_said(module.bare(caught.value))
+        assert KEY not in everything_said(module.strip_traceback(caught.value))
 
 
 def in_thread(act: Callable[[], object]) -> Callable[[], object]:
@@ -303,9 +303,9 @@ def test_a_proxy_is_not_led_to_a_private_address() -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "a.localhost", "LOCALHOST.", "10.0.0.1", "[::1]", "fe80::1%eth0"])
 def test_some_names_tell_by_themselves_that_they_are_near(host: str) -> None:
-    assert is_here(host)
-    assert not is_here("api.example.com")
-    assert not is_here("8.8.8.8")
+    assert is_private_name(host)
+    assert not is_private_name("api.example.com")
+    assert not is_private_name("8.8.8.8")
 
 
 def test_a_proxy_that_does_not_speak_http_is_named() -> None:

@@ -14,7 +14,7 @@ from tests.providers.server import Kind, ProviderServer
 def desk_of(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Kind], Desk]]:
     """Makes a desk of any provider."""
     monkeypatch.setattr("mdrecall.engine.jobs._CREATE_WAIT_S", 0.001)
-    monkeypatch.setattr("mdrecall.embed.remote.server._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("mdrecall.embed.remote.client._FIRST_WAIT_S", 0.001)
     with ExitStack() as stack:
         yield lambda kind: Desk(workspace, stack.enter_context(ProviderServer(kind, dimensions=8)))
         workspace.close()

@@ -156,8 +156,8 @@ def named(texts: list[str]) -> list[str]:
     return sorted(word for text in texts for word in WORDS if f"The {word} is here" in text)
 
 
-def jobs_of(memory: Memory) -> Jobs:
+def batch_api_for(memory: Memory) -> Jobs:
     """The jobs inside a memory."""
     backend: Any = memory._backend
-    found: Jobs = backend._meaning.jobs
+    found: Jobs = backend._embedding.jobs
     return found

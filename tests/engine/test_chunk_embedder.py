@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedReport
-from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.interfaces import Embedder

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.engine.desk import WORDS, Desk, jobs_of
+from tests.engine.desk import WORDS, Desk, batch_api_for
 from tests.providers import faults
 from tests.providers.batch import Job, Plan
 from tests.providers.faults import Fault
@@ -239,7 +239,7 @@ def test_a_job_that_takes_too_long_is_cancelled_and_its_texts_are_embedded_direc
     desk.plan(polls_until_done=None)
     desk.write(*SIX)
     memory = desk.workspace.memory()
-    jobs_of(memory).rules = jobs_of(memory).rules._replace(timeout_s=0.0)
+    batch_api_for(memory).rules = batch_api_for(memory).rules._replace(timeout_s=0.0)
     assert desk.sync(memory).issues == ()
     assert (desk.batch, desk.direct, desk.kept(), desk.asked("cancel")) == ([], sorted(SIX), [], 1)
     batch = memory.status().batch
@@ -252,7 +252,7 @@ def test_a_job_that_is_done_at_the_last_moment_is_used(desk: Desk) -> None:
     desk.before("cancel", lambda: desk.server.batch.finish_job(desk.made[0]))
     desk.write(*SIX)
     memory = desk.workspace.memory()
-    jobs_of(memory).rules = jobs_of(memory).rules._replace(timeout_s=0.0)
+    batch_api_for(memory).rules = batch_api_for(memory).rules._replace(timeout_s=0.0)
     assert desk.sync(memory).issues == ()
     assert (desk.batch, desk.direct, memory.status().batch["failures"]) == (sorted(SIX), [], 0)
 
@@ -262,7 +262,7 @@ def test_a_job_that_cannot_be_cancelled_is_not_paid_for_beside_another(desk: Des
     desk.fault("cancel", faults.error(500))
     desk.write(*SIX)
     memory = desk.workspace.memory()
-    jobs_of(memory).rules = jobs_of(memory).rules._replace(timeout_s=0.0)
+    batch_api_for(memory).rules = batch_api_for(memory).rules._replace(timeout_s=0.0)
     assert "500" in desk.sync(memory).issues[0].problem
     assert (desk.direct, desk.kept()) == ([], [(desk.made[0], 6)])
     desk.server.batch.finish_job(desk.made[0])

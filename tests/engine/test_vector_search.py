@@ -8,10 +8,11 @@ from typing import NamedTuple
 import apsw
 import pytest
 
+from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
-from mdrecall.engine.searcher import RankingOptions, Searcher
+from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder

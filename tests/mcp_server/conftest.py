@@ -8,13 +8,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import mcp  # noqa: F401  (all of it, so that the server's parts are the client's parts)
 import pytest
 
-from mdrecall.mcp_server.memories import Memories, Opener
-from mdrecall.mcp_server.server import Built, build
-from mdrecall.mcp_server.toolbox import MakesTools
-from mdrecall.mcp_server.workspaces import Asked, Place, find_places
+from mdrecall.mcp_server.memories import Memories, MemoryOpener
+from mdrecall.mcp_server.server import MemoryServer, build_server
+from mdrecall.mcp_server.toolbox import MakeTools
+from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S
@@ -28,7 +27,7 @@ class Home:
     def __init__(self, base: Path) -> None:
         self._base = base
         self._spaces: dict[str, Workspace] = {}
-        self._built: list[Built] = []
+        self._built: list[MemoryServer] = []
         self.opened: list[str] = []
 
     def workspace(self, name: str = "notes") -> Workspace:
@@ -44,15 +43,17 @@ class Home:
     def env(self) -> dict[str, str]:
         return self.workspace().env
 
-    def server(self, asked: Asked | None = None, session_key: str = "", makes: MakesTools | None = None) -> Built:
-        """A server for the memories that are asked for; by default that of one workspace."""
-        asked = asked or Asked(workspaces=(str(self.workspace().path),))
-        self._opener = Opener(self.env)
-        memories = Memories(find_places(asked, self.env), self._open)
-        self._built.append(build(memories, session_key, makes))
+    def server(
+        self, selection: Selection | None = None, session_key: str = "", make_tools: MakeTools | None = None
+    ) -> MemoryServer:
+        """A server for the selected memories; by default that of one workspace."""
+        selection = selection or Selection(workspaces=(str(self.workspace().path),))
+        self._opener = MemoryOpener(self.env)
+        memories = Memories(select_memories(selection, self.env), self._open)
+        self._built.append(build_server(memories, session_key, make_tools))
         return self._built[-1]
 
-    def _open(self, place: Place) -> Memory:
+    def _open(self, place: ServedMemory) -> Memory:
         self.opened.append(place.name)
         return self._opener(place)
 

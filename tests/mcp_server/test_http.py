@@ -12,9 +12,8 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from mdrecall.cli.main import main
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.http_endpoint import HttpEndpoint, is_loopback, read_token
+from mdrecall.mcp_server.http import HttpEndpoint, is_loopback, read_token
 from tests.conftest import Workspace
 from tests.mcp_server.conftest import mdrecall_command, process_env, started
 from tests.processes import PATIENCE_S
@@ -107,9 +106,21 @@ def test_a_body_that_is_too_long_is_refused(serving: Serving) -> None:
     assert httpx2.post(serving.url, headers=headers, content=b" " * 2_000_000).status_code == 413
 
 
-def test_beyond_this_machine_a_token_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--host", "0.0.0.0"]) == 2
-    assert "there is no token" in capsys.readouterr().err
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org", ""])
+def test_nothing_listens_beyond_this_machine_without_a_token(host: str) -> None:
+    with pytest.raises(RecallError, match="there is no token"):
+        HttpEndpoint(host, port=0).listen()
+
+
+def test_beyond_this_machine_serving_is_refused_at_once_without_a_token(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    command = mdrecall_command("serve", "--host", "0.0.0.0", "--port", "0", "--workspace", str(workspace.path))
+    # A server that starts all the same would serve until it is stopped: the time limit ends it, and the test fails.
+    done = subprocess.run(
+        command, env=process_env(workspace.env), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no token" in done.stderr
 
 
 def test_a_token_that_can_be_guessed_is_refused() -> None:
@@ -121,7 +132,7 @@ def test_a_token_that_can_be_guessed_is_refused() -> None:
 
 @pytest.mark.parametrize("token", ["pässwört" * 4, "one line\nand another", "tab\t" * 9])
 def test_a_token_that_no_header_can_have_is_refused(token: str) -> None:
-    with pytest.raises(RecallError, match="no request can bring"):
+    with pytest.raises(RecallError, match="an HTTP header cannot carry"):
         HttpEndpoint(token=token).check()
 
 
@@ -142,11 +153,11 @@ def test_which_hosts_are_this_machine() -> None:
 
 
 def test_the_names_that_a_server_goes_by() -> None:
-    front = HttpEndpoint("192.168.1.2", allow_hosts=("memory.lan",), allow_origins=("https://app.example",))
-    assert "192.168.1.2:8377" in front.hosts(8377)
-    assert "memory.lan" in front.hosts(8377)
-    assert "evil.example:8377" not in front.hosts(8377)
-    assert front.origins(8377)[-1] == "https://app.example"
+    endpoint = HttpEndpoint("192.168.1.2", allow_hosts=("memory.lan",), allow_origins=("https://app.example",))
+    assert "192.168.1.2:8377" in endpoint.hosts(8377)
+    assert "memory.lan" in endpoint.hosts(8377)
+    assert "evil.example:8377" not in endpoint.hosts(8377)
+    assert endpoint.origins(8377)[-1] == "https://app.example"
 
 
 def test_a_port_that_is_taken_is_told(serving: Serving, tmp_path: Path) -> None:

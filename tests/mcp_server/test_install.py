@@ -71,7 +71,7 @@ def test_a_second_time_changes_nothing(base: Path, client: str, scope: str, caps
     assert install(client, "--scope", scope) == 0
     said = capsys.readouterr().out
     assert "already" in said
-    assert said.count(f"Its memory is {base / 'project'}.") == 2
+    assert said.count(f"Memory: {base / 'project'}.") == 2
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir() if ".bak" in each.name] == []
 
@@ -120,7 +120,7 @@ def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_tol
     assert install("vscode", "--scope", "project") == 2
     assert path.read_text() == text
     said = capsys.readouterr().err
-    assert "is left as it is" in said
+    assert "was not changed" in said
     assert '"mdrecall": {' in said
     assert ("line 2, column 3" in said) == ("// mine" in text)
     assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]
@@ -151,7 +151,7 @@ def test_toml_that_says_something_else_is_not_touched(
     assert path.read_text() == text
     said = capsys.readouterr().err
     assert "[mcp_servers.mdrecall]" in said
-    assert ("Put this in its place" in said) == ("mine" in text)
+    assert ("Replace it with this" in said) == ("mine" in text)
 
 
 @pytest.mark.parametrize("client", ["codex", "cursor"])

@@ -13,10 +13,10 @@ import pytest
 from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.memories import Memories, Opener
+from mdrecall.mcp_server.memories import Memories, MemoryOpener
 from mdrecall.mcp_server.resources import PAGE
-from mdrecall.mcp_server.server import Built, build
-from mdrecall.mcp_server.workspaces import Asked, Place, find_places
+from mdrecall.mcp_server.server import MemoryServer, build_server
+from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
@@ -27,7 +27,7 @@ T = TypeVar("T")
 SUBAGENT = "agent:main:subagent:abc"
 
 
-def with_client(built: Built, act: Callable[[Client], Awaitable[T]], **options: Any) -> T:
+def with_client(built: MemoryServer, act: Callable[[Client], Awaitable[T]], **options: Any) -> T:
     async def run() -> T:
         failure: Exception | None = None
         async with Client(built.server, **options) as client:
@@ -224,11 +224,11 @@ def test_the_session_of_the_server_wins_over_that_of_a_request(home: Home) -> No
     assert listed.tools == []
 
 
-def several(home: Home) -> Asked:
+def several(home: Home) -> Selection:
     office, private = home.workspace("office"), home.workspace("private")
     office.write("MEMORY.md", "# Work\n\nThe walrus project.\n")
     private.write("MEMORY.md", "# Private\n\nThe walrus in the zoo.\n")
-    return Asked(workspaces=(f"office={office.path}", f"private={private.path}"))
+    return Selection(workspaces=(f"office={office.path}", f"private={private.path}"))
 
 
 def test_one_server_answers_for_several_workspaces(home: Home) -> None:
@@ -262,9 +262,9 @@ def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home)
 
 @pytest.mark.parametrize("broken", ["office", "private"])
 def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, broken: str) -> None:
-    asked, opener = several(home), Opener(home.env)
+    asked, opener = several(home), MemoryOpener(home.env)
 
-    def opens(place: Place) -> Memory:
+    def opens(place: ServedMemory) -> Memory:
         if place.name == broken:
             raise RecallError("The index is damaged.")
         return opener(place)
@@ -274,7 +274,7 @@ def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, bro
         files = [each.uri for each in (await client.list_resources()).resources]
         return tools, files, text_of(await client.call_tool("memory_search", {"query": "walrus", "agent": broken}))
 
-    built = build(Memories(find_places(asked, home.env), opens))
+    built = build_server(Memories(select_memories(asked, home.env), opens))
     try:
         tools, files, said = with_client(built, act)
     finally:
@@ -287,7 +287,7 @@ def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, bro
 def test_a_tool_without_arguments_takes_the_name_of_a_memory(home: Home) -> None:
     bare = Slow()
     bare.spec = ToolSpec("bare", "Takes nothing.", {"type": "object"})
-    (tool,) = with_client(home.server(several(home), makes=only(bare)), lambda client: client.list_tools()).tools
+    (tool,) = with_client(home.server(several(home), make_tools=only(bare)), lambda client: client.list_tools()).tools
     assert list(tool.input_schema["properties"]) == ["agent"]
 
 
@@ -299,7 +299,7 @@ def test_a_memory_that_nobody_asks_for_is_not_opened(home: Home) -> None:
 
 def test_a_request_that_is_cancelled_lets_go_at_once(home: Home) -> None:
     slow = Slow()
-    built = home.server(makes=only(slow))
+    built = home.server(make_tools=only(slow))
 
     async def act(client: Client) -> tuple[int, int]:
         call = asyncio.ensure_future(client.call_tool("slow", {}))
@@ -322,7 +322,7 @@ def test_progress_is_told_as_numbers_that_only_grow(home: Home) -> None:
     told: list[tuple[float, float | None]] = []
     slow: list[Slow] = []
 
-    def makes(memory: Memory, session_key: str, progress: ProgressCallback | None) -> Toolset:
+    def make_tools(memory: Memory, session_key: str, progress: ProgressCallback | None) -> Toolset:
         slow.append(Slow(counts=counts, progress=progress))
         return Toolset(slow[-1:])
 
@@ -334,7 +334,7 @@ def test_progress_is_told_as_numbers_that_only_grow(home: Home) -> None:
     async def act(client: Client) -> None:
         await client.call_tool("slow", {}, progress_callback=tell)
 
-    with_client(home.server(makes=makes), act, mode="legacy")
+    with_client(home.server(make_tools=make_tools), act, mode="legacy")
     assert told == [(2, 2), (5, 5)]
 
 
@@ -356,7 +356,7 @@ def test_a_search_that_builds_the_first_index_tells_how_far_it_is(home: Home) ->
 
 
 class FirstIndex:
-    """What a memory stands on while its first index is built by somebody else."""
+    """The backend of a memory whose first index is being built."""
 
     def __init__(self) -> None:
         self.may_tell, self.may_end, self.watched = threading.Event(), threading.Event(), threading.Event()
@@ -377,10 +377,10 @@ class FirstIndex:
 def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Home) -> None:
     settings, index, slow = home.workspace().memory().settings, FirstIndex(), Slow()
     memories = Memories(
-        find_places(Asked(workspaces=(settings.workspace,)), home.env),
+        select_memories(Selection(workspaces=(settings.workspace,)), home.env),
         lambda place: Memory(settings, cast(Any, index)),
     )
-    built = build(memories, makes=only(slow))
+    built = build_server(memories, make_tools=only(slow))
     told: list[tuple[float, float | None, str | None]] = []
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -403,6 +403,40 @@ def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Hom
     assert told == [(1, 2, "memory/a.md")]
 
 
+class BrokenSync:
+    """A backend whose first sync raises something that nobody expects."""
+
+    def __init__(self) -> None:
+        self.watching = threading.Event()
+
+    def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
+        raise ZeroDivisionError("a bug")
+
+    def watch(self) -> None:
+        self.watching.set()
+
+    def close(self) -> None:
+        pass
+
+
+def test_files_are_watched_although_the_first_sync_failed_unexpectedly(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings, backend = home.workspace().memory().settings, BrokenSync()
+    served = select_memories(Selection(workspaces=(settings.workspace,)), home.env)
+    memories = Memories(served, lambda served: Memory(settings, cast(Any, backend)))
+    try:
+        memories.get("main")
+        assert backend.watching.wait(20)
+    finally:
+        memories.close()
+        home.workspace().close()
+    (record,) = [each for each in caplog.records if each.exc_info]
+    assert record.getMessage() == "The memory of main could not be brought up to date."
+    assert record.exc_info
+    assert isinstance(record.exc_info[1], ZeroDivisionError)
+
+
 def test_what_is_logged_for_a_request_is_told_at_the_level_asked_for_and_without_secrets(home: Home) -> None:
     slow = Slow()
     slow.may_end.set()
@@ -415,12 +449,12 @@ def test_what_is_logged_for_a_request_is_told_at_the_level_asked_for_and_without
         await client.call_tool("slow", {})
         await client.list_tools()
 
-    with_client(home.server(makes=only(slow)), act, logging_callback=tell, log_level="warning")
+    with_client(home.server(make_tools=only(slow)), act, logging_callback=tell, log_level="warning")
     assert [each.level for each in told] == ["warning"]
     assert "slow was called" in told[0].data
     assert "a1B2c3D4a1B2" not in told[0].data
     told.clear()
-    with_client(home.server(makes=only(slow)), act, logging_callback=tell, log_level="error")
+    with_client(home.server(make_tools=only(slow)), act, logging_callback=tell, log_level="error")
     assert told == []
 
 
@@ -441,7 +475,7 @@ def test_a_connection_that_sets_a_level_is_told_from_then_on(home: Home) -> None
         await client.list_tools()
         return before
 
-    before = with_client(home.server(makes=only(slow)), act, logging_callback=tell, mode="legacy")
+    before = with_client(home.server(make_tools=only(slow)), act, logging_callback=tell, mode="legacy")
     assert (before, len(told)) == (0, 1)
 
 
@@ -456,7 +490,7 @@ def test_the_instructions_say_that_notes_are_data(home: Home) -> None:
 def test_two_names_of_one_folder_share_what_answers(home: Home) -> None:
     space = home.workspace()
     space.write("memory/tea.md", "Ana drinks tea.\n")
-    built = home.server(Asked(workspaces=(f"one={space.path}", f"two={space.path}")))
+    built = home.server(Selection(workspaces=(f"one={space.path}", f"two={space.path}")))
     one, two = built.memories.get("one"), built.memories.get("two")
     assert one._backend is two._backend
     one.close()

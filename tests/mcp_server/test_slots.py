@@ -8,19 +8,19 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from mdrecall.mcp_server.memories import Opener
-from mdrecall.mcp_server.slots import Slots
-from mdrecall.mcp_server.workspaces import Asked, find_places
+from mdrecall.mcp_server.memories import MemoryOpener
+from mdrecall.mcp_server.sessions import SessionTools
+from mdrecall.mcp_server.workspaces import Selection, select_memories
 from tests.mcp_server.conftest import Home
 from tests.mcp_server.test_server import with_client
 
 
-def configured(home: Home, slot: str) -> Asked:
+def configured(home: Home, slot: str) -> Selection:
     space = home.workspace()
     space.write("memory/tea.md", "Ana drinks tea.\n")
     file = space.path.parent / "mdrecall.json"
     file.write_text(json.dumps({"plugins": {"slots": {"memory": slot}}}))
-    return Asked(workspaces=(str(space.path),), config=str(file))
+    return Selection(workspaces=(str(space.path),), config=str(file))
 
 
 async def tool_names(client: Client) -> list[str]:
@@ -59,9 +59,9 @@ def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureF
 
 
 def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) -> None:
-    (place,) = find_places(configured(home, "no-such-plugin"), home.env)
-    slots = Slots()
-    with Opener(home.env)(place) as memory:
+    (place,) = select_memories(configured(home, "no-such-plugin"), home.env)
+    slots = SessionTools()
+    with MemoryOpener(home.env)(place) as memory:
         first = slots(memory, "first")
         for number in range(100):
             slots(memory, f"agent:main:{number}")

@@ -20,15 +20,12 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 
 _PRINTING = """
 import asyncio, os, subprocess, sys
-from mdrecall.mcp_server.streams import take_streams
-wire = take_streams()
+from mdrecall.mcp_server.stdio import serve, take_streams
+streams = take_streams()
 print("before the SDK", flush=True)
-from mdrecall.mcp_server.sdk import load_sdk
-load_sdk()
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.workspaces import Asked, find_places
-from mdrecall.mcp_server.server import build
-from mdrecall.mcp_server.stdio import serve
+from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.server import build_server
 from mdrecall.tools.toolset import Toolset, ToolSpec, answer
 
 class Printing:
@@ -40,9 +37,9 @@ class Printing:
         subprocess.run(["echo", "from a program"])
         return answer({"read": sys.stdin.read(), "long": "x" * 300_000})
 
-memories = Memories(find_places(Asked(workspaces=(sys.argv[1],))))
-built = build(memories, makes=lambda memory, key, progress: Toolset([Printing()]))
-asyncio.run(serve(built, wire))
+memories = Memories(select_memories(Selection(workspaces=(sys.argv[1],))))
+built = build_server(memories, make_tools=lambda memory, key, progress: Toolset([Printing()]))
+asyncio.run(serve(built, streams))
 built.close()
 """
 
@@ -175,17 +172,16 @@ def test_without_the_sdk_the_way_to_get_it_is_told(workspace: Workspace, tmp_pat
         assert "pip install 'mdrecall[mcp]'" in done.stderr
 
 
-def test_the_server_starts_without_the_sdks_clients(workspace: Workspace) -> None:
+def test_the_server_greets_its_client_before_it_loads_a_memory(workspace: Workspace) -> None:
     code = (
-        "import sys; from mdrecall.mcp_server.sdk import load_sdk; load_sdk(); import mdrecall.mcp_server.stdio;"
-        "print(*(name for name in ('mcp.client', 'mcp.server.mcpserver', 'mdrecall.memory') if name in sys.modules));"
-        "import mcp; print(mcp.Client.__name__, mcp.server.lowlevel.Server.__name__, mcp.server.MCPServer.__name__)"
+        "import sys; import mdrecall.mcp_server.start, mdrecall.mcp_server.server, mdrecall.mcp_server.stdio;"
+        "print(*(name for name in ('mdrecall.memory', 'mdrecall.plugins.registry', 'numpy') if name in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], env=process_env(workspace.env), capture_output=True, text=True,
         timeout=PATIENCE_S, check=False,
     )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("\nClient Server MCPServer\n", "")
+    assert (done.stdout, done.stderr) == ("\n", "")
 
 
 def test_the_help_does_not_load_the_sdk(workspace: Workspace) -> None:

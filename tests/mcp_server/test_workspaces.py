@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.workspaces import Asked, Place, find_places
+from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def found(env: dict[str, str], **asked: object) -> list[tuple[str, str, str | None]]:
-    places = find_places(Asked(**asked), env)  # type: ignore[arg-type]
+    places = select_memories(Selection(**asked), env)  # type: ignore[arg-type]
     return [(place.name, place.agent, place.workspace) for place in places]
 
 
@@ -46,7 +46,7 @@ def test_all_agents_are_those_whose_memory_is_on(env: dict[str, str]) -> None:
 
 def test_an_agent_whose_memory_is_off_cannot_be_asked_for(env: dict[str, str]) -> None:
     with pytest.raises(RecallError, match="switched off"):
-        find_places(Asked(agents=("quiet",)), env)
+        select_memories(Selection(agents=("quiet",)), env)
 
 
 def test_one_workspace_is_the_memory_of_the_default_agent_there(env: dict[str, str]) -> None:
@@ -63,20 +63,20 @@ def test_several_workspaces_have_names_of_their_own(env: dict[str, str]) -> None
 
 def test_two_workspaces_of_one_name_are_refused(env: dict[str, str]) -> None:
     with pytest.raises(RecallError, match="Two workspaces are called 'notes'"):
-        find_places(Asked(workspaces=(folder(env, "notes"), folder(env, "other/notes"))), env)
+        select_memories(Selection(workspaces=(folder(env, "notes"), folder(env, "other/notes"))), env)
 
 
 def test_what_cannot_be_matched_is_refused(env: dict[str, str]) -> None:
     notes = folder(env, "notes")
-    with pytest.raises(RecallError, match="stands alone"):
-        find_places(Asked(all_agents=True, agents=("main",)), env)
+    with pytest.raises(RecallError, match="cannot be combined"):
+        select_memories(Selection(all_agents=True, agents=("main",)), env)
     with pytest.raises(RecallError, match="cannot be matched"):
-        find_places(Asked(agents=("main", "work"), workspaces=(notes,)), env)
+        select_memories(Selection(agents=("main", "work"), workspaces=(notes,)), env)
     with pytest.raises(RecallError, match="There is no workspace folder"):
-        find_places(Asked(workspaces=("mine=/nowhere",)), env)
+        select_memories(Selection(workspaces=("mine=/nowhere",)), env)
 
 
 def test_a_place_knows_the_home_that_extra_paths_are_read_from(env: dict[str, str]) -> None:
-    (place,) = find_places(Asked(), env)
-    assert isinstance(place, Place)
+    (place,) = select_memories(Selection(), env)
+    assert isinstance(place, ServedMemory)
     assert place.home == env["HOME"]

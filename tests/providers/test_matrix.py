@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from mdrecall.embed.remote import embedder, server, transport
-from mdrecall.embed.remote.server import Patience
+from mdrecall.embed.remote import client, embedder, transport
+from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.errors import EmbedderError
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer, SyncReport
@@ -59,17 +59,17 @@ class Scene(NamedTuple):
 
     def fault(self, row: Row, times: int | None = 1) -> None:
         """From now on it goes wrong, and little patience is had with what hangs."""
-        self.patience(SHORT_S if row.hangs else LONG_S)
+        self.policy(SHORT_S if row.hangs else LONG_S)
         if row.make:
             self.stand_in.faults.add(row.make().times(times))
 
     def all_is_well(self) -> None:
         self.stand_in.faults.clear()
-        self.patience(LONG_S)
+        self.policy(LONG_S)
 
-    def patience(self, seconds: float) -> None:
+    def policy(self, seconds: float) -> None:
         """How long vectors for the index are waited for."""
-        self.monkeypatch.setattr(embedder, "_BULK", Patience(seconds, retries=3))
+        self.monkeypatch.setattr(embedder, "_BULK", RetryPolicy(seconds, retries=3))
 
     def check(self, memory: Memory, *said: object) -> None:
         """The index is sound, no thread is left, and no key is anywhere."""
@@ -115,9 +115,9 @@ def scene(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Scene]:
-    monkeypatch.setattr(server, "_FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(server, "_LONGEST_PAUSE_S", 0.01)
-    monkeypatch.setattr(transport, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(client, "_MAX_PAUSE_S", 0.01)
+    monkeypatch.setattr(transport, "_MAX_BYTES", 1 << 20)
     caplog.set_level(logging.DEBUG)
     space = Workspace(tmp_path)
     space.path = indexed.path

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mdrecall.embed.remote import server as module
+from mdrecall.embed.remote import client as module
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.memory import Memory
 from tests.conftest import Workspace

@@ -128,13 +128,13 @@ class Place:
             timeout_s=30,
         )
 
-    def reading(self, program: CommandRunner, **more: Any) -> IndexUpdate:
+    def update(self, program: CommandRunner, **more: Any) -> IndexUpdate:
         collections = more.pop("collections", None) or self.collections(program)
         export = more.pop("export", None)
         return IndexUpdate(program, collections, export, state_dir=str(self.state_dir), timeout_s=30, **more)
 
 
-def without(program: Program) -> Callable[[str], Program]:
+def with_config_folder(program: Program) -> Callable[[str], Program]:
     """The same program with its configuration in another folder."""
     return lambda folder: Program(program.command, env={**program.env, "QMD_CONFIG_DIR": folder}, cwd=program.cwd)
 

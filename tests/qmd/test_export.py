@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.redact import redactor
+from mdrecall.core.redact import make_redactor
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.qmd.export import ExportReport, Origin, SessionExport
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
@@ -61,7 +61,7 @@ class World:
     def export(self, *, days: int = 0, patterns: tuple[str, ...] = ()) -> SessionExport:
         return SessionExport(
             self.source,
-            redactor(patterns),
+            make_redactor(patterns),
             folder=str(self.folder),
             state_dir=str(self.place.state_dir),
             retention_days=days,

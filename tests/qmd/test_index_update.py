@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mdrecall.core.redact import redactor
+from mdrecall.core.redact import make_redactor
 from mdrecall.errors import (
     BackendUnavailable,
     ProgramBusy,
@@ -24,7 +24,7 @@ from mdrecall.qmd.index_update import IndexUpdate
 from mdrecall.qmd.process import Output, Program
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.types import Issue, Stop, never
-from tests.qmd.place import Place, Scripted, without
+from tests.qmd.place import Place, Scripted, with_config_folder
 
 NUL = ProgramFailed("no", code=1, output="Error: ENOTDIR: not a directory, open '/w/memory\\u0000/a.md'")
 TWICE = ProgramFailed(
@@ -33,10 +33,10 @@ TWICE = ProgramFailed(
 
 
 def run(
-    reading: IndexUpdate, *, force: bool = False, patient: bool = False, stop: Stop = never
+    update: IndexUpdate, *, force: bool = False, patient: bool = False, stop: Stop = never
 ) -> tuple[str, tuple[Issue, ...]]:
     issues: list[Issue] = []
-    skipped = reading.run(issues, force=force, patient=patient, stop=stop)
+    skipped = update.run(issues, force=force, patient=patient, stop=stop)
     return skipped, tuple(issues)
 
 
@@ -57,31 +57,31 @@ def test_a_lock_is_waited_for_only_where_nobody_is_kept_waiting(bound: Place) ->
     pauses: list[float] = []
     busy = [ProgramBusy("locked"), ProgramTimedOut("slow")]
     program = Scripted(update=busy)
-    assert run(bound.reading(program, pause=pauses.append), patient=True) == ("", ())
+    assert run(bound.update(program, pause=pauses.append), patient=True) == ("", ())
     assert program.names() == ["update"] * 3
     assert pauses == [0.5, 1.0]
     for error in busy:
         with pytest.raises(type(error)):
-            run(bound.reading(Scripted(update=[error]), pause=pauses.append))
+            run(bound.update(Scripted(update=[error]), pause=pauses.append))
     with pytest.raises(ProgramBusy):
-        run(bound.reading(Scripted(update=[ProgramBusy("locked")] * 3), pause=pauses.append), patient=True)
+        run(bound.update(Scripted(update=[ProgramBusy("locked")] * 3), pause=pauses.append), patient=True)
 
 
 def test_any_other_failure_is_not_tried_again(bound: Place) -> None:
     program = Scripted(update=[ProgramFailed("no", code=1, output="it timed out, the database is locked, it exists")])
     with pytest.raises(ProgramFailed):
-        run(bound.reading(program, pause=lambda _: None), patient=True)
+        run(bound.update(program, pause=lambda _: None), patient=True)
     assert program.names() == ["update"]
 
 
 @pytest.mark.parametrize("error", [NUL, TWICE])
 def test_what_building_anew_mends_is_mended_once(bound: Place, error: ProgramFailed) -> None:
     program = Scripted(update=[error, "", error])
-    reading = bound.reading(program)
-    run(reading)
+    update = bound.update(program)
+    run(update)
     assert program.names() == ["update", "collection remove", "collection add", "update"]
     with pytest.raises(ProgramFailed):
-        run(reading)
+        run(update)
     assert program.names()[-1] == "update"
 
 
@@ -91,24 +91,24 @@ def test_what_building_anew_mends_is_mended_once(bound: Place, error: ProgramFai
 def test_half_a_sign_of_that_is_none(bound: Place, output: str) -> None:
     program = Scripted(update=[ProgramFailed("no", code=1, output=output)])
     with pytest.raises(ProgramFailed):
-        run(bound.reading(program))
+        run(bound.update(program))
     assert program.names() == ["update"]
 
 
 def test_what_qmd_could_not_read_is_told(bound: Place) -> None:
     said = "⚠ Skipped unreadable file: a.md (EACCES)\nSkipped 1 unreadable file(s)\n"
     program = Scripted(update=[Output("", said, 0, 0.0)])
-    assert run(bound.reading(program)) == ("", (Issue("a.md (EACCES)", "was skipped by qmd: unreadable file"),))
+    assert run(bound.update(program)) == ("", (Issue("a.md (EACCES)", "was skipped by qmd: unreadable file"),))
 
 
 def test_whether_files_have_changed_is_known_in_another_process_too(bound: Place) -> None:
-    assert bound.reading(Scripted()).is_behind()
-    run(bound.reading(Scripted()))
-    assert not bound.reading(Scripted()).is_behind()
-    assert bound.reading(Scripted()).completed_at()
+    assert bound.update(Scripted()).is_behind()
+    run(bound.update(Scripted()))
+    assert not bound.update(Scripted()).is_behind()
+    assert bound.update(Scripted()).completed_at()
     os.utime(bound.note("memory/a.md", "# A"), ns=(1, 1))
-    assert bound.reading(Scripted()).is_behind()
-    run(bound.reading(Scripted()))
+    assert bound.update(Scripted()).is_behind()
+    run(bound.update(Scripted()))
     for change in (
         lambda: bound.note("memory/deep/b.md", "# B"),
         lambda: (bound.workspace / "memory" / "deep" / "b.md").unlink(),
@@ -116,16 +116,16 @@ def test_whether_files_have_changed_is_known_in_another_process_too(bound: Place
         lambda: Path(bound.database.path).unlink(),
     ):
         change()
-        assert bound.reading(Scripted()).is_behind()
-        run(bound.reading(Scripted()))
+        assert bound.update(Scripted()).is_behind()
+        run(bound.update(Scripted()))
 
 
 def test_files_that_qmd_does_not_look_at_do_not_count(bound: Place) -> None:
-    run(bound.reading(Scripted()))
+    run(bound.update(Scripted()))
     for name in ("a.txt", ".hidden.md", ".git/a.md", "node_modules/a.md"):
         bound.note(f"memory/{name}", "x")
     bound.note("other.md", "x")
-    assert not bound.reading(Scripted()).is_behind()
+    assert not bound.update(Scripted()).is_behind()
 
 
 def test_a_change_during_an_update_is_not_taken_for_read(bound: Place) -> None:
@@ -133,32 +133,32 @@ def test_a_change_during_an_update_is_not_taken_for_read(bound: Place) -> None:
         bound.note("memory/late.md", "# Late")
         return ""
 
-    reading = bound.reading(Scripted(update=[reads]))
-    run(reading)
-    assert reading.is_behind()
+    update = bound.update(Scripted(update=[reads]))
+    run(update)
+    assert update.is_behind()
 
 
 def test_a_failed_update_leaves_it_behind(bound: Place) -> None:
-    reading = bound.reading(Scripted(update=[ProgramTimedOut("slow")]))
+    update = bound.update(Scripted(update=[ProgramTimedOut("slow")]))
     with pytest.raises(ProgramTimedOut):
-        run(reading)
-    assert reading.is_behind()
+        run(update)
+    assert update.is_behind()
 
 
 def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None:
-    masks = redactor(())
+    masks = make_redactor(())
     folder = bound.qmd_dir / "sessions"
     export = SessionExport(
         OpenClawJsonl(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
     )
     program = Scripted(update=[lambda _: str(sorted(os.listdir(folder)))])
-    reading = bound.reading(program, export=export)
+    update = bound.update(program, export=export)
     bound.say("one", "hello")
-    run(reading)
+    run(update)
     assert os.listdir(folder) == ["one.md"]
-    assert not reading.is_behind()
+    assert not update.is_behind()
     bound.say("one", "more")
-    assert reading.is_behind()
+    assert update.is_behind()
 
 
 def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place: Place, qmd: Program) -> None:
@@ -166,8 +166,8 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place:
     place.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
     folder = export_dir(place.settings, str(place.home))
     source = OpenClawJsonl(place.settings.sessions_dir)
-    export = SessionExport(source, redactor(()), folder=folder, state_dir=str(place.state_dir))
-    assert run(place.reading(qmd, export=export)) == ("", ())
+    export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(place.state_dir))
+    assert run(place.update(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
     assert export.origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
         "sessions/one.jsonl", 4, 4
@@ -176,7 +176,7 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place:
 
 
 def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(bound: Place) -> None:
-    run(bound.reading(Scripted()))
+    run(bound.update(Scripted()))
     lock = FileLock(str(bound.state_dir / "update.lock"))
     assert lock.acquire(0, "updating qmd")
     program = Scripted()
@@ -188,7 +188,7 @@ def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(boun
         lock.release()
         return False
 
-    assert run(bound.reading(program), stop=stop) == ("unchanged", ())
+    assert run(bound.update(program), stop=stop) == ("unchanged", ())
     assert asked
     assert program.calls == []
 
@@ -199,7 +199,7 @@ def test_waiting_for_another_process_can_be_stopped(bound: Place) -> None:
     assert lock.acquire(0, "updating qmd")
     try:
         with pytest.raises(ProgramStopped):
-            run(bound.reading(Scripted()), stop=lambda: True)
+            run(bound.update(Scripted()), stop=lambda: True)
     finally:
         lock.release()
 
@@ -207,7 +207,7 @@ def test_waiting_for_another_process_can_be_stopped(bound: Place) -> None:
 def test_where_nothing_can_be_written_it_is_told(bound: Place) -> None:
     bound.state_dir.write_text("in the way")
     with pytest.raises(BackendUnavailable):
-        run(bound.reading(Scripted()))
+        run(bound.update(Scripted()))
 
 
 def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place, qmd: Program) -> None:
@@ -216,52 +216,52 @@ def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place
     (disk / "far.md").write_text("# Far\nzanzibar\n")
     place.note("memory/near.md", "# Near\nassam\n")
     place.qmd(includeDefaultMemory=False, paths=[{"path": str(disk), "name": "disk"}, {"path": "memory", "name": "n"}])
-    reading = place.reading(qmd, without=without(qmd))
-    assert run(reading) == ("", ())
+    update = place.update(qmd, with_config=with_config_folder(qmd))
+    assert run(update) == ("", ())
     disk.rename(place.home / "unplugged")
     place.note("memory/new.md", "# New\ndarjeeling\n")
-    assert reading.is_behind()
-    skipped, issues = run(reading)
+    assert update.is_behind()
+    skipped, issues = run(update)
     assert skipped == ""
     assert [issue.path for issue in issues] == [str(disk)]
-    assert [entry.name for entry in reading.lost] == ["disk-main"]
+    assert [entry.name for entry in update.missing] == ["disk-main"]
     assert place.database.counts() == {"disk-main": 1, "n-main": 2}
     assert "far.md" in qmd.run(["search", "zanzibar", "--json", "-c", "disk-main"], timeout_s=30).stdout
-    assert not reading.is_behind()
+    assert not update.is_behind()
     (place.home / "unplugged").rename(disk)
     (disk / "far.md").unlink()
-    assert reading.is_behind()
-    assert run(reading) == ("", ())
-    assert reading.lost == ()
+    assert update.is_behind()
+    assert run(update) == ("", ())
+    assert update.missing == ()
     assert place.database.counts() == {"n-main": 2}
 
 
 def test_where_what_has_gone_cannot_be_left_out_nothing_is_updated(place: Place, qmd: Program) -> None:
     place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     place.note("memory/near.md", "# Near\n")
-    reading = place.reading(qmd)
-    run(reading)
+    update = place.update(qmd)
+    run(update)
     shutil.rmtree(place.workspace / "memory")
-    skipped, issues = run(reading)
+    skipped, issues = run(update)
     assert skipped == "lost"
     assert place.database.counts() == {"n-main": 1}
     assert [issue.path for issue in issues] == [str(place.workspace / "memory")]
-    assert reading.is_behind()
+    assert update.is_behind()
 
 
 def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Program) -> None:
     place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     for number in range(40):
         place.note(f"memory/{number}.md", f"# Note {number}\n" + "words and more words\n" * 40)
-    reading = place.reading(qmd)
-    run(reading)
+    update = place.update(qmd)
+    run(update)
     path = Path(place.database.path)
     db = apsw.Connection(str(path))
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
     data = path.read_bytes()
     path.write_bytes(data[:8192] + b"\xff" * (len(data) - 8192))
-    skipped, issues = run(reading)
+    skipped, issues = run(update)
     assert skipped == ""
     assert [issue.path for issue in issues] == [str(path)]
     assert Path(f"{path}.damaged-1").exists()
@@ -271,7 +271,7 @@ def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Prog
 def test_the_real_qmd_finds_its_index_locked_and_later_not(place: Place, qmd: Program) -> None:
     place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     place.note("memory/a.md", "# A\n")
-    run(place.reading(qmd))
+    run(place.update(qmd))
     place.note("memory/b.md", "# B\n")
     db = apsw.Connection(place.database.path)
     db.execute("BEGIN IMMEDIATE")
@@ -280,10 +280,10 @@ def test_the_real_qmd_finds_its_index_locked_and_later_not(place: Place, qmd: Pr
         if db.in_transaction:
             db.execute("ROLLBACK")
 
-    reading = place.reading(qmd, pause=give_way)
+    update = place.update(qmd, pause=give_way)
     with pytest.raises(ProgramBusy):
-        run(reading)
-    assert run(reading, patient=True) == ("", ())
+        run(update)
+    assert run(update, patient=True) == ("", ())
     db.close()
     assert place.database.counts() == {"n-main": 2}
 
@@ -293,5 +293,5 @@ def test_an_index_that_is_only_out_of_reach_is_not_set_aside(bound: Place) -> No
     path.unlink()
     path.mkdir()
     with pytest.raises(ProgramUnreadable):
-        run(bound.reading(Scripted()))
+        run(bound.update(Scripted()))
     assert path.is_dir()

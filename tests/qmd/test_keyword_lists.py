@@ -45,7 +45,7 @@ def test_what_is_quoted_or_left_out_stands_in_every_list() -> None:
 
 
 def test_a_dash_alone_or_inside_a_word_leaves_nothing_out() -> None:
-    assert extract_keywords("multi-agent - plan --verbose -5").without == ()
+    assert extract_keywords("multi-agent - plan --verbose -5").excluded == ()
 
 
 def test_leaving_out_alone_cannot_be_asked_so_it_is_a_word() -> None:

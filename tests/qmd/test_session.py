@@ -114,7 +114,7 @@ def test_a_server_that_cannot_start_is_told_each_time(session: Session, fake_qmd
 
 def test_a_missing_program_is_told_at_the_first_question() -> None:
     session = Session(("/not/there/qmd",), env={})
-    session.start_in_background()
+    session.warm_up()
     with pytest.raises(ProgramMissing):
         call(session)
     session.close()
@@ -179,18 +179,18 @@ def connected(fake: FakeQmd, **options: float) -> Connection:
 def test_a_deaf_server_cannot_hold_up_who_asks_at_length(fake_qmd: FakeQmd) -> None:
     fake_qmd.tool("bad", deaf=True)
     connection = connected(fake_qmd)
-    connection.ask("ping", {}, timeout_s=PATIENCE_S)
+    connection.request("ping", {}, timeout_s=PATIENCE_S)
     for length in (1, 300_000):
         with pytest.raises(ProgramTimedOut):
-            connection.ask("tools/call", {"name": "bad", "arguments": "x" * length}, timeout_s=0.2)
-    assert connection.dead
+            connection.request("tools/call", {"name": "bad", "arguments": "x" * length}, timeout_s=0.2)
+    assert connection.is_dead
     connection.close()
 
 
 def test_a_server_is_stuck_if_it_does_not_introduce_itself(fake_qmd: FakeQmd) -> None:
     fake_qmd.server(silent_at_start=True)
     patient, impatient = connected(fake_qmd), connected(fake_qmd, start_s=0.0)
-    assert (patient.stuck, impatient.stuck) == (False, True)
+    assert (patient.is_stuck, impatient.is_stuck) == (False, True)
     patient.close()
     impatient.close()
 
@@ -217,8 +217,8 @@ def test_closing_tells_who_waits(session: Session, fake_qmd: FakeQmd) -> None:
 
 
 def test_it_starts_before_it_is_asked(session: Session, fake_qmd: FakeQmd) -> None:
-    session.start_in_background()
-    session.start_in_background()
+    session.warm_up()
+    session.warm_up()
     assert until(lambda: len(fake_qmd.messages) == 2)
     assert call(session) == {"results": [1]}
     assert fake_qmd.calls == [["mcp"]]
@@ -247,7 +247,7 @@ def test_who_waits_for_a_server_that_is_replaced_may_ask_another_way(session: Se
     assert connection
     connection.close("was replaced")
     with pytest.raises(ProgramFailed, match="was replaced"):
-        connection.ask("ping", {}, timeout_s=PATIENCE_S)
+        connection.request("ping", {}, timeout_s=PATIENCE_S)
 
 
 def test_a_server_that_has_closed_its_ears_is_killed(session: Session, fake_qmd: FakeQmd) -> None:
@@ -258,6 +258,6 @@ def test_a_server_that_has_closed_its_ears_is_killed(session: Session, fake_qmd:
     connection = session._connection
     assert connection
     with pytest.raises(ProgramFailed):
-        connection.ask("ping", {}, timeout_s=PATIENCE_S)
-    assert connection.dead
+        connection.request("ping", {}, timeout_s=PATIENCE_S)
+    assert connection.is_dead
     assert call(session) == {"results": [1]}

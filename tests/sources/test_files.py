@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.load import load
-from mdrecall.sources.files import MemoryFiles, matches
+from mdrecall.sources.files import MemoryFiles, matches_glob
 from mdrecall.types import Listing
 from tests.conftest import Workspace
 
@@ -181,4 +181,4 @@ def test_utf_16_with_a_mark_is_understood(workspace: Workspace) -> None:
     ],
 )
 def test_patterns(path: str, pattern: str, fits: bool) -> None:
-    assert matches(path, pattern) is fits
+    assert matches_glob(path, pattern) is fits

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.conversation.flush import Book, begun, flushed
+from mdrecall.core.conversation.flush import FlushHistory, count_attempt, record_flush
 from mdrecall.errors import SessionsError
-from mdrecall.sources.transcripts.openclaw_entries import FILE, Entry, read_entry, rebook
+from mdrecall.sources.transcripts.openclaw_entries import FILE, Entry, read_entry, update_history
 from tests.processes import finish, python
 
 KEY = "agent:main:main"
@@ -23,8 +23,10 @@ def store(folder: Path, value: Any) -> Path:
     return path
 
 
-def write(folder: Path, book: Book, key: str = KEY, *, now_ms: int | None = 77, create: bool = False) -> None:
-    rebook(str(folder), key, lambda _: book, now_ms=now_ms, create=create, wait_s=2)
+def write(
+    folder: Path, history: FlushHistory, key: str = KEY, *, now_ms: int | None = 77, create: bool = False
+) -> None:
+    update_history(str(folder), key, lambda _: history, now_ms=now_ms, create=create, wait_s=2)
 
 
 def read(folder: Path, key: str = KEY) -> Entry | None:
@@ -35,13 +37,13 @@ def test_an_entry_is_read_with_what_openclaw_and_mdrecall_wrote(tmp_path: Path) 
     own = {"flush": {"bytes": 9, "attempts": 1, "attemptsCompactionCount": 2}}
     entry = {**REST, "totalTokens": 8, "totalTokensFresh": False, "memoryFlushCompactionCount": 1, "mdrecall": own}
     store(tmp_path, {KEY: entry | {"contextTokens": 100}})
-    assert read(tmp_path) == Entry(Book(True, 1, 9, 1, 2), 2, 8, False, 100, "s1")
+    assert read(tmp_path) == Entry(FlushHistory(True, 1, 9, 1, 2), 2, 8, False, 100, "s1")
 
 
 def test_what_is_missing_or_nonsense_counts_as_nothing(tmp_path: Path) -> None:
     assert read(tmp_path) is None
     store(tmp_path, {KEY: {"totalTokens": "many", "compactionCount": -1, "mdrecall": 7, "sessionFile": 3}})
-    assert read(tmp_path) == Entry(Book())
+    assert read(tmp_path) == Entry(FlushHistory())
     assert read(tmp_path, "other") is None
 
 
@@ -59,8 +61,8 @@ def test_the_transcript_is_the_one_that_the_entry_names(tmp_path: Path) -> None:
 def test_a_book_is_written_and_everything_else_stays_in_its_order(tmp_path: Path) -> None:
     path = store(tmp_path, {"z": {"a": 1}, KEY: dict(REST), "a": {"mdrecall": {"other": 1}}})
     os.chmod(path, 0o640)
-    book = flushed(Book(), 2, 1234)
-    write(tmp_path, book)
+    history = record_flush(FlushHistory(), 2, 1234)
+    write(tmp_path, history)
     every = json.loads(path.read_text())
     assert list(every) == ["z", KEY, "a"]
     own = {"memoryFlushAt": 77, "memoryFlushCompactionCount": 2, "mdrecall": {"flush": {"bytes": 1234}}}
@@ -71,35 +73,35 @@ def test_a_book_is_written_and_everything_else_stays_in_its_order(tmp_path: Path
     assert os.listdir(tmp_path) == [FILE]
     found = read(tmp_path)
     assert found
-    assert found.book == book
+    assert found.history == history
 
 
 def test_an_attempt_is_written_without_pretending_a_flush(tmp_path: Path) -> None:
     path = store(tmp_path, {KEY: {"mdrecall": {"other": 1}}})
-    write(tmp_path, begun(Book(), 0), now_ms=None)
+    write(tmp_path, count_attempt(FlushHistory(), 0), now_ms=None)
     flush = {"bytes": 0, "attempts": 1, "attemptsCompactionCount": 0}
     assert json.loads(path.read_text()) == {KEY: {"mdrecall": {"other": 1, "flush": flush}}}
     found = read(tmp_path)
     assert found
-    assert found.book == begun(Book(), 0)
+    assert found.history == count_attempt(FlushHistory(), 0)
 
 
 def test_the_key_may_be_spelled_with_other_capitals(tmp_path: Path) -> None:
     path = store(tmp_path, {"agent:Main:MAIN": {}})
     assert read(tmp_path)
-    write(tmp_path, flushed(Book(), 0, 0))
+    write(tmp_path, record_flush(FlushHistory(), 0, 0))
     assert list(json.loads(path.read_text())) == ["agent:Main:MAIN"]
 
 
 def test_a_session_that_is_not_there_is_made_only_if_that_is_wanted(tmp_path: Path) -> None:
     path = store(tmp_path, "{}")
     with pytest.raises(SessionsError, match="no session"):
-        write(tmp_path, Book())
+        write(tmp_path, FlushHistory())
     assert path.read_text() == "{}"
-    write(tmp_path / "new", flushed(Book(), 0, 5), create=True)
+    write(tmp_path / "new", record_flush(FlushHistory(), 0, 5), create=True)
     found = read(tmp_path / "new")
     assert found
-    assert found.book.flushed_count == 0
+    assert found.history.flushed_count == 0
     assert (tmp_path / "new" / FILE).stat().st_mode & 0o777 == 0o600
 
 
@@ -109,7 +111,7 @@ def test_a_broken_file_is_never_written_to(tmp_path: Path, broken: str) -> None:
     path.write_bytes(broken.encode("latin-1"))
     for create in (False, True):
         with pytest.raises(SessionsError, match=FILE) as caught:
-            write(tmp_path, Book(), create=create)
+            write(tmp_path, FlushHistory(), create=create)
         assert caught.value.hint
     with pytest.raises(SessionsError):
         read(tmp_path)
@@ -119,7 +121,7 @@ def test_a_broken_file_is_never_written_to(tmp_path: Path, broken: str) -> None:
 
 def test_texts_that_are_no_unicode_survive(tmp_path: Path) -> None:
     path = store(tmp_path, {KEY: {"x": "\ud800"}})
-    write(tmp_path, Book())
+    write(tmp_path, FlushHistory())
     assert json.loads(path.read_text())[KEY]["x"] == "\ud800"
 
 
@@ -127,7 +129,7 @@ def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     path = store(tmp_path / "real", {KEY: {}})
     (tmp_path / FILE).symlink_to(path)
-    write(tmp_path, flushed(Book(), 3, 0))
+    write(tmp_path, record_flush(FlushHistory(), 3, 0))
     assert (tmp_path / FILE).is_symlink()
     assert json.loads(path.read_text())[KEY]["memoryFlushCompactionCount"] == 3
 
@@ -139,7 +141,7 @@ def test_on_a_full_disk_the_file_stays_as_it_was(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
     try:
         with pytest.raises(SessionsError, match="Cannot write"):
-            write(tmp_path, Book())
+            write(tmp_path, FlushHistory())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before
@@ -160,7 +162,7 @@ def test_what_openclaw_has_locked_is_waited_for_and_left_alone(tmp_path: Path, p
     store(tmp_path, {KEY: {}})
     path = lock(tmp_path, pid, age_s)
     with pytest.raises(SessionsError, match="kept"):
-        rebook(str(tmp_path), KEY, lambda _: Book(), now_ms=1, create=False, wait_s=0.05)
+        update_history(str(tmp_path), KEY, lambda _: FlushHistory(), now_ms=1, create=False, wait_s=0.05)
     assert path.exists()
 
 
@@ -170,17 +172,17 @@ def test_what_openclaw_has_locked_is_waited_for_and_left_alone(tmp_path: Path, p
 def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int | None, age_s: float) -> None:
     store(tmp_path, {KEY: {}})
     path = lock(tmp_path, pid, age_s)
-    write(tmp_path, Book())
+    write(tmp_path, FlushHistory())
     assert not path.exists()
 
 
 _COUNT = """
 import sys
-from mdrecall.core.conversation.flush import Book
-from mdrecall.sources.transcripts.openclaw_entries import rebook
+from mdrecall.core.conversation.flush import FlushHistory
+from mdrecall.sources.transcripts.openclaw_entries import update_history
 for number in range(int(sys.argv[3])):
-    book = Book(flushed_count=number)
-    rebook(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: book, now_ms=1, create=True, wait_s=60)
+    history = FlushHistory(flushed_count=number)
+    update_history(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: history, now_ms=1, create=True, wait_s=60)
     print(number, flush=True)
 """
 
@@ -204,5 +206,5 @@ def test_a_killed_process_leaves_the_file_whole_and_the_next_one_goes_on(tmp_pat
         told = finish(process).split()
         every = json.loads((tmp_path / FILE).read_text())
         assert all(f"round{number}-{count}" in every for count in told)
-        rebook(str(tmp_path), f"after{number}", lambda entry: entry.book, now_ms=1, create=True, wait_s=10)
+        update_history(str(tmp_path), f"after{number}", lambda entry: entry.history, now_ms=1, create=True, wait_s=10)
     assert os.listdir(tmp_path) == [FILE]

@@ -13,7 +13,7 @@ from mdrecall.errors import (
     SymlinkRefused,
 )
 from mdrecall.memory import Memory
-from mdrecall.sources.reader import window
+from mdrecall.sources.reader import select_lines
 from tests.conftest import Workspace
 
 FIVE = "one\ntwo\nthree\nfour\nfive\n"
@@ -52,14 +52,14 @@ def test_lines_are_counted_from_one(
 
 
 def test_more_than_the_budget_is_cut_at_a_line_end_and_says_where_to_go_on() -> None:
-    read = window("a.md", FIVE, None, None, max_chars=9)
+    read = select_lines("a.md", FIVE, None, None, max_chars=9)
     assert (read.text, read.truncated, read.next_from, read.line_count) == ("one\ntwo", True, 3, 2)
-    rest = window("a.md", FIVE, read.next_from, None, max_chars=100)
+    rest = select_lines("a.md", FIVE, read.next_from, None, max_chars=100)
     assert rest.text == "three\nfour\nfive"
 
 
 def test_a_single_line_over_the_budget_is_cut_inside() -> None:
-    read = window("a.md", "x" * 50 + "\nnext", None, None, max_chars=10)
+    read = select_lines("a.md", "x" * 50 + "\nnext", None, None, max_chars=10)
     assert (read.text, read.truncated, read.next_from) == ("x" * 10, True, 2)
 
 

@@ -13,7 +13,7 @@ import pytest
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
-from mdrecall.engine.sync_run import SyncRun
+from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
@@ -480,14 +480,14 @@ def test_a_rebuild_asks_for_no_embedding_that_is_kept(
     embedder = HashEmbedder()
     one = slow(embedder)
     one.sync.run()
-    assert one.sync.fill() == ()
+    assert one.sync.embed_missing() == ()
     workspace.write("memory/b.md", "seal")
-    report = one.sync.run(force=True)
+    report = one.sync.run(SyncRequest(force=True))
     assert (report.rebuilt, report.issues) == (True, ())
     assert embedder.asked == ["walrus", "penguin", "seal"]
     assert one.filler.is_complete()
     workspace.write("memory/b.md", "penguin")
-    one.sync.run(force=True)
+    one.sync.run(SyncRequest(force=True))
     assert len(embedder.asked) == 3
     assert one.store.count_cached() == 3
 
@@ -511,16 +511,16 @@ def test_a_filling_that_a_rebuild_comes_between_leaves_no_chunk_without_its_vect
         elsewhere.start()
 
     # It waits with its own vectors until these are there, so that nothing is asked for twice.
-    elsewhere = threading.Thread(target=lambda: other.sync.run(force=True))
+    elsewhere = threading.Thread(target=lambda: other.sync.run(SyncRequest(force=True)))
     down.before_answer = fail
     first.before_answer = rebuild_elsewhere
-    one.sync.fill()
+    one.sync.embed_missing()
     elsewhere.join()
     assert one.store.hashes("memory") == other.store.hashes("memory")
     space = one.store.spaces()[0]
     assert one.store.count_chunks() == 100
     assert one.store.count_vectors(space.id) == 100 or not space.is_filled
-    assert one.sync.fill() == ()
+    assert one.sync.embed_missing() == ()
     assert one.filler.is_complete()
     for chunk in one.store.pending_chunks(space.id, 0, 10):
         raise AssertionError(f"{chunk} has no vector")

@@ -1,12 +1,12 @@
-"""Who may search: the first rule that fits a session key decides, else the default.
+"""Which conversations may search: the first rule that matches a session key decides, else the default.
 
-Every part of a match must fit: ``channel`` and ``chatType`` (``dm`` is ``direct``) without their case; ``keyPrefix``
-against the key without ``agent:<id>:``, or against the whole key if it begins with ``agent:`` itself; and
-``rawKeyPrefix`` against the whole key. Sub-agents, cron jobs, hooks, ACP runs and keys that are not understood have no
-chat type and no channel.
+A session key names a conversation; see ``session_key``. Every part of a match must apply: ``channel`` and ``chatType``
+(``dm`` is ``direct``) in any case; ``keyPrefix`` to the key without ``agent:<id>:``, or to the whole key if the prefix
+begins with ``agent:`` itself; and ``rawKeyPrefix`` to the whole key. Sub-agents, cron jobs, hooks, ACP runs and unknown
+keys have no chat type and no channel.
 
-Whoever asks without a session key is a person at this machine: the command line, or Python. They read the files
-anyway, so they may search, unless a rule for the channel ``cli`` says otherwise.
+A search without a session key comes from a person at this machine, by the command line or Python. They can read the
+files anyway, so they may search, unless a rule for the channel ``cli`` denies it.
 """
 
 from collections.abc import Mapping
@@ -14,27 +14,27 @@ from typing import Any, NamedTuple
 
 from mdrecall.core.conversation.session_key import SessionKey, parse
 
-#: The channel of those who ask without a session key.
+#: The channel of a search without a session key.
 LOCAL_CHANNEL = "cli"
 
 _SETTING = "memory.qmd.scope"
 
 
 class Verdict(NamedTuple):
-    """Whether a search is allowed, and what says so."""
+    """Whether a search is allowed, and the rule that decided it."""
 
     allowed: bool
     decided_by: str
-    """The rule or the default, as a person finds it in the settings."""
+    """The name of the rule or the default in the settings."""
 
 
 def judge(scope: Mapping[str, Any], key: str) -> Verdict:
-    """Whether a conversation may search."""
-    understood = parse(key)
+    """Decide whether a conversation may search."""
+    parsed = parse(key)
     is_local = not key.strip()
     for number, rule in enumerate(scope.get("rules") or ()):
         match = rule.get("match") or {}
-        fits = _fits_local(match) if is_local else _fits(match, understood)
+        fits = _fits_local(match) if is_local else _fits(match, parsed)
         if fits:
             return Verdict(rule["action"] == "allow", f"{_SETTING}.rules[{number}]")
     if is_local:
@@ -42,22 +42,22 @@ def judge(scope: Mapping[str, Any], key: str) -> Verdict:
     return Verdict(scope.get("default", "allow") == "allow", f"{_SETTING}.default")
 
 
-def denial(verdict: Verdict, key: str) -> str:
-    """What to tell whoever was denied."""
-    understood = parse(key)
+def explain_denial(verdict: Verdict, key: str) -> str:
+    """Return a message that says why a search was denied and how to allow it."""
+    parsed = parse(key)
     if not key.strip():
         return f"Searches without a session key are denied by {verdict.decided_by}. Change that rule to allow them."
-    chat = understood.chat_type if understood.chat_type != "unknown" else understood.kind
+    chat = parsed.chat_type if parsed.chat_type != "unknown" else parsed.kind
     kind = "a conversation of an unknown kind" if chat == "unknown" else f"a {chat} conversation"
-    match = f'"match": {{"keyPrefix": "{understood.rest or understood.raw}"}}'
+    match = f'"match": {{"keyPrefix": "{parsed.rest or parsed.raw}"}}'
     return (
-        f"The memory is not searched from {kind} (denied by {verdict.decided_by}). To allow it, add"
-        f' {{"action": "allow", {match}}} to {_SETTING}.rules, before any rule that denies it.'
+        f"Searches from {kind} are denied by {verdict.decided_by}. To allow them, add"
+        f' {{"action": "allow", {match}}} to {_SETTING}.rules, before any rule that denies them.'
     )
 
 
 def _fits_local(match: Mapping[str, str]) -> bool:
-    """A rule for everyone is not one for the person at the machine: only their own channel names them."""
+    """True if a rule is for the person at this machine: only one that names their channel is, not one for everybody."""
     return set(match) == {"channel"} and match["channel"].strip().lower() == LOCAL_CHANNEL
 
 

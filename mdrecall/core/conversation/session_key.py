@@ -1,22 +1,23 @@
-"""The one reading of session keys: who speaks, where, and whether private notes may be shown there.
+"""Parse session keys: who speaks, where, and whether private notes may be shown there.
 
-A key is ``agent:<agent>:<rest>``, or only ``<rest>`` from before agents had names. The rest is one of:
+A *session key* is the name that OpenClaw gives a conversation. It is ``agent:<agent>:<rest>``, or only ``<rest>`` from
+before agents had names. The rest is one of:
 
 * ``main`` or the configured main key: the private conversation with the owner;
 * ``direct:<peer>``, ``<channel>:direct:<peer>``, ``<channel>:<account>:direct:<peer>`` (``dm`` is ``direct``);
 * ``<channel>:group:<id>``, ``<channel>:channel:<id>``, also with an account between;
 * ``subagent:…``, ``cron:…``, ``acp:…``, ``hook:…``;
 
-and any of these followed by ``:thread:<id>`` or ``:topic:<id>``. Letters are read without their case, blanks around
-parts and empty parts do not count.
+and any of these followed by ``:thread:<id>`` or ``:topic:<id>``. Upper and lower case are the same; blanks around
+parts and empty parts are ignored.
 
-OpenClaw reads keys in three places in three ways, each of which takes what it does not understand for a direct
-conversation. Here:
+OpenClaw parses keys in three places in three ways, and each of them takes an unknown key for a direct conversation.
+Here:
 
-* what is none of the forms is ``unknown``, and unknown is never private;
-* cron, hook, ACP and sub-agent sessions are no direct conversations: their chat type is ``unknown``;
+* a key of any other form is ``unknown``, and unknown is never private;
+* cron, hook, ACP and sub-agent sessions are not direct conversations: their chat type is ``unknown``;
 * ``subagent`` anywhere makes a sub-agent's key, not only at the beginning;
-* ``group`` or ``channel``: the first of the two decides, not one of them always;
+* if a key has both ``group`` and ``channel``, the first one decides;
 * a direct key that has another form's word in its peer (``direct:x:group:y``) is unknown;
 * a marker without what must follow it (``telegram:direct``, ``agent:x``) is unknown;
 * a key without an agent belongs to no agent, not to the default one.
@@ -34,19 +35,19 @@ _MACHINES: dict[str, Kind] = {"cron": "cron", "acp": "acp", "hook": "hook"}
 _CHAT_TYPES: dict[Kind, ChatType] = {"direct": "direct", "group": "group", "channel": "channel"}
 _THREADS = ("thread", "topic")
 _MAIN = "main"
-#: Words with a meaning; a direct key with one of them where its peer should be is not understood.
+#: Words with a meaning of their own; a direct key with one of them in place of its peer is unknown.
 _RESERVED = frozenset((*_CHATS, *_MACHINES, *_THREADS, "agent", "subagent"))
-#: Before the word that says what kind of chat it is there may be a channel and an account.
-_MOST_BEFORE = 2
+#: Only a channel and an account may precede the word for the kind of chat.
+_MAX_BEFORE = 2
 
 
 class SessionKey(NamedTuple):
-    """A session key, understood; what it does not say is empty."""
+    """A parsed session key; what it does not contain is empty."""
 
     raw: str
-    """The key in lower case without empty parts; equal for all spellings of one key."""
+    """The key in lower case without empty parts, the same for every spelling of a key."""
     agent: str
-    """The normalised id; empty when the key names no agent."""
+    """The normalised id; empty if the key names no agent."""
     rest: str
     """What follows ``agent:<id>:``, with any thread."""
     kind: Kind
@@ -59,38 +60,38 @@ class SessionKey(NamedTuple):
 
     @property
     def chat_type(self) -> ChatType:
-        """What scopes and citations ask for."""
+        """The kind of chat, for scopes and citations."""
         return _CHAT_TYPES.get(self.kind, "unknown")
 
     @property
     def is_private(self) -> bool:
-        """Whether private notes may be shown: only in a conversation that is known to be with one person."""
+        """True if private notes may be shown: only in a conversation that is known to be with one person."""
         return self.kind == "direct"
 
     def is_main_of(self, agent: str) -> bool:
-        """Whether it is an agent's main private conversation; a key without an agent is taken for the agent's own."""
+        """True if it is an agent's main private conversation; a key without an agent counts as the agent's own."""
         return self.is_main and (not self.agent or self.belongs_to(agent))
 
     def belongs_to(self, agent: str) -> bool:
-        """Whether the key names this agent; a key without an agent belongs to none."""
+        """True if the key names this agent; a key without an agent belongs to none."""
         return bool(self.agent) and self.agent == normal_agent_id(agent)
 
 
 def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
-    """Any text as a session key; ``main_key`` is the name of the main session beside ``main``."""
+    """Parse any text as a session key; ``main_key`` is a second name of the main session."""
     parts = _parts(key)
     agent, rest = "", parts
     if parts[:1] == ["agent"]:
         agent, rest = (normal_agent_id(parts[1]), parts[2:]) if len(parts) > 2 else ("", [])
     base, thread = _without_thread(rest)
-    understood = SessionKey(":".join(parts), agent, ":".join(rest), "unknown", thread=thread)
+    parsed = SessionKey(":".join(parts), agent, ":".join(rest), "unknown", thread=thread)
     if base and base in ([_MAIN], _parts(main_key)) and not _RESERVED.intersection(base):
-        return understood._replace(kind="direct", is_main=not thread)
-    return _understand(understood, base)
+        return parsed._replace(kind="direct", is_main=not thread)
+    return _classify(parsed, base)
 
 
 def chat_type_of(key: str) -> ChatType:
-    """What kind of chat a key stands for; without one, a person at this machine talks with the agent."""
+    """Return the kind of chat of a key; an empty one is a person at this machine, so ``direct``."""
     return parse(key).chat_type if key.strip() else "direct"
 
 
@@ -99,14 +100,15 @@ def _parts(key: str) -> list[str]:
 
 
 def _without_thread(rest: list[str]) -> tuple[list[str], str]:
-    """The conversation and its thread; the last marker that something follows counts."""
+    """Split a key into the conversation and its thread; the last marker that is followed by something counts."""
     for at in range(len(rest) - 2, 0, -1):
         if rest[at] in _THREADS:
             return rest[:at], ":".join(rest[at + 1 :])
     return rest, ""
 
 
-def _understand(key: SessionKey, base: list[str]) -> SessionKey:
+def _classify(key: SessionKey, base: list[str]) -> SessionKey:
+    """Return the key with its kind and peer; unchanged if it has none of the forms."""
     if "subagent" in base:
         run = base[base.index("subagent") + 1 :]
         return key._replace(kind="subagent", peer=":".join(run))
@@ -114,7 +116,7 @@ def _understand(key: SessionKey, base: list[str]) -> SessionKey:
         return key._replace(kind=_MACHINES[base[0]], peer=":".join(base[1:]))
     at = next((at for at, part in enumerate(base) if part in _CHATS), len(base))
     before, after = base[:at], base[at + 1 :]
-    if at > _MOST_BEFORE or not after or _RESERVED.intersection(before):
+    if at > _MAX_BEFORE or not after or _RESERVED.intersection(before):
         return key
     kind = _CHATS[base[at]]
     if kind == "direct" and _RESERVED.intersection(after):

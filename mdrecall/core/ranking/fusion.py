@@ -6,10 +6,10 @@ old ones.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.keyword_score import surprise
+from mdrecall.core.ranking.keyword_score import Weighted, surprise
 from mdrecall.core.text.words import fold
 from mdrecall.types import Match, Traits
 
@@ -63,6 +63,21 @@ def fuse(words: float, meaning: Similarity | None, weight: float) -> float:
     if meaning is None:
         return words
     return (1 - weight) * words + weight * meaning.value
+
+
+def most_promising(
+    entries: Sequence[Weighted], cosines: Mapping[int, float], traits: Traits, weight: float, size: int
+) -> list[Weighted]:
+    """Return the best chunks by what is known before their text is read, and those that tie with the last one."""
+
+    def order(entry: Weighted) -> tuple[bool, float]:
+        cosine = cosines.get(entry.chunk_id)
+        meaning = None if cosine is None else similarity(cosine, None, traits)
+        return not entry.complete, -fuse(entry.strength, meaning, weight)
+
+    ordered = sorted(entries, key=lambda entry: (order(entry), entry.chunk_id))
+    last = order(ordered[size - 1]) if size < len(ordered) else (True, 0.0)
+    return [entry for place, entry in enumerate(ordered) if place < size or order(entry) == last]
 
 
 def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]:

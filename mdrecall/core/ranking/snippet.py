@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from mdrecall.core.ranking.keyword_score import Weights
+from mdrecall.core.text.headings import read_lines, titles, trails
 from mdrecall.core.text.words import Analyser
 
 MAX_SNIPPET_UNITS = 700
@@ -34,11 +35,15 @@ class Passage(NamedTuple):
     """The same as character offsets."""
 
 
+#: For a chunk that holds no term of the query.
+NO_PASSAGE = Passage(0.0, 0, 0, 0, 0)
+
+
 def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
     """The two neighbouring lines (or stretches of long ones) that hold most of the query, the earliest among equals."""
     segments = _segments(text)
     held = [find_terms(text[segment.start : segment.end], weights, analyser) for segment in segments]
-    best = Passage(0.0, 0, 0, 0, 0)
+    best = NO_PASSAGE
     for index, segment in enumerate(segments):
         if not held[index]:
             continue
@@ -80,6 +85,15 @@ def snippet_around(text: str, passage: Passage, max_units: int = MAX_SNIPPET_UNI
             if _fits(text, segments, wider, max_units):
                 (first, last), grown = wider, True
     return cut_units(text[segments[first].start : segments[last].end].strip("\r\n"), max_units)
+
+
+def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> str:
+    """Return the headings above a passage, outermost first, joined with `` › ``; ``chunk_trail`` precedes the text."""
+    structure = read_lines([*chunk_trail, *text.split("\n")[: passage.first_line + 1]])
+    *_, trail = trails(structure)
+    if structure[-1].level:
+        trail = (*trail, structure[-1].heading)
+    return " › ".join(titles(trail))
 
 
 def _fits(text: str, segments: list[_Segment], span: tuple[int, int], max_units: int) -> bool:

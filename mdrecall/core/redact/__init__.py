@@ -1,7 +1,6 @@
-"""Secrets in a text become masks: ``sk-abc…z123`` for long ones, ``***`` for short ones."""
+"""Redaction: secrets in a text become masks, ``sk-abc…z123`` for long ones and ``***`` for short ones."""
 
-from mdrecall.core.redact.engine import Finding, find, mask, redact
-from mdrecall.core.redact.own import Compiled, compile_patterns
-from mdrecall.core.redact.redactor import Redactor, redactor
+from mdrecall.core.redact.masking import Finding, Redactor, find, make_redactor, mask, redact
+from mdrecall.core.redact.user_patterns import Compiled, compile_patterns
 
-__all__ = ["Compiled", "Finding", "Redactor", "compile_patterns", "find", "mask", "redact", "redactor"]
+__all__ = ["Compiled", "Finding", "Redactor", "compile_patterns", "find", "make_redactor", "mask", "redact"]

@@ -1,8 +1,8 @@
 """The table of rules: what a secret looks like.
 
-Each pattern takes time in proportion to the text: it begins with something rare or bounded, and whatever has no bound
-is taken at once (possessively) with nothing after it that could fail, or cannot begin again inside itself. What a
-pattern cannot decide like that, a judge decides about what it took.
+Each pattern takes time in proportion to the text. It begins with something rare or bounded. A part without a bound is
+possessive and followed by nothing that could fail, or cannot begin again inside itself. What a pattern cannot decide
+that way is decided by a check on the match.
 """
 
 import re
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.core.redact import judges
-from mdrecall.core.redact.judges import PASSWORDS
+from mdrecall.core.redact import checks
+from mdrecall.core.redact.checks import PASSWORDS
 
-Judge: TypeAlias = Callable[[re.Match[str], str], bool]
+Check: TypeAlias = Callable[[re.Match[str], str], bool]
 
 _ANY_CASE = re.IGNORECASE
 _EXACT = re.RegexFlag(0)
@@ -21,7 +21,7 @@ _START = r"(?<![A-Za-z0-9])"
 _CJK = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
 _GAP = r"[^\S\r\n]{0,40}+(?:\r?\n[^\S\r\n]{0,40}+)?+"
 
-#: A value: quoted in some way (then with blanks), or up to the next blank.
+#: A value: quoted in some way, then it may have blanks, or up to the next blank.
 _QUOTED = (
     r"\\{1,8}[\"']([^\"'\\\r\n]++)"
     r"|\"((?:[^\"\\\r\n]|\\[^\r\n])++)\""
@@ -52,49 +52,49 @@ _CARD = "|".join(
 
 
 class Rule(NamedTuple):
-    """One kind of secret. The last group that is not empty is the secret, or all of it where there is none."""
+    """One kind of secret: the last group of the pattern that is not empty, or the whole match without one."""
 
     name: str
     hints: tuple[str, ...]
-    """In lower case; a text with none of them is passed over."""
+    """Texts in lower case; the pattern is tried only on a text that has one of them, which saves time."""
     pattern: str
-    judge: Judge | None = None
+    check: Check | None = None
     flags: re.RegexFlag = _EXACT
     trim: bool = False
-    """Punctuation at the end does not belong to it."""
-    whole: bool = False
-    """Nothing of it is shown."""
+    """True if punctuation at the end is not part of the secret."""
+    hide_all: bool = False
+    """True if nothing of the secret is shown, however long it is."""
 
-    def compiled(self) -> re.Pattern[str]:
-        """The pattern, made at its first use."""
-        return _compiled(self.pattern, self.flags)
+    def compile(self) -> re.Pattern[str]:
+        """Return the pattern, which is compiled at its first use."""
+        return _compile(self.pattern, self.flags)
 
 
 @cache
-def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
+def _compile(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
     return re.compile(pattern, flags)
 
 
 def _token(name: str, prefix: str, then: str, flags: re.RegexFlag = _EXACT) -> Rule:
-    """A token that is known by its beginning."""
+    """Return the rule of a token that is recognised by its prefix."""
     return Rule(name, (prefix.lower(),), rf"{_START}{re.escape(prefix)}{then}", flags=flags)
 
 
-_NAMED = (
+_NAMED_VALUES = (
     Rule(
         "named value",
-        ("key", "token", "secret", "credential", "pwd", "pin", *judges.PASSWORD_HINTS),
+        ("key", "token", "secret", "credential", "pwd", "pin", *checks.PASSWORD_HINTS),
         rf"{_NAME}[*_`~]{{0,3}}+\\{{0,8}}+[\"']?+[*_`~]{{0,3}}+{_GAP}(=>|:=|={{1,3}}|[:：＝|])[*_`~]{{0,3}}{_GAP}{_VALUE}",
-        judges.is_named_secret,
+        checks.is_named_secret,
         _ANY_CASE,
         trim=True,
     ),
     Rule(
         "sentence",
-        ("pass", "token", "secret", "key", "pin", *judges.PASSWORD_HINTS),
+        ("pass", "token", "secret", "key", "pin", *checks.PASSWORD_HINTS),
         rf"((?<![a-z])(?:pass(?:word|wd|phrase|code|wort)|kennwort|pin|pin code|{PASSWORDS}|token|secret|key))"
         rf"{_OF}[ \t]+({_IS})(?:[ \t]{{0,8}}+:[ \t]{{0,8}}+|[ \t]{{1,8}}+)[*_]{{0,3}}{_VALUE}",
-        judges.is_told_secret,
+        checks.is_stated_secret,
         _ANY_CASE,
         trim=True,
     ),
@@ -103,7 +103,7 @@ _NAMED = (
         ("密码", "密碼", "口令", "暗号", "パスワード", "비밀번호"),
         r"(?:密码|密碼|口令|パスワード|暗号|비밀번호)[为為是就叫はが는은가이] ?[:：]?"
         r" ?(?:[“「『\"'`]([^”」』\"'`\r\n]++)|([!-~]{4,}+))",
-        judges.is_value,
+        checks.is_value,
         trim=True,
     ),
     Rule(
@@ -111,7 +111,7 @@ _NAMED = (
         ("--",),
         r"--(?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|(?:access|secret|private)[-_]key|token|secret|passphrase"
         rf"|password|passwd)[ \t=]{{1,4}}{_VALUE}",
-        judges.is_value,
+        checks.is_value,
         _ANY_CASE,
         trim=True,
     ),
@@ -120,14 +120,14 @@ _NAMED = (
         ("-u", "--user", "sshpass"),
         r"(?<!\S)(?:(?:-u|--user)[ \t=]{0,4}[\"']?[^\s:\"']{1,64}:(?!//)"
         r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?)([^\s\"']++)",
-        judges.is_value,
+        checks.is_value,
     ),
     Rule(
         "authorization",
         ("authorization",),
         r"authorization\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
         r"(?:(?:bearer|basic|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8}+)?+([^\s\"'\\]++)",
-        judges.is_authorization,
+        checks.is_authorization,
         _ANY_CASE,
         trim=True,
     ),
@@ -147,9 +147,9 @@ _ADDRESSES = (
         ("://",),
         r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))"
         r"((?:(?!://)[^\s\"'<>`@]){1,256}+(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*+)@",
-        judges.is_value,
+        checks.is_value,
     ),
-    Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", judges.is_value),
+    Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", checks.is_value),
     Rule(
         "signature in address",
         ("sig", "x-amz", "code=", "token="),
@@ -175,7 +175,7 @@ _KEYS = (
     ),
     Rule("aws key id", ("akia", "asia", "abia", "acca"), rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}(?![A-Z0-9])"),
     Rule("azure secret", ("q~",), r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
-    Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]++)*+\.?", judges.is_jwt),
+    Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]++)*+\.?", checks.is_jwt),
     Rule("telegram", (":",), r"(?<![A-Za-z0-9_])(?:bot)?(\d{6,}+:[A-Za-z0-9_-]{20,}+)", flags=_ANY_CASE),
     Rule(
         "discord",
@@ -196,7 +196,7 @@ _KEYS = (
         "payment card",
         tuple("0123456789"),
         rf"(?<![A-Za-z0-9_.+/#-])(?=({_CARD})(?![A-Za-z0-9_]|[.-]\d))",
-        judges.is_card,
+        checks.is_card,
     ),
 )
 
@@ -233,5 +233,5 @@ _TOKENS = (
     _token("mailgun", "key-", r"[0-9a-f]{32}"),
 )
 
-#: In the order in which their names are shown; all of them see the text as it was.
-RULES: tuple[Rule, ...] = (*_NAMED, *_ADDRESSES, *_KEYS, *_TOKENS)
+#: All rules see the original text. Where two of them overlap, the name of the first finding is shown.
+RULES: tuple[Rule, ...] = (*_NAMED_VALUES, *_ADDRESSES, *_KEYS, *_TOKENS)

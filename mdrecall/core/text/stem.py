@@ -1,13 +1,13 @@
-"""Light English stemming after Porter (1980): inflected forms of a word meet in one term.
+"""English stemming after Porter (1980): inflected forms of a word become one term.
 
-It found more of the right passages than no stemming and than plurals alone. It gives the same stems as SQLite's Porter
-tokenizer, so that what the index holds can be recognised in a text, except that a y after a vowel stays: Porter would
-part *deploy* from *deployment*.
+On the question sets it found more of the right passages than no stemming and than plurals alone. ``porter_stem`` gives
+the stems that the index holds. ``stem`` is the variant that queries and snippets use.
 """
 
 import re
 
-_MAX_CHARS = 64
+# FTS5 leaves longer words as they are.
+_MAX_BYTES = 64
 
 _V = "(?:[aeiou]|(?<=[^aeiou])y)"
 _C = "(?:[^aeiouy]|(?<![^aeiou])y)"
@@ -37,10 +37,31 @@ _DROP = (
 _DROP_BY_LAST = {last: tuple(e for e in _DROP if e[-1] == last) for last in {e[-1] for e in _DROP}}
 
 
-def stem(word: str) -> str:
-    """The stem of a folded word."""
-    if not 3 <= len(word) <= _MAX_CHARS or not word.isascii():
+def porter_stem(word: str) -> str:
+    """Return the stem that FTS5's ``porter`` tokenizer gives a folded word.
+
+    FTS5 counts in bytes of UTF-8 and takes every byte beyond ASCII for a consonant, so the word is stemmed as bytes.
+    """
+    if word.isascii():
+        return _stem(word) if 3 <= len(word) <= _MAX_BYTES else word
+    in_bytes = word.encode("utf-8", "surrogatepass")
+    if len(in_bytes) > _MAX_BYTES:
         return word
+    return _stem(in_bytes.decode("latin-1")).encode("latin-1").decode("utf-8", "surrogatepass")
+
+
+def stem(word: str) -> str:
+    """Return the stem of a folded word as queries and snippets use it: Porter's, but a y after a vowel stays.
+
+    Porter makes *deploy* ``deploi`` and *deployment* ``deploy``: two terms for one word. Words with other letters than
+    a to z stay as they are.
+    """
+    if not 3 <= len(word) <= _MAX_BYTES or not word.isascii():
+        return word
+    return _stem(word, keep_vowel_y=True)
+
+
+def _stem(word: str, *, keep_vowel_y: bool = False) -> str:
     last = word[-1]
     if last == "s":
         word = _without_plural(word)
@@ -48,29 +69,44 @@ def stem(word: str) -> str:
     if last == "d" or last == "g":
         word = _without_tense(word)
         last = word[-1]
-    if last == "y" and word[-2] not in "aeiou" and _HAS_VOWEL.match(word[:-1]):
+    if last == "y" and not (keep_vowel_y and word[-2] in "aeiou") and _HAS_VOWEL.match(word[:-1]):
         word = word[:-1] + "i"
         last = "i"
     if last in _SOFTEN_LAST:
-        word = _replaced(word, _SOFTEN)
+        word = _replace_ending(word, _SOFTEN)
         last = word[-1]
     if last in _SHORTEN_LAST:
-        word = _replaced(word, _SHORTEN)
+        word = _replace_ending(word, _SHORTEN)
         last = word[-1]
     if last in _DROP_BY_LAST:
-        word = _dropped(word, _DROP_BY_LAST[last])
+        word = _drop_ending(word, _DROP_BY_LAST[last])
     return _without_final_e(word)
 
 
+def _has(pattern: re.Pattern[str], word: str) -> bool:
+    """True if the beginning of a word has the syllables of a pattern."""
+    return pattern.match(_spell_out_y(word) if "yy" in word else word) is not None
+
+
+def _spell_out_y(word: str) -> str:
+    """Replace each y by a vowel or a consonant: after a consonant it is a vowel, so in a row of them it alternates."""
+    spelled = ""
+    for char in word:
+        if char == "y":
+            char = "i" if spelled and spelled[-1] not in "aeiou" else "w"
+        spelled += char
+    return spelled
+
+
 def _without_plural(word: str) -> str:
-    if word.endswith(("sses", "ies")) and len(word) > 3:
+    if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
         return word[:-2]
     return word if word.endswith("ss") else word[:-1]
 
 
 def _without_tense(word: str) -> str:
     if word.endswith("eed") and len(word) > 3:
-        return word[:-1] if _ONE.match(word[:-3]) else word
+        return word[:-1] if _has(_ONE, word[:-3]) else word
     ending = "ed" if word.endswith("ed") else "ing"
     bare = word.removesuffix(ending)
     if bare == word or not _HAS_VOWEL.match(bare):
@@ -79,32 +115,32 @@ def _without_tense(word: str) -> str:
         return bare + "e"
     if len(bare) > 1 and bare[-1] == bare[-2] and bare[-1] not in "aeioulsz":
         return bare[:-1]
-    return bare + "e" if _SHORT.fullmatch(bare) else bare
+    return bare + "e" if _has(_SHORT, bare) else bare
 
 
-def _replaced(word: str, endings: dict[str, str]) -> str:
+def _replace_ending(word: str, endings: dict[str, str]) -> str:
     for size in range(min(7, len(word) - 1), 2, -1):
         if (replacement := endings.get(word[-size:])) is not None:
             bare = word[:-size]
-            return bare + replacement if _ONE.match(bare) else word
+            return bare + replacement if _has(_ONE, bare) else word
     return word
 
 
-def _dropped(word: str, endings: tuple[str, ...]) -> str:
+def _drop_ending(word: str, endings: tuple[str, ...]) -> str:
     for ending in endings:
         if word.endswith(ending):
             bare = word[: -len(ending)]
             if ending == "ion" and not bare.endswith(("s", "t")):
                 return word
-            return bare if _TWO.match(bare) else word
+            return bare if _has(_TWO, bare) else word
     return word
 
 
 def _without_final_e(word: str) -> str:
     if word.endswith("e"):
         bare = word[:-1]
-        if _TWO.match(bare) or (_ONE.match(bare) and not _SHORT.fullmatch(bare)):
+        if _has(_TWO, bare) or (_has(_ONE, bare) and not _has(_SHORT, bare)):
             word = bare
-    if word.endswith("ll") and _TWO.match(word):
+    if word.endswith("ll") and _has(_TWO, word):
         return word[:-1]
     return word

@@ -1,4 +1,4 @@
-"""The head of a GGUF file, read without trust: whatever it says, little is kept and nothing is read beyond the file."""
+"""Read the header of an untrusted GGUF file: whatever it says, memory is bounded and reads stay inside the file."""
 
 import os
 import struct
@@ -8,13 +8,19 @@ _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_MOST_ENTRIES = 1 << 16
-_MOST_NAME_BYTES = 1 << 16
-_MOST_TEXT_BYTES = 1 << 26
-_MOST_ITEMS = 1 << 22
+# Real models have some hundred entries and tensors, and vocabularies of up to 262,144 items. The bounds are far above
+# that, and keep a damaged count from allocating gigabytes or reading for minutes.
+_MAX_ENTRIES = 1 << 16
+_MAX_NAME_BYTES = 1 << 16
+_MAX_TEXT_BYTES = 1 << 26
+_MAX_ITEMS = 1 << 22
+#: Longer texts, such as chat templates, are skipped: nothing here needs them.
 _KEPT_BYTES = 1024
-_MOST_DIMENSIONS = 4
-UNTOLD = -1
+#: The largest number of dimensions that the GGUF format allows.
+_MAX_DIMENSIONS = 4
+#: The pooling of a model that does not specify one.
+UNSPECIFIED = -1
+# The bytes of one number, or of a block of 32 or 256 numbers, by the type's number in the GGUF format.
 _SINGLE = {0: 4, 1: 2, 24: 1, 25: 2, 26: 4, 27: 8, 28: 8, 30: 2}
 _BY_32 = {2: 18, 3: 20, 6: 22, 7: 24, 8: 34, 20: 18, 39: 17}
 _BY_256 = {10: 84, 11: 110, 12: 144, 13: 176, 14: 210, 15: 292, 16: 66, 17: 74, 18: 98, 19: 50, 21: 110, 22: 82}
@@ -22,32 +28,32 @@ _BY_256 |= {23: 136, 29: 56, 34: 54, 35: 66}
 _BLOCKS = {
     kind: (count, size) for count, kinds in ((1, _SINGLE), (32, _BY_32), (256, _BY_256)) for kind, size in kinds.items()
 }
-"""For each kind of number: how many stand in a block, and the bytes of a block."""
+"""For each type of number: how many are in a block, and the bytes of a block."""
 
 
 class BadHeader(Exception):
-    """The file is no GGUF model, or not a whole one; the message says why, as the end of a sentence."""
+    """The file is not a complete GGUF model; the message is the end of a sentence that says why."""
 
 
 class Header(NamedTuple):
-    """What is worth knowing of a model before it is loaded."""
+    """What must be known of a model before it is loaded."""
 
     architecture: str
     name: str
     context: int
-    """The longest text in tokens that the model was made for; 0 if it does not say."""
+    """The model's longest text in tokens; 0 if unspecified."""
     pooling: int
-    """How it makes one vector of many, by llama.cpp's number."""
+    """How token vectors become one vector, as llama.cpp's number for it."""
 
 
 def read_header(path: str) -> Header:
-    """Read the head and check that the file is as long as it says."""
+    """Read the header and check that the file is complete; raise ``BadHeader`` if not."""
     with open(path, "rb", buffering=1 << 18) as file:
         cursor = _Cursor(file, os.fstat(file.fileno()).st_size)
         tensors, entries = _counts(cursor)
         facts = dict(_entry(cursor) for _ in range(entries))
         needed = _data_bytes(cursor, tensors)
-        alignment = _whole(facts.get("general.alignment", 32))
+        alignment = _complete(facts.get("general.alignment", 32))
         if not alignment or alignment % 8:
             raise BadHeader(f"its alignment is {alignment}")
         needed += -(-cursor.position // alignment) * alignment
@@ -56,13 +62,13 @@ def read_header(path: str) -> Header:
     architecture = str(facts.get("general.architecture", ""))
     if not architecture:
         raise BadHeader("it does not say which architecture it has")
-    context = _whole(facts.get(f"{architecture}.context_length", 0))
-    pooling = _whole(facts.get(f"{architecture}.pooling_type", UNTOLD))
+    context = _complete(facts.get(f"{architecture}.context_length", 0))
+    pooling = _complete(facts.get(f"{architecture}.pooling_type", UNSPECIFIED))
     return Header(architecture, str(facts.get("general.name", "")), context, pooling)
 
 
-def problem_of(path: str) -> str:
-    """What is wrong with the file, if anything is."""
+def find_header_problem(path: str) -> str:
+    """Return why the file cannot be used; empty if it can."""
     try:
         read_header(path)
     except BadHeader as error:
@@ -72,20 +78,20 @@ def problem_of(path: str) -> str:
 
 class _Cursor:
     def __init__(self, file: IO[bytes], size: int) -> None:
-        self._file = file
+        self._parse_file = file
         self.size = size
         self.position = 0
 
     def take(self, count: int) -> bytes:
         self._advance(count)
-        data = self._file.read(count)
+        data = self._parse_file.read(count)
         if len(data) != count:
-            raise BadHeader("it ends in the middle of its head")
+            raise BadHeader("it ends in the middle of its header")
         return data
 
     def skip(self, count: int) -> None:
         self._advance(count)
-        self._file.seek(count, os.SEEK_CUR)
+        self._parse_file.seek(count, os.SEEK_CUR)
 
     def number(self, kind: str) -> int:
         found: int = struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
@@ -94,24 +100,24 @@ class _Cursor:
     def count(self, most: int, what: str) -> int:
         found = self.number("Q")
         if found > most:
-            raise BadHeader(f"its head is damaged: {found} {what}")
+            raise BadHeader(f"its header is damaged: {found} {what}")
         return found
 
     def _advance(self, count: int) -> None:
         self.position += count
         if self.position > self.size:
-            raise BadHeader("it ends in the middle of its head")
+            raise BadHeader("it ends in the middle of its header")
 
 
 def _counts(cursor: _Cursor) -> tuple[int, int]:
-    """How many tensors and entries there are."""
+    """Return the number of tensors and of entries."""
     magic = cursor.take(min(len(_MAGIC), cursor.size))
     if magic != _MAGIC:
-        raise BadHeader(f"it begins with {magic!r} instead of {_MAGIC!r}: it is no GGUF model")
+        raise BadHeader(f"it begins with {magic!r} instead of {_MAGIC!r}: it is not a GGUF model")
     version = cursor.number("I")
     if version not in _VERSIONS:
-        raise BadHeader(f"it is of GGUF version {version}; only 2 and 3 are known")
-    return cursor.count(_MOST_ENTRIES, "tensors"), cursor.count(_MOST_ENTRIES, "entries")
+        raise BadHeader(f"it is of GGUF version {version}; only 2 and 3 are supported")
+    return cursor.count(_MAX_ENTRIES, "tensors"), cursor.count(_MAX_ENTRIES, "entries")
 
 
 def _text(cursor: _Cursor, most: int) -> str:
@@ -123,11 +129,11 @@ def _text(cursor: _Cursor, most: int) -> str:
 
 
 def _entry(cursor: _Cursor) -> tuple[str, object]:
-    """A key and its value; long texts and lists are left out."""
-    key = _text(cursor, _MOST_NAME_BYTES)
+    """Return a key and its value; long texts and lists are skipped."""
+    key = _text(cursor, _MAX_NAME_BYTES)
     kind = cursor.number("I")
     if kind == _STRING:
-        return key, _text(cursor, _MOST_TEXT_BYTES)
+        return key, _text(cursor, _MAX_TEXT_BYTES)
     if kind == _ARRAY:
         _skip_array(cursor)
         return key, None
@@ -136,28 +142,28 @@ def _entry(cursor: _Cursor) -> tuple[str, object]:
 
 def _scalar(kind: int) -> str:
     if kind not in _SCALARS:
-        raise BadHeader(f"its head is damaged: a value of kind {kind}")
+        raise BadHeader(f"its header is damaged: a value of kind {kind}")
     return _SCALARS[kind]
 
 
 def _skip_array(cursor: _Cursor) -> None:
     kind = cursor.number("I")
-    items = cursor.count(_MOST_ITEMS, "items in a list")
+    items = cursor.count(_MAX_ITEMS, "items in a list")
     if kind != _STRING:
         return cursor.skip(items * struct.calcsize(f"<{_scalar(kind)}"))
     for _ in range(items):
-        cursor.skip(cursor.count(_MOST_TEXT_BYTES, "bytes in a text"))
+        cursor.skip(cursor.count(_MAX_TEXT_BYTES, "bytes in a text"))
     return None
 
 
 def _data_bytes(cursor: _Cursor, tensors: int) -> int:
-    """Where the last tensor ends, counted from where the first begins."""
+    """Return the length of all tensors, from the start of the first to the end of the last."""
     ends = [0]
     for _ in range(tensors):
-        _text(cursor, _MOST_NAME_BYTES)
+        _text(cursor, _MAX_NAME_BYTES)
         dimensions = cursor.number("I")
-        if dimensions > _MOST_DIMENSIONS:
-            raise BadHeader(f"its head is damaged: a tensor of {dimensions} dimensions")
+        if dimensions > _MAX_DIMENSIONS:
+            raise BadHeader(f"its header is damaged: a tensor of {dimensions} dimensions")
         numbers = 1
         for _ in range(dimensions):
             numbers *= cursor.number("Q")
@@ -166,7 +172,7 @@ def _data_bytes(cursor: _Cursor, tensors: int) -> int:
     return max(ends)
 
 
-def _whole(value: object) -> int:
+def _complete(value: object) -> int:
     if not isinstance(value, int):
-        raise BadHeader(f"its head is damaged: {value!r} instead of a whole number")
+        raise BadHeader(f"its header is damaged: {value!r} instead of a whole number")
     return value

@@ -1,4 +1,4 @@
-"""A model that runs in a process of its own; the only place that knows how llama.cpp is reached."""
+"""A model in a child process; the only module that knows how llama.cpp is called."""
 
 import base64
 import binascii
@@ -19,29 +19,31 @@ from mdrecall.embed.gguf import worker
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, ModelFileError
 
 _INSTALL = 'Install it: pip install "mdrecall[gguf]"'
+#: A process that has not ended by then is killed.
 _END_WAIT_S = 10
+#: Enough for the reason of a failure; bounds what is read of a log that runs on.
 _LOG_BYTES = 1 << 16
 
 
 class Settings(NamedTuple):
-    """How to load a model."""
+    """The parameters for loading a model."""
 
     path: str
     context: int
-    """How many tokens a text may have."""
+    """The longest text in tokens."""
     pooling: int | None
-    """How to make one vector of many, if not as the model says."""
+    """The pooling type; None for the model's own."""
     threads: int
 
 
 def require_package() -> None:
-    """Say how to install what is missing."""
+    """Raise ``EmbedderUnavailable`` if the package is missing."""
     if find_spec("xllamacpp") is None:
         raise EmbedderUnavailable("The embedder local needs the Python package xllamacpp.", hint=_INSTALL)
 
 
 class Runtime:
-    """A loaded model. ``kill`` may come from any thread; for the rest, one thread at a time."""
+    """A loaded model. ``kill`` may be called from any thread, everything else from one thread at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -53,37 +55,38 @@ class Runtime:
         return not self._killed and self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Load the model, and come back when it is ready."""
+        """Load the model and return when it is ready."""
         folder = tempfile.mkdtemp(prefix="mdrecall-gguf-")
         try:
             with open(os.path.join(folder, "log"), "w+b") as log:
-                self._process = _spawn(folder, log.fileno())
+                self._process = _start_process(folder, log.fileno())
                 answer = self._ask(self._settings._asdict() | {"socket": "model.sock"})
                 if "ready" not in answer:
                     self.end()
                     log.seek(0)
-                    raise self._failure(answer, log.read(_LOG_BYTES).decode("utf-8", "replace"))
+                    raise self._load_error(answer, log.read(_LOG_BYTES).decode("utf-8", "replace"))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """The vectors of the texts as llama.cpp gives them: native 32-bit floats of any length."""
+        """Return the vectors of texts as llama.cpp makes them: native 32-bit floats, not normalised."""
         answer = self._ask([text.encode("utf-8", "replace").decode() for text in texts])
         if "refused" in answer:
-            told = str(answer["refused"]).rstrip(".")
-            raise InputRefused(f"The model takes texts of up to {self._settings.context} tokens; it said: {told}.")
+            reason = str(answer["refused"]).rstrip(".")
+            message = f"The model accepts texts of up to {self._settings.context} tokens; llama.cpp says: {reason}."
+            raise InputRefused(message)
         if "vectors" not in answer:
-            raise EmbedderError(self._told(answer.get("error") or self._ending()))
+            raise EmbedderError(self._with_answer(answer.get("error") or self._describe_exit()))
         try:
             vectors = [base64.b64decode(vector, validate=True) for vector in answer["vectors"]]
         except (TypeError, ValueError, binascii.Error) as error:
-            raise EmbedderError(self._told("it gave something else than vectors")) from error
+            raise EmbedderError(self._with_answer("its answer has no vectors")) from error
         if len(vectors) != len(texts):
-            raise EmbedderError(self._told(f"it gave {len(vectors)} vectors for {len(texts)} texts"))
+            raise EmbedderError(self._with_answer(f"it returned {len(vectors)} vectors for {len(texts)} texts"))
         return vectors
 
     def kill(self) -> None:
-        """End the process at once; whoever waits for it gets an error."""
+        """Kill the process at once; a call in progress raises an error."""
         self._killed = True
         if self._process:
             self._process.kill()
@@ -104,7 +107,7 @@ class Runtime:
             process.wait()
 
     def _ask(self, question: object) -> dict[str, Any]:
-        """The answer; an empty one if the process has ended."""
+        """Return the answer; an empty one if the process has ended."""
         if self._killed or not self._process or not self._process.stdin or not self._process.stdout:
             return {}
         try:
@@ -114,37 +117,37 @@ class Runtime:
         except (BrokenPipeError, ValueError):
             return {}
         except BaseException:
-            # Whoever stops waiting must not leave an answer behind for the next question.
+            # An interrupted call must not leave its answer behind for the next one.
             self.kill()
             raise
         return answer
 
-    def _failure(self, answer: dict[str, Any], log: str) -> EmbedderError:
+    def _load_error(self, answer: dict[str, Any], log: str) -> EmbedderError:
         if self._killed:
-            return EmbedderUnavailable("The model was let go of while it was being loaded.", hint="Try again.")
+            return EmbedderUnavailable("The model was unloaded while it was loading.", hint="Try again.")
         if "missing" in answer:
             message = f"The embedder local needs the Python package xllamacpp: {answer['missing']}."
             return EmbedderUnavailable(message, hint=_INSTALL)
         if "unfit" in answer:
             message = f"The installed Python package xllamacpp cannot be used: {answer['unfit']}."
             return EmbedderUnavailable(message, hint='Try: pip install -U "mdrecall[gguf]"')
-        reason = _reason(log) or answer.get("failed") or self._ending()
+        reason = _find_reason(log) or answer.get("failed") or self._describe_exit()
         hint = "The file may be damaged, or made for a newer llama.cpp; try: pip install -U xllamacpp"
         return ModelFileError(f"llama.cpp cannot load {self._settings.path}: {reason}.", hint=hint)
 
-    def _told(self, reason: str) -> str:
+    def _with_answer(self, reason: str) -> str:
         return f"llama.cpp cannot embed with {self._settings.path}: {reason}."
 
-    def _ending(self) -> str:
+    def _describe_exit(self) -> str:
         if self._killed or self._process is None:
-            return "it was let go of meanwhile"
+            return "the model was unloaded meanwhile"
         self.end()
         code = self._process.returncode
         return f"its process ended with {signal.Signals(-code).name if code < 0 else f'status {code}'}"
 
 
-def _spawn(folder: str, log: int) -> subprocess.Popen[str]:
-    """The process, away from this one's terminal, standard error, and settings for llama.cpp."""
+def _start_process(folder: str, log: int) -> subprocess.Popen[str]:
+    """Start the process, detached from this terminal, standard error, and variables for llama.cpp."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "GGML_"))}
     environment |= {"GGML_NO_BACKTRACE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
@@ -164,8 +167,8 @@ def _spawn(folder: str, log: int) -> subprocess.Popen[str]:
         raise EmbedderUnavailable(message) from error
 
 
-def _reason(log: str) -> str:
-    """What llama.cpp's log says last or best, without time and place."""
+def _find_reason(log: str) -> str:
+    """Return the reason from llama.cpp's log: its loading error, else its last line, without time and source."""
     if found := re.search(r"error loading model: (.*?)\.?$", log, re.MULTILINE):
         return found[1]
     lines = log.split("\n")

@@ -1,7 +1,7 @@
-"""The process that holds a model. It is run by its path and needs nothing of mdrecall.
+"""The child process that holds a model. It is run by its path and imports nothing of mdrecall.
 
-llama.cpp keeps Python's lock while it loads, opens a socket, writes to standard error, and ends the process when it
-meets what it does not expect. All of that stays in here. Questions come as lines of JSON, and so do answers.
+llama.cpp holds Python's lock while it loads, opens a socket, writes to standard error, and aborts the process on
+unexpected input. A process of its own contains all of that. Requests and answers are lines of JSON.
 """
 
 import contextlib
@@ -13,12 +13,12 @@ from typing import Any
 
 
 def main() -> None:
-    """Load the model that the first line names, then turn texts into vectors until nobody asks any more."""
+    """Load the model named in the first line, then embed texts until standard input ends."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     server, failure = _load(json.loads(sys.stdin.readline()))
-    _say(answers, failure or {"ready": True})
+    _write(answers, failure or {"ready": True})
     if server is None:
         return
     nothing = os.open(os.devnull, os.O_WRONLY)
@@ -26,24 +26,24 @@ def main() -> None:
     os.dup2(nothing, 2)
     os.chdir("/")
     for line in sys.stdin:
-        _say(answers, _embed(server, json.loads(line)))
+        _write(answers, _embed(server, json.loads(line)))
     os._exit(0)
 
 
-def _say(answers: Any, answer: dict[str, Any]) -> None:
+def _write(answers: Any, answer: dict[str, Any]) -> None:
     try:
         print(json.dumps(answer), file=answers, flush=True)
     except BrokenPipeError:
         os._exit(0)
 
 
-def _load(wanted: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     try:
         import xllamacpp
     except ImportError as error:
         return None, {"missing": str(error)}
     try:
-        params = _params(xllamacpp, wanted)
+        params = _params(xllamacpp, settings)
     except Exception as error:
         return None, {"unfit": str(error)}
     try:
@@ -52,23 +52,23 @@ def _load(wanted: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return None, {"failed": str(error)}
     finally:
         with contextlib.suppress(OSError):
-            os.remove(wanted["socket"])
+            os.remove(settings["socket"])
 
 
-def _params(xllamacpp: Any, wanted: dict[str, Any]) -> Any:
-    """One text at a time, whole; nothing is remembered of it, and the socket is one that only this user could open."""
+def _params(xllamacpp: Any, settings: dict[str, Any]) -> Any:
+    """Return parameters for one whole text at a time, without caches, on a socket that only this user can open."""
     params = xllamacpp.CommonParams()
-    params.model.path = wanted["path"]
+    params.model.path = settings["path"]
     params.embedding = True
-    params.n_ctx = params.n_batch = params.n_ubatch = wanted["context"]
-    if wanted["pooling"] is not None:
-        params.pooling_type = xllamacpp.llama_pooling_type(wanted["pooling"])
-    if wanted["threads"]:
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = wanted["threads"]
+    params.n_ctx = params.n_batch = params.n_ubatch = settings["context"]
+    if settings["pooling"] is not None:
+        params.pooling_type = xllamacpp.llama_pooling_type(settings["pooling"])
+    if settings["threads"]:
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     if hasattr(params, "hostnames"):
-        params.hostnames = [wanted["socket"]]
+        params.hostnames = [settings["socket"]]
     else:
-        params.hostname = wanted["socket"]
+        params.hostname = settings["socket"]
     params.verbosity = 1
     params.warmup = params.cache_prompt = params.endpoint_slots = False
     for name in ("cache_ram_mib", "fit_params", "n_ctx_checkpoints", "ui"):
@@ -79,15 +79,16 @@ def _params(xllamacpp: Any, wanted: dict[str, Any]) -> Any:
 
 def _embed(server: Any, texts: list[str]) -> dict[str, Any]:
     try:
-        found = server.handle_embeddings({"input": texts, "encoding_format": "base64", "embd_normalize": -1})
+        answer = server.handle_embeddings({"input": texts, "encoding_format": "base64", "embd_normalize": -1})
     except Exception as error:
         return {"error": str(error)}
-    if "error" in found:
-        told = found["error"]
-        message = str(told.get("message", told))
+    if "error" in answer:
+        details = answer["error"]
+        message = str(details.get("message", details))
+        # A text that is too long may come with another code than 400; then only the message tells.
         too_long = "too large" in message or "larger than" in message
-        return {"refused" if too_long or told.get("code") == 400 else "error": message}
-    rows = sorted(found["data"], key=lambda row: row["index"])
+        return {"refused" if too_long or details.get("code") == 400 else "error": message}
+    rows = sorted(answer["data"], key=lambda row: row["index"])
     return {"vectors": [row["embedding"] for row in rows]}
 
 

@@ -1,6 +1,7 @@
-"""Text to vectors with all-MiniLM-L6-v2; the model is found, loaded and kept when it is first used."""
+"""Embeddings from all-MiniLM-L6-v2, which is fetched and loaded at first use."""
 
 import hashlib
+import importlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,15 +9,24 @@ from itertools import groupby, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mdrecall.embed.download import writing_in
-from mdrecall.embed.minilm.cache import load_graph, save_graph
-from mdrecall.embed.minilm.extra import need
-from mdrecall.embed.minilm.recipe import DIMENSIONS, RECIPE_VERSION, TOKEN_LIMIT
-from mdrecall.embed.minilm.weights import HUB, MODEL, Places, model_file, tokenizer_file
-from mdrecall.embed.passages import joined
+from mdrecall.embed.download import folder_lock
+from mdrecall.embed.minilm.files import (
+    DIMENSIONS,
+    HUB,
+    MODEL,
+    RECIPE_VERSION,
+    TOKEN_LIMIT,
+    ModelLocation,
+    load_graph,
+    model_file,
+    save_graph,
+    tokenizer_file,
+)
+from mdrecall.embed.prompts import join_title
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
+#: Bounds the memory of a batch: four texts of the longest length, or many short ones.
 _BATCH_TOKENS = 1024
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 
@@ -27,7 +37,7 @@ class _Loaded(NamedTuple):
 
 
 class MiniLM:
-    """The embedder ``minilm``. It may be used from several threads."""
+    """The embedder ``minilm``. Safe to use from several threads."""
 
     provider = "minilm"
     model = "all-MiniLM-L6-v2"
@@ -44,37 +54,37 @@ class MiniLM:
         timeout_s: float = 30,
         progress: ProgressCallback | None = None,
     ) -> None:
-        """``cache_dir`` keeps what is downloaded and built; ``folder`` holds the model's files instead of the hub."""
-        self._places = Places(cache_dir, folder, base_url, timeout_s, progress)
+        """``cache_dir`` holds downloads and the built graph; ``folder`` has the model's files, instead of the hub."""
+        self._location = ModelLocation(cache_dir, folder, base_url, timeout_s, progress)
         self._threads = threads
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
 
     @property
     def fingerprint(self) -> str:
-        """Vectors with the same fingerprint can be compared with each other."""
+        """Identifies the embedding space: vectors with the same fingerprint can be compared."""
         parts = [self.provider, self.model, MODEL.sha256, RECIPE_VERSION, TOKEN_LIMIT]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
         """Load the model now, downloading it if needed, instead of at the first text."""
         if progress:
-            self._places = self._places._replace(progress=progress)
+            self._location = self._location._replace(progress=progress)
         self._load()
 
     def interrupt(self) -> None:
-        """What is under way is soon over."""
+        """Do nothing: a call is over soon."""
 
     def embed_query(self, text: str, weights: Mapping[str, float] = NO_WEIGHTS) -> bytes:
-        """The vector of a query: 384 little-endian 32-bit floats of unit length. Words cannot be weighed here."""
+        """Return the vector of a query: 384 little-endian 32-bit floats of unit length. Words are not weighted."""
         return self.embed_documents([text])[0]
 
     def embed_documents(self, texts: Sequence[str]) -> list[bytes]:
-        """The vectors of some texts, in their order."""
+        """Return the vectors of texts, in their order."""
         if not texts:
             return []
         encode, session = self._load()
-        numpy = need("numpy")
+        numpy = require_package("numpy")
         tokens = [encode(text) for text in texts]
         vectors = [b""] * len(tokens)
         for batch in _batches([len(ids) for ids in tokens]):
@@ -85,11 +95,11 @@ class MiniLM:
         return vectors
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        """The vectors of chunks, titles first; windows would cost as much again."""
-        return [Embedding(vector) for vector in self.embed_documents([joined(passage) for passage in passages])]
+        """Return the vectors of chunks, each with its title; windows are left out, as they would double the cost."""
+        return [Embedding(vector) for vector in self.embed_documents([join_title(passage) for passage in passages])]
 
     def close(self) -> None:
-        """Let go of the model; a later call loads it again."""
+        """Unload the model; a later call loads it again."""
         with self._lock:
             self._loaded = None
 
@@ -97,22 +107,22 @@ class MiniLM:
         with self._lock:
             if self._loaded is None:
                 for package in ("numpy", "onnxruntime", "tokenizers"):
-                    need(package)
+                    require_package(package)
                 tokenizer, graph = self._files()
                 self._loaded = _Loaded(_encoder(tokenizer), _session(graph, self._threads))
             return self._loaded
 
     def _files(self) -> tuple[str, bytes]:
-        """The tokenizer's path and the graph; a named folder is checked even if the graph is there already."""
-        cache_dir = self._places.cache_dir
-        tokenizer, graph = tokenizer_file(self._places), load_graph(cache_dir)
-        if graph is not None and self._places.folder is None:
+        """Return the tokenizer's path and the graph; a user's folder is checked even if the graph exists already."""
+        cache_dir = self._location.cache_dir
+        tokenizer, graph = tokenizer_file(self._location), load_graph(cache_dir)
+        if graph is not None and self._location.folder is None:
             return tokenizer, graph
         if graph is None:
-            need("onnx")
-        model = model_file(self._places)
+            require_package("onnx")
+        model = model_file(self._location)
         if graph is None:
-            with writing_in(cache_dir):
+            with folder_lock(cache_dir):
                 graph = load_graph(cache_dir) or save_graph(cache_dir, lambda: _build(model))
         return tokenizer, graph
 
@@ -125,8 +135,9 @@ def _build(model: str) -> bytes:
 
 
 def _encoder(path: str) -> Callable[[str], Sequence[int]]:
-    """From a text to the numbers of its tokens. One text at a time, so that no threads hinder a later fork."""
-    tokenizers = need("tokenizers")
+    """Return a function from a text to its token ids. It takes one text at a time, since the tokenizer's threads would
+    hinder a later fork."""
+    tokenizers = require_package("tokenizers")
     if path.endswith(".json"):
         tokenizer = tokenizers.Tokenizer.from_file(path)
     else:
@@ -137,7 +148,7 @@ def _encoder(path: str) -> Callable[[str], Sequence[int]]:
     tokenizer.enable_truncation(TOKEN_LIMIT)
 
     def encode(text: str) -> Sequence[int]:
-        # Half of a surrogate pair is no character, and the tokenizer refuses it.
+        # The tokenizer refuses halves of surrogate pairs.
         ids: Sequence[int] = tokenizer.encode(text.encode("utf-8", "replace").decode()).ids
         return ids
 
@@ -145,11 +156,11 @@ def _encoder(path: str) -> Callable[[str], Sequence[int]]:
 
 
 def _session(graph: bytes, threads: int) -> Any:
-    onnxruntime = need("onnxruntime")
+    onnxruntime = require_package("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # Threads that wait by spinning take the processor from others, and from this one when others are busy.
+    # Spinning threads take the processor from others, and from this process when others are busy.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
@@ -159,9 +170,18 @@ def _session(graph: bytes, threads: int) -> Any:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of texts in groups of one length: without padding a vector is the same in every batch."""
+    """Yield groups of texts with the same length: without padding, a vector is the same in every batch."""
     order = sorted(range(len(lengths)), key=lambda number: lengths[number])
     for length, same in groupby(order, key=lambda number: lengths[number]):
         count = max(1, _BATCH_TOKENS // length)
         while batch := list(islice(same, count)):
             yield batch
+
+
+def require_package(package: str) -> Any:
+    """Import a package of the extra; raise ``EmbedderUnavailable`` if it is missing."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        message = f"The embedder minilm needs the Python package {package}: {error}."
+        raise EmbedderUnavailable(message, hint='Install it: pip install "mdrecall[minilm]"') from error

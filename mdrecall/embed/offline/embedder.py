@@ -1,6 +1,6 @@
-"""Text to vectors by a table: every word piece has a vector, a text is the sum of its pieces.
+"""Embeddings from a table: every word piece has a vector, and a text is the sum of its pieces.
 
-A query is embedded without numpy, so that a single search from the command line does not pay for loading it.
+A query is embedded without numpy, so that a single search from the command line need not load it.
 """
 
 import array
@@ -24,13 +24,14 @@ from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 _T = TypeVar("_T")
 
 _FOLDER = os.path.dirname(__file__)
-# Words whose vectors are kept, a kilobyte each; with every new name the memory would grow otherwise.
-_MOST_WORDS = 40_000
+# Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory.
+_MAX_WORDS = 40_000
+# Bounds the memory for gathered word vectors while many texts are summed.
 _TEXTS_AT_ONCE = 256
 
 
 class OfflineEmbedder:
-    """The default embedder. It never waits, so nothing that it makes is worth caching."""
+    """The default embedder. It never waits, so its vectors are not worth caching."""
 
     provider = "offline"
     model = "mdrecall-words-v1"
@@ -38,7 +39,7 @@ class OfflineEmbedder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._vectors: Any = None
 
     @property
@@ -50,13 +51,13 @@ class OfflineEmbedder:
         return str(self._card["sha256"])
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
-        """The vector of a query, its words counted by their weights; without length if no word of it is known."""
+        """Return the vector of a query with its words weighted; all zeros if no word is known."""
         pieces = [(number, weights.get(word, 1.0)) for word in words(text) for number in self._pieces[word]]
-        total = self._quick_total(pieces) if sys.modules.get("numpy") else self._total(pieces)
+        total = self._sum_rows_numpy(pieces) if sys.modules.get("numpy") else self._sum_rows(pieces)
         length = math.sqrt(sum(value * value for value in total))
-        return _floats(value / length if length else 0.0 for value in total)
+        return _pack_floats(value / length if length else 0.0 for value in total)
 
-    def _total(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
+    def _sum_rows(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
         total = [0.0] * self.dimensions
         rows, scales, size = self._rows, self._scales, self.dimensions
         for number, weight in pieces:
@@ -65,8 +66,8 @@ class OfflineEmbedder:
             total = [value + scale * part for value, part in zip(total, row, strict=True)]
         return total
 
-    def _quick_total(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
-        """The same with numpy, if something else has loaded it already."""
+    def _sum_rows_numpy(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
+        """Do the same with numpy, if it is loaded already."""
         numpy = _numpy()
         rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
         numbers = [number for number, _ in pieces]
@@ -75,7 +76,7 @@ class OfflineEmbedder:
         return total
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        """The vectors of chunks, title and all, each with those of its windows."""
+        """Return the vectors of chunks with their titles, each with the vectors of its windows."""
         if not passages:
             return []
         numpy = _numpy()
@@ -85,27 +86,27 @@ class OfflineEmbedder:
         titles = self._sums([title for title, _ in passages])
         starts = numpy.cumsum([0, *counts[:-1]])
         whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + titles)
-        small = _bytes_per_number(sums)
+        small = _to_int8(sums)
         return [
             Embedding(vector.tobytes(), small[start : start + count].tobytes())
             for vector, start, count in zip(whole, starts, counts, strict=True)
         ]
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
-        """It is ready as it is."""
+        """Do nothing: the table needs no preparation."""
 
     def interrupt(self) -> None:
-        """Nothing takes long."""
+        """Do nothing: no call takes long."""
 
     def close(self) -> None:
-        """Nothing is held that others could want."""
+        """Do nothing: no resource needs to be released."""
 
     def _sums(self, texts: Sequence[str]) -> Any:
-        """The summed words of each text, one row a text."""
+        """Return the sum of word vectors of each text, one row per text."""
         numpy = _numpy()
         sums = numpy.zeros((len(texts), self.dimensions), numpy.float32)
         found = [words(text) for text in texts]
-        table, place = self._words_with(found)
+        table, place = self._word_table(found)
         for first in range(0, len(texts), _TEXTS_AT_ONCE):
             some = found[first : first + _TEXTS_AT_ONCE]
             gathered = table[list(map(place.__getitem__, chain.from_iterable(some)))]
@@ -116,22 +117,22 @@ class OfflineEmbedder:
                 start = end
         return sums
 
-    def _words_with(self, texts: Sequence[Sequence[str]]) -> tuple[Any, dict[str, int]]:
-        """The vectors of words seen so far, these among them, and where each stands."""
+    def _word_table(self, texts: Sequence[Sequence[str]]) -> tuple[Any, dict[str, int]]:
+        """Return the cached word vectors, with those of the given texts added, and the row of each word."""
         numpy = _numpy()
         with self._lock:
-            if len(self._places) > _MOST_WORDS:
-                self._places, self._vectors, self._pieces = {}, None, Pieces(self._pieces.vocabulary)
-            new = list(set(chain.from_iterable(texts)) - self._places.keys())
+            if len(self._positions) > _MAX_WORDS:
+                self._positions, self._vectors, self._pieces = {}, None, Pieces(self._pieces.vocabulary)
+            new = list(set(chain.from_iterable(texts)) - self._positions.keys())
             if self._vectors is None:
                 self._vectors = numpy.zeros((0, self.dimensions), numpy.float32)
             if new:
-                self._places |= zip(new, count(len(self._places)), strict=False)
-                self._vectors = numpy.concatenate([self._vectors, self._of_words(new)])
-            return self._vectors, self._places
+                self._positions |= zip(new, count(len(self._positions)), strict=False)
+                self._vectors = numpy.concatenate([self._vectors, self._embed_words(new)])
+            return self._vectors, self._positions
 
-    def _of_words(self, some: Sequence[str]) -> Any:
-        """The vectors of words: all first pieces are added at once, then all second ones, and so on."""
+    def _embed_words(self, some: Sequence[str]) -> Any:
+        """Return the vectors of words; all first pieces are added at once, then all second ones, and so on."""
         numpy = _numpy()
         pieces = [self._pieces[word] for word in some]
         rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
@@ -145,35 +146,35 @@ class OfflineEmbedder:
 
     @cached_property
     def _card(self) -> dict[str, Any]:
-        card: dict[str, Any] = json.loads(_read("model.json"))
+        card: dict[str, Any] = json.loads(_read_table("model.json"))
         return card
 
     @cached_property
     def _pieces(self) -> Pieces:
-        return Pieces(_read("pieces.txt").decode())
+        return Pieces(_read_table("pieces.txt").decode())
 
     @cached_property
     def _rows(self) -> Any:
-        return memoryview(_mapped("rows.i8")).cast("b")
+        return memoryview(_map_table("rows.i8")).cast("b")
 
     @cached_property
     def _scales(self) -> "array.array[float]":
-        scales = array.array("f", _read("scales.f32"))
+        scales = array.array("f", _read_table("scales.f32"))
         if sys.byteorder == "big":
             scales.byteswap()
         return scales
 
 
-def _read(name: str) -> bytes:
-    return _taken(name, lambda file: file.read())
+def _read_table(name: str) -> bytes:
+    return _open_table(name, lambda file: file.read())
 
 
-def _mapped(name: str) -> mmap.mmap:
-    """A file of which a query needs only a few rows."""
-    return _taken(name, lambda file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+def _map_table(name: str) -> mmap.mmap:
+    """Map a file of which a query needs only a few rows."""
+    return _open_table(name, lambda file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _taken(name: str, take: Callable[[BinaryIO], _T]) -> _T:
+def _open_table(name: str, take: Callable[[BinaryIO], _T]) -> _T:
     path = os.path.join(_FOLDER, name)
     try:
         with open(path, "rb") as file:
@@ -198,14 +199,14 @@ def _unit(rows: Any) -> Any:
     return (rows / numpy.maximum(lengths, 1e-12)[:, None]).astype("<f4")
 
 
-def _bytes_per_number(rows: Any) -> Any:
-    """Rows as signed bytes; only their directions are kept."""
+def _to_int8(rows: Any) -> Any:
+    """Return rows as signed bytes, which keep only their directions."""
     numpy = _numpy()
     most = numpy.maximum(numpy.abs(rows).max(1, initial=0.0), 1e-12)
     return numpy.rint(rows * (127 / most)[:, None]).astype(numpy.int8)
 
 
-def _floats(values: Iterable[float]) -> bytes:
+def _pack_floats(values: Iterable[float]) -> bytes:
     found = array.array("f", values)
     if sys.byteorder == "big":
         found.byteswap()

@@ -1,20 +1,20 @@
-"""Words to the numbers of their pieces, as the table's vocabulary cuts them."""
+"""Split words into pieces of the table's vocabulary."""
 
 import re
 
 from mdrecall.core.text.words import fold
 
-#: Longer runs are no words: hashes, keys, encoded data.
-LONGEST_WORD = 100
+#: Longer runs are not words but hashes, keys or encoded data.
+MAX_WORD_CHARS = 100
 
 _WORD = re.compile("[a-z0-9]+")
 _CONTINUES = "##"
 
 
 class Pieces(dict[str, tuple[int, ...]]):
-    """From a folded word to its pieces: its longest known beginning, the longest known continuation, and so on.
+    """Maps a folded word to its pieces: its longest known beginning, the longest known continuation, and so on.
 
-    A word that cannot be cut into known pieces has none. Words are cut when they are first asked for.
+    A word that cannot be split into known pieces has none. Words are split at their first lookup.
     """
 
     def __init__(self, vocabulary: str) -> None:
@@ -24,11 +24,11 @@ class Pieces(dict[str, tuple[int, ...]]):
         self._longest = max(map(len, self._numbers))
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        pieces = self[word] = self._cut(word)
+        pieces = self[word] = self._split(word)
         return pieces
 
-    def _cut(self, word: str) -> tuple[int, ...]:
-        if len(word) > LONGEST_WORD:
+    def _split(self, word: str) -> tuple[int, ...]:
+        if len(word) > MAX_WORD_CHARS:
             return ()
         numbers = self._numbers
         found: list[int] = []
@@ -47,5 +47,5 @@ class Pieces(dict[str, tuple[int, ...]]):
 
 
 def words(text: str) -> list[str]:
-    """The folded words of a text, as the table counts them."""
+    """Return the folded words of a text."""
     return _WORD.findall(fold(text))

@@ -1,4 +1,4 @@
-"""Text to vectors by a provider's server; nothing is sent before the first text."""
+"""Embeddings from a remote provider; nothing is sent before the first text."""
 
 import hashlib
 import json
@@ -7,218 +7,222 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
-from mdrecall.embed.remote.providers import Provider
-from mdrecall.embed.remote.server import Address, Patience, Server
-from mdrecall.embed.remote.shapes import Misshapen, Shape, Wish
+from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy
+from mdrecall.embed.remote.providers import EmbedRequest, Provider, Shape, UnexpectedAnswer
 from mdrecall.errors import EmbedderError, InputRefused, NotThere, WrongAnswer
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
+#: A server may load a model of several gigabytes before its first answer.
 _QUERY_S = 60.0
-_BULK = Patience(seconds=120.0, retries=3)
+#: A request of 64 long texts takes seconds; two minutes allow for a slow server that computes on its processor.
+_BULK = RetryPolicy(seconds=120.0, retries=3)
 _QUERY_RETRIES = 2
+#: A person waits for the answer to a probe.
 _PING_S = 10.0
-#: The search gives up after its whole time; what knows the reason has to tell it before.
+#: A query ends before the search's own deadline, so that the search can report the reason instead of a timeout.
 _QUERY_SHARE = 0.9
+#: Headers with these words in their names change with the key, and must not change the embedding space.
 _SECRET_NAMES = ("auth", "key", "token", "secret", "cookie", "password")
 _PING = "ping"
 
 
 class _NoDirection(WrongAnswer):
-    """A vector that points nowhere; it may be the text, which has none in this model."""
+    """A vector without direction; perhaps this model has none for the text."""
 
 
 class RemoteEmbedder:
-    """The embedder of one provider. It may be used from several threads."""
+    """The embedder of one provider. Safe to use from several threads."""
 
     def __init__(
         self,
         provider: Provider,
         model: str,
-        address: Address,
+        endpoint: Endpoint,
         *,
         dimensions: int | None = None,
         concurrency: int = 1,
         query_s: float = _QUERY_S,
     ) -> None:
-        """``dimensions`` is the length of vector to ask for; ``query_s``, how long a search waits for its query."""
+        """``dimensions`` is the vector length to request; ``query_s`` is how long a search waits for its query."""
         self.provider = provider.name
         self.model = provider.model_name(model)
-        self.server = Server(address, provider.shape.auth, concurrency=concurrency, model=self.model)
+        self.client = ProviderClient(endpoint, provider.shape.auth, concurrency=concurrency, model=self.model)
         self._row = provider
         self._shape = provider.shape
-        self._prompts = prompts_for(self.model) if provider.prompts else Prompts()
-        self._wanted = dimensions
+        self._prompts = prompts_for(self.model) if provider.uses_prompts else Prompts()
+        self._requested = dimensions
         self._concurrency = concurrency
         seconds = _QUERY_S if provider.waits_for_model else query_s * _QUERY_SHARE
-        self._query = Patience(seconds, _QUERY_RETRIES, in_all=True)
+        self._query = RetryPolicy(seconds, _QUERY_RETRIES, is_total=True)
         self._dimensions = 0
-        self._most_inputs = provider.request_inputs
-        self._is_well = False
+        self._max_inputs = provider.request_inputs
+        self._has_answered = False
         self._lock = threading.Lock()
 
     @property
     def dimensions(self) -> int:
-        """How long the vectors are; 0 before the first one has come."""
+        """The length of the vectors; 0 before the first answer."""
         return self._dimensions
 
     @property
-    def wanted_dimensions(self) -> int | None:
-        """The length of vector that is asked for, if the model is not to choose."""
-        return self._wanted
+    def requested_dimensions(self) -> int | None:
+        """The vector length that is requested; None leaves it to the model."""
+        return self._requested
 
     @property
     def fingerprint(self) -> str:
-        """Vectors with the same fingerprint can be compared with each other."""
-        address = self.server.address
-        told = sorted((name.lower(), value.reveal()) for name, value in address.headers.items() if not _is_secret(name))
+        """Identifies the embedding space: vectors with the same fingerprint can be compared."""
+        endpoint = self.client.endpoint
+        headers = endpoint.headers.items()
+        public = sorted((name.lower(), value.reveal()) for name, value in headers if not _is_secret(name))
         parts = [
             self.provider,
-            address.url.partition("?")[0],
+            endpoint.url.partition("?")[0],
             self.model,
-            told,
-            self._wanted,
+            public,
+            self._requested,
             RECIPE_VERSION,
         ]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
     @property
     def traits(self) -> Traits:
-        """What the provider takes; less than at first, if it has proved to take less."""
+        """The provider's limits, lowered where it has refused larger requests."""
         return Traits(
             measured=True,
             input_bytes=self._row.input_limit(self.model),
             request_bytes=self._row.request_bytes,
-            request_inputs=self._most_inputs,
+            request_inputs=self._max_inputs,
             at_once=self._concurrency,
-            host=self.server.address.host,
+            host=self.client.endpoint.host,
         )
 
     @property
     def shape(self) -> Shape:
-        """How the provider is asked."""
+        """The wire shape in use."""
         return self._shape
 
     def prepare(self, stored: int, progress: ProgressCallback | None = None) -> None:
-        """Take vectors of no other length than the stored ones; without any, learn which length they have."""
+        """Accept only vectors of the stored length; without stored ones, send a request to learn the length."""
         self._dimensions = stored
         if not stored:
-            self._ask([_PING], is_query=False, patience=_BULK)
+            self._ask([_PING], is_query=False, policy=_BULK)
 
     def ping(self) -> bytes:
-        """The vector of a word; asked for once, and not waited for as long as real work is."""
+        """Return the vector of a word, without retries and with a short deadline."""
         seconds = min(_BULK.seconds, _QUERY_S if self._row.waits_for_model else _PING_S)
-        return self._ask([_PING], is_query=False, patience=Patience(seconds, retries=0))[0]
+        return self._ask([_PING], is_query=False, policy=RetryPolicy(seconds, retries=0))[0]
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
-        """The vector of a query. Words cannot be weighed here."""
-        return self._ask([_clean(self._prompts.of_query(text))], is_query=True, patience=self._query)[0]
+        """Return the vector of a query; word weights are not supported."""
+        return self._ask([_clean(self._prompts.of_query(text))], is_query=True, policy=self._query)[0]
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        """The vectors of chunks, titles first."""
+        """Return the vectors of chunks, each embedded with its title."""
         if not passages:
             return []
-        texts = [self.text_of(passage) for passage in passages]
+        texts = [self.render_text(passage) for passage in passages]
         try:
-            return [Embedding(vector) for vector in self._ask(texts, is_query=False, patience=_BULK)]
+            return [Embedding(vector) for vector in self._ask(texts, is_query=False, policy=_BULK)]
         except (InputRefused, _NoDirection) as refusal:
-            self._check_well(refusal)
+            self._require_healthy(refusal)
             if len(texts) > 1:
-                self._most_inputs = max(1, min(self._most_inputs, (len(texts) + 1) // 2))
+                self._max_inputs = max(1, min(self._max_inputs, (len(texts) + 1) // 2))
             raise InputRefused(str(refusal)) from refusal
 
     def interrupt(self) -> None:
-        """End whatever is under way."""
-        self.server.interrupt()
+        """Cancel every request in progress."""
+        self.client.interrupt()
 
     def close(self) -> None:
-        """Let go of the connections; a later call makes new ones."""
-        self.server.close()
+        """Close the connections; a later call opens new ones."""
+        self.client.close()
 
-    def text_of(self, passage: EmbedInput) -> str:
-        """A passage as it is sent."""
+    def render_text(self, passage: EmbedInput) -> str:
+        """Return a text with its title as it is sent."""
         return _clean(self._prompts.of_passage(passage))
 
-    def vector(self, row: Any) -> bytes:
-        """A vector of unit length from the numbers that a server has given."""
+    def to_vector(self, row: Any) -> bytes:
+        """Return the vector of unit length for a row of numbers from an answer."""
         return self._vectors([row], is_query=False)[0]
 
-    def _check_well(self, refusal: EmbedderError) -> None:
-        """Raise unless it is the texts that are at fault: then a plain word is taken, now as ever."""
+    def _require_healthy(self, refusal: EmbedderError) -> None:
+        """Raise unless the texts are at fault, that is, unless the provider still embeds a plain word."""
         try:
-            self._ask([_PING], is_query=False, patience=_BULK)
+            self._ask([_PING], is_query=False, policy=_BULK)
         except (InputRefused, _NoDirection):
             error = WrongAnswer if isinstance(refusal, _NoDirection) else EmbedderError
             raise error(str(refusal), hint=refusal.hint) from None
 
-    def _ask(self, texts: Sequence[str], *, is_query: bool, patience: Patience) -> list[bytes]:
-        wish = Wish(self.model, texts, is_query, self._wanted)
+    def _ask(self, texts: Sequence[str], *, is_query: bool, policy: RetryPolicy) -> list[bytes]:
+        request = EmbedRequest(self.model, texts, is_query, self._requested)
         shape = self._shape
         try:
-            vectors = self._asked(shape, wish, patience)
+            vectors = self._send_once(shape, request, policy)
         except NotThere:
-            if self._row.older is None or shape is self._row.older or self._is_well:
+            if self._row.legacy_shape is None or shape is self._row.legacy_shape or self._has_answered:
                 raise
-            vectors = self._asked(self._row.older, wish, patience)
-            self._shape = self._row.older
-        self._is_well = True
+            vectors = self._send_once(self._row.legacy_shape, request, policy)
+            self._shape = self._row.legacy_shape
+        self._has_answered = True
         return vectors
 
-    def _asked(self, shape: Shape, wish: Wish, patience: Patience) -> list[bytes]:
-        groups = [[text] for text in wish.texts] if shape.one_at_a_time else [wish.texts]
+    def _send_once(self, shape: Shape, request: EmbedRequest, policy: RetryPolicy) -> list[bytes]:
+        groups = [[text] for text in request.texts] if shape.one_at_a_time else [request.texts]
         rows: list[Any] = []
         for group in groups:
-            found = self._rows(shape, wish._replace(texts=group), patience)
+            found = self._request_rows(shape, request._replace(texts=group), policy)
             if isinstance(found, WrongAnswer):
                 raise found
             if len(found) != len(group):
-                raise self.server.wrong(f"with {len(found)} vectors for {len(group)} texts")
+                raise self.client.wrong_answer(f"with {len(found)} vectors for {len(group)} texts")
             rows += found
-        return self._vectors(rows, is_query=wish.is_query)
+        return self._vectors(rows, is_query=request.is_query)
 
-    def _rows(self, shape: Shape, wish: Wish, patience: Patience) -> list[Any] | WrongAnswer:
-        """The vectors of one answer, or what is wrong with it; raised from here, a traceback would hold the answer."""
-        path, body = shape.ask(wish)
-        answer = self.server.ask("POST", path, body, patience=patience, bulk=not wish.is_query)
+    def _request_rows(self, shape: Shape, request: EmbedRequest, policy: RetryPolicy) -> list[Any] | WrongAnswer:
+        """Return the vectors of one answer, or its error: raised here, its traceback would hold the answer."""
+        path, body = shape.build(request)
+        answer = self.client.request_json("POST", path, body, policy=policy, bulk=not request.is_query)
         try:
-            return shape.rows(answer)
-        except Misshapen as error:
-            return self.server.misshapen(error, answer)
+            return shape.read_rows(answer)
+        except UnexpectedAnswer as error:
+            return self.client.unexpected_answer(error, answer)
 
     def _vectors(self, rows: Sequence[Any], *, is_query: bool) -> list[bytes]:
-        """Rows of numbers as vectors of unit length; anything else is an error, and none is taken."""
+        """Return rows of numbers as vectors of unit length; raise ``WrongAnswer`` if any row is not usable."""
         import numpy
 
         lengths = {len(row) if isinstance(row, list) else 0 for row in rows}
         if lengths == {0} or not all(isinstance(row, list) and set(map(type, row)) <= {int, float} for row in rows):
-            raise self.server.wrong("with something that is no vector of numbers")
+            raise self.client.wrong_answer("with something that is no vector of numbers")
         if len(lengths) > 1:
-            raise self.server.wrong(f"with vectors of {min(lengths)} and of {max(lengths)} numbers")
+            raise self.client.wrong_answer(f"with vectors of {min(lengths)} and of {max(lengths)} numbers")
         if not is_query:
-            self._learn(lengths.pop())
+            self._learn_dimensions(lengths.pop())
         try:
             found = numpy.array(rows, dtype=numpy.float64)
         except OverflowError:
-            raise self._none("with a vector that holds something else than finite numbers") from None
+            raise self._no_direction("with a vector that holds something else than finite numbers") from None
         with numpy.errstate(over="ignore", invalid="ignore"):
             sizes = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
         if not numpy.isfinite(sizes).all():
-            raise self._none("with a vector that holds something else than finite numbers")
+            raise self._no_direction("with a vector that holds something else than finite numbers")
         if not (sizes > 1e-10).all():
-            raise self._none("with a vector of nothing but zeros")
+            raise self._no_direction("with a vector of nothing but zeros")
         return [row.tobytes() for row in (found / sizes[:, None]).astype("<f4")]
 
-    def _none(self, what: str) -> "_NoDirection":
-        wrong = self.server.wrong(what)
+    def _no_direction(self, what: str) -> "_NoDirection":
+        wrong = self.client.wrong_answer(what)
         return _NoDirection(str(wrong), hint=wrong.hint)
 
-    def _learn(self, length: int) -> None:
-        """All vectors of chunks are as long as the first; whether a query's fits is for those who compare to say."""
+    def _learn_dimensions(self, length: int) -> None:
+        """Require the same length for all vectors of chunks; a query's length is checked where it is compared."""
         with self._lock:
             if not self._dimensions:
                 self._dimensions = length
             elif length != self._dimensions:
-                error = self.server.wrong(f"with vectors of {length} numbers, not {self._dimensions} as before")
-                error.hint = "If the model behind the address has changed, `mdrecall index --force` embeds all anew."
+                error = self.client.wrong_answer(f"with vectors of {length} numbers, not {self._dimensions} as before")
+                error.hint = "If the model at this address has changed, index again with force."
                 raise error
 
 
@@ -227,5 +231,5 @@ def _is_secret(name: str) -> bool:
 
 
 def _clean(text: str) -> str:
-    """A text that every server takes: none is empty, and half a surrogate pair is no character."""
+    """Return a text that every server accepts: not blank, and without halves of surrogate pairs."""
     return text.encode("utf-8", "replace").decode() if text.strip() else "."

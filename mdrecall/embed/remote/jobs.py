@@ -1,4 +1,4 @@
-"""Batch jobs as the providers have them: upload, create, ask after, download."""
+"""The providers' batch APIs: upload texts, create a job, poll it, download its results."""
 
 import json
 import os
@@ -6,24 +6,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
-from mdrecall.embed.remote.server import Patience
-from mdrecall.embed.remote.shapes import Wish, gemini_content
+from mdrecall.embed.remote.providers import EmbedRequest, gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
 from mdrecall.interfaces import BatchApi
 from mdrecall.types import Embedding, EmbedInput, JobState
 
-_ASK = Patience(seconds=60.0, retries=3)
-#: What may cost money is not asked for again before it is known that nothing has come of it.
-_ONCE = Patience(seconds=60.0, retries=0)
-_UPLOAD = Patience(seconds=600.0, retries=3)
-_DOWNLOAD = Patience(seconds=1800.0, retries=3)
-_MOST_PAGES = 50
-_MOST_TEXTS = 50_000
+_ASK = RetryPolicy(seconds=60.0, retries=3)
+#: Creating a job may cost money, so it is not repeated before it is known that no job exists.
+_ONCE = RetryPolicy(seconds=60.0, retries=0)
+#: Files have up to 50,000 texts, some 100 MB, over a line that may be slow.
+_UPLOAD = RetryPolicy(seconds=600.0, retries=3)
+_DOWNLOAD = RetryPolicy(seconds=1800.0, retries=3)
+#: 5,000 jobs; a job of ours is among the newest, and a list without end must not be followed.
+_MAX_PAGES = 50
+#: The largest number of texts that OpenAI accepts in one job.
+_MAX_TEXTS = 50_000
 
 
-def jobs_of(embedder: RemoteEmbedder) -> BatchApi | None:
-    """The batch API of an embedder's provider, if it has one."""
+def batch_api_for(embedder: RemoteEmbedder) -> BatchApi | None:
+    """Return the batch API of an embedder's provider; None if it has none."""
     if embedder.provider == "gemini":
         return GeminiJobs(embedder)
     if embedder.provider in ("openai", "voyage"):
@@ -32,18 +35,18 @@ def jobs_of(embedder: RemoteEmbedder) -> BatchApi | None:
 
 
 class FileJobs:
-    """``/files`` and ``/batches``, as OpenAI and Voyage have them."""
+    """``/files`` and ``/batches``, the batch API of OpenAI and Voyage."""
 
-    most_texts = _MOST_TEXTS
+    most_texts = _MAX_TEXTS
 
     def __init__(self, embedder: RemoteEmbedder) -> None:
         self._embedder = embedder
-        self._server = embedder.server
+        self._client = embedder.client
         self._is_voyage = embedder.provider == "voyage"
 
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
         lines = "".join(
-            _line(self._request(name, self._embedder.text_of(passage))) for name, passage in passages.items()
+            _line(self._request(name, self._embedder.render_text(passage))) for name, passage in passages.items()
         )
         boundary = f"mdrecall{os.urandom(12).hex()}"
         head = (
@@ -53,7 +56,7 @@ class FileJobs:
         )
         body = head.encode() + lines.encode("utf-8", "replace") + f"\r\n--{boundary}--\r\n".encode()
         headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-        answer = self._server.parsed(self._server.send("POST", "/files", body, headers, patience=_UPLOAD))
+        answer = self._client.parse_json(self._client.send("POST", "/files", body, headers, policy=_UPLOAD))
         return _text(answer, "id") or _missing(self._embedder, "the id of a file")
 
     def create(self, tag: str, file: str) -> JobState:
@@ -65,22 +68,22 @@ class FileJobs:
         }
         if self._is_voyage:
             params: dict[str, Any] = {"model": self._embedder.model, "input_type": "document"}
-            if self._embedder.wanted_dimensions:
-                params["output_dimension"] = self._embedder.wanted_dimensions
+            if self._embedder.requested_dimensions:
+                params["output_dimension"] = self._embedder.requested_dimensions
             body["request_params"] = params
-        return self._parsed(self._server.ask("POST", "/batches", body, patience=_ONCE))
+        return self._parse_state(self._client.request_json("POST", "/batches", body, policy=_ONCE))
 
     def find(self, tag: str, file: str) -> JobState | None:
-        for entry in self._listed():
+        for entry in self._list_jobs():
             if isinstance(entry, dict) and (entry.get("input_file_id") == file or _tag(entry) == tag):
-                return self._parsed(entry)
+                return self._parse_state(entry)
         return None
 
-    def _listed(self) -> Iterator[Any]:
-        """The account's jobs, the newest first."""
+    def _list_jobs(self) -> Iterator[Any]:
+        """Yield the account's jobs, the newest first."""
         after = ""
-        for _ in range(_MOST_PAGES):
-            page = self._server.ask("GET", f"/batches?limit=100{after}", patience=_ASK)
+        for _ in range(_MAX_PAGES):
+            page = self._client.request_json("GET", f"/batches?limit=100{after}", policy=_ASK)
             entries = _list(self._embedder, page, "data")
             yield from entries
             last = _text(entries[-1], "id") if entries else ""
@@ -89,49 +92,49 @@ class FileJobs:
             after = f"&after={quote(last, safe='')}"
 
     def state(self, job: str) -> JobState:
-        return self._parsed(self._server.ask("GET", f"/batches/{quote(job, safe='')}", patience=_ASK))
+        return self._parse_state(self._client.request_json("GET", f"/batches/{quote(job, safe='')}", policy=_ASK))
 
     def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
         for file in state.outputs:
-            for line in self._server.lines(f"/files/{quote(file, safe='')}/content", patience=_DOWNLOAD):
+            for line in self._client.stream_lines(f"/files/{quote(file, safe='')}/content", policy=_DOWNLOAD):
                 yield from _result(self._embedder, line, ("custom_id",), _openai_row)
 
     def cancel(self, job: str) -> None:
-        self._server.ask("POST", f"/batches/{quote(job, safe='')}/cancel", {}, patience=_ASK)
+        self._client.request_json("POST", f"/batches/{quote(job, safe='')}/cancel", {}, policy=_ASK)
 
     def _request(self, name: str, text: str) -> dict[str, Any]:
         if self._is_voyage:
             return {"custom_id": name, "body": {"input": [text]}}
-        wish = Wish(self._embedder.model, [text], False, self._embedder.wanted_dimensions)
-        body = self._embedder.shape.ask(wish).body | {"input": text}
+        request = EmbedRequest(self._embedder.model, [text], False, self._embedder.requested_dimensions)
+        body = self._embedder.shape.build(request).body | {"input": text}
         return {"custom_id": name, "method": "POST", "url": "/v1/embeddings", "body": body}
 
-    def _parsed(self, answer: Any) -> JobState:
+    def _parse_state(self, answer: Any) -> JobState:
         job = _text(answer, "id") or _missing(self._embedder, "the id of a job")
-        said = str(answer.get("status") or "")
+        status = str(answer.get("status") or "")
         counts = answer.get("request_counts")
         counts = counts if isinstance(counts, dict) else {}
         outputs = tuple(found for name in ("output_file_id", "error_file_id") if (found := _text(answer, name)))
         state = JobState(job, "running", _number(counts, "completed"), _number(counts, "total"))
-        if said == "completed":
+        if status == "completed":
             return state._replace(status="done", outputs=outputs)
-        if said in ("failed", "expired", "cancelled", "canceled"):
-            return state._replace(status="failed", outputs=outputs, error=_why(answer, said))
+        if status in ("failed", "expired", "cancelled", "canceled"):
+            return state._replace(status="failed", outputs=outputs, error=_failure_reason(answer, status))
         return state
 
 
 class GeminiJobs:
-    """Uploaded files and ``asyncBatchEmbedContent``."""
+    """Uploaded files and ``asyncBatchEmbedContent``, the batch API of Gemini."""
 
-    most_texts = _MOST_TEXTS
+    most_texts = _MAX_TEXTS
 
     def __init__(self, embedder: RemoteEmbedder) -> None:
         self._embedder = embedder
-        self._server = embedder.server
+        self._client = embedder.client
 
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
         lines = "".join(
-            _line(self._request(name, self._embedder.text_of(passage))) for name, passage in passages.items()
+            _line(self._request(name, self._embedder.render_text(passage))) for name, passage in passages.items()
         )
         boundary = f"mdrecall{os.urandom(12).hex()}"
         about = json.dumps({"file": {"displayName": f"memory-embeddings.{tag}", "mimeType": "application/jsonl"}})
@@ -140,91 +143,91 @@ class GeminiJobs:
             f"--{boundary}\r\nContent-Type: application/jsonl\r\n\r\n{lines}\r\n--{boundary}--\r\n"
         )
         headers = {"Content-Type": f"multipart/related; boundary={boundary}"}
-        path = self._elsewhere("upload", "/files?uploadType=multipart")
-        reply = self._server.send("POST", path, body.encode("utf-8", "replace"), headers, patience=_UPLOAD)
-        answer = self._server.parsed(reply)
+        path = self._root_url("upload", "/files?uploadType=multipart")
+        reply = self._client.send("POST", path, body.encode("utf-8", "replace"), headers, policy=_UPLOAD)
+        answer = self._client.parse_json(reply)
         found = answer.get("file") if isinstance(answer, dict) else None
         return _text(found, "name") or _text(answer, "name") or _missing(self._embedder, "the name of a file")
 
     def create(self, tag: str, file: str) -> JobState:
         body = {"batch": {"displayName": tag, "inputConfig": {"file_name": file}}}
         path = f"/models/{self._embedder.model}:asyncBatchEmbedContent"
-        return self._parsed(self._server.ask("POST", path, body, patience=_ONCE))
+        return self._parse_state(self._client.request_json("POST", path, body, policy=_ONCE))
 
     def find(self, tag: str, file: str) -> JobState | None:
-        for entry in self._listed():
+        for entry in self._list_jobs():
             about = _about(entry)
             if about.get("displayName") == tag or about.get("display_name") == tag:
-                return self._parsed(entry)
+                return self._parse_state(entry)
         return None
 
-    def _listed(self) -> Iterator[Any]:
-        """The account's jobs, the newest first."""
+    def _list_jobs(self) -> Iterator[Any]:
+        """Yield the account's jobs, the newest first."""
         token = ""
-        for _ in range(_MOST_PAGES):
-            page = self._server.ask("GET", f"/batches?pageSize=100{token}", patience=_ASK)
+        for _ in range(_MAX_PAGES):
+            page = self._client.request_json("GET", f"/batches?pageSize=100{token}", policy=_ASK)
             yield from _list(self._embedder, page, "operations", "batches", default=[])
             if not (found := _text(page, "nextPageToken")):
                 return
             token = f"&pageToken={quote(found, safe='')}"
 
     def state(self, job: str) -> JobState:
-        return self._parsed(self._server.ask("GET", f"/{_below('batches', job)}", patience=_ASK))
+        return self._parse_state(self._client.request_json("GET", f"/{_below('batches', job)}", policy=_ASK))
 
     def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
         for file in state.outputs:
             try:
-                yield from self._downloaded(f"/{_below('files', file)}:download?alt=media")
+                yield from self._download_results(f"/{_below('files', file)}:download?alt=media")
             except KeyRefused as error:
-                # A file that is gone is said to be forbidden. If it is the key, this fails too.
+                # Gemini answers 403 for a file that no longer exists. If the key is at fault, this request fails too.
                 self.state(state.id)
                 raise WrongAnswer(str(error)) from error
 
     def cancel(self, job: str) -> None:
-        self._server.ask("POST", f"/{_below('batches', job)}:cancel", {}, patience=_ASK)
+        self._client.request_json("POST", f"/{_below('batches', job)}:cancel", {}, policy=_ASK)
 
-    def _downloaded(self, path: str) -> Iterator[tuple[str, Embedding | str]]:
-        """A file's lines; some servers have files to download at an address of their own."""
+    def _download_results(self, path: str) -> Iterator[tuple[str, Embedding | str]]:
+        """Yield the results in a file; some servers offer downloads at a separate address."""
         names = ("key", "custom_id", "request_id")
-        for place in (path, self._elsewhere("download", path)):
+        for url in (path, self._root_url("download", path)):
             try:
-                for line in self._server.lines(place, patience=_DOWNLOAD):
+                for line in self._client.stream_lines(url, policy=_DOWNLOAD):
                     yield from _result(self._embedder, line, names, _gemini_row)
                 return
             except (WrongAnswer, KeyRefused):
-                if place != path:
+                if url != path:
                     raise
 
-    def _elsewhere(self, what: str, path: str) -> str:
-        """An address of the same server with a word before the version, from its root."""
-        base = urlsplit(self._server.address.url)
+    def _root_url(self, what: str, path: str) -> str:
+        """Return an address of the same server with a word before the API version."""
+        base = urlsplit(self._client.endpoint.url)
         return f"{base.scheme}://{base.netloc}/{what}{base.path.rstrip('/')}{path}"
 
     def _request(self, name: str, text: str) -> dict[str, Any]:
-        wish = Wish(self._embedder.model, [text], False, self._embedder.wanted_dimensions)
-        return {"key": name, "request": {"model": f"models/{wish.model}", **gemini_content(wish, text)}}
+        request = EmbedRequest(self._embedder.model, [text], False, self._embedder.requested_dimensions)
+        return {"key": name, "request": {"model": f"models/{request.model}", **gemini_content(request, text)}}
 
-    def _parsed(self, answer: Any) -> JobState:
+    def _parse_state(self, answer: Any) -> JobState:
         job = _text(answer, "name") or _missing(self._embedder, "the name of a job")
         about = _about(answer)
-        said = str(about.get("state") or answer.get("state") or "").rpartition("STATE_")[2].upper()
+        status = str(about.get("state") or answer.get("state") or "").rpartition("STATE_")[2].upper()
         stats = about.get("batchStats")
         stats = stats if isinstance(stats, dict) else {}
         total, left = _number(stats, "requestCount"), _number(stats, "pendingRequestCount")
         state = JobState(job, "running", max(0, total - left), total)
         error = answer.get("error")
-        if said in ("SUCCEEDED", "COMPLETED", "DONE") or (answer.get("done") is True and not error):
+        if status in ("SUCCEEDED", "COMPLETED", "DONE") or (answer.get("done") is True and not error):
             return state._replace(status="done", outputs=_gemini_outputs(answer))
-        if error or said in ("FAILED", "CANCELLED", "CANCELED", "EXPIRED"):
-            why = _text(error, "message") or said.lower()
-            return state._replace(status="failed", outputs=_gemini_outputs(answer), error=why)
+        if error or status in ("FAILED", "CANCELLED", "CANCELED", "EXPIRED"):
+            reason = _text(error, "message") or status.lower()
+            return state._replace(status="failed", outputs=_gemini_outputs(answer), error=reason)
         return state
 
 
 def _result(
     embedder: RemoteEmbedder, line: bytes, names: tuple[str, ...], row: Any
 ) -> Iterator[tuple[str, Embedding | str]]:
-    """What one line of an output says; a line that says nothing is left out, and its text is embedded again."""
+    """Yield the result in one line of an output; an unreadable line is skipped, and its text is embedded again."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -237,7 +240,7 @@ def _result(
         yield name, problem
         return
     try:
-        yield name, Embedding(embedder.vector(numbers))
+        yield name, Embedding(embedder.to_vector(numbers))
     except EmbedderError as error:
         yield name, str(error)
 
@@ -267,7 +270,7 @@ def _gemini_row(entry: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _gemini_outputs(answer: dict[str, Any]) -> tuple[str, ...]:
-    """The file with the results, wherever the answer has it."""
+    """Return the file with the results, wherever the answer has its name."""
     for part in (answer.get("response"), answer.get("metadata"), answer):
         part = part if isinstance(part, dict) else {}
         for place in (part.get("output"), part.get("outputConfig"), part.get("dest"), part):
@@ -278,7 +281,7 @@ def _gemini_outputs(answer: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _about(entry: Any) -> dict[str, Any]:
-    """What describes a job: the operation's metadata, or the answer itself."""
+    """Return the description of a job: the operation's metadata, or the answer itself."""
     entry = entry if isinstance(entry, dict) else {}
     found = entry.get("metadata")
     return {**entry, **found} if isinstance(found, dict) else entry
@@ -296,11 +299,11 @@ def _tag(entry: dict[str, Any]) -> str:
     return _text(entry.get("metadata"), "tag")
 
 
-def _why(answer: dict[str, Any], said: str) -> str:
+def _failure_reason(answer: dict[str, Any], status: str) -> str:
     errors = answer.get("errors")
     listed = errors.get("data") if isinstance(errors, dict) else errors
     first = listed[0] if isinstance(listed, list) and listed else {}
-    return _text(first, "message") or said
+    return _text(first, "message") or status
 
 
 def _text(entry: Any, name: str) -> str:
@@ -309,10 +312,10 @@ def _text(entry: Any, name: str) -> str:
 
 
 def _list(embedder: RemoteEmbedder, answer: Any, *names: str, default: list[Any] | None = None) -> list[Any]:
-    """The list in an answer; ``default``, if it may be left out."""
+    """Return the list in an answer, or ``default`` if it is missing; raise ``WrongAnswer`` if there is neither."""
     found = next((answer[name] for name in names if name in answer), default) if isinstance(answer, dict) else None
     if not isinstance(found, list):
-        raise embedder.server.wrong("without a list of jobs")
+        raise embedder.client.wrong_answer("without a list of jobs")
     return found
 
 
@@ -324,4 +327,4 @@ def _number(entry: dict[str, Any], name: str) -> int:
 
 
 def _missing(embedder: RemoteEmbedder, what: str) -> str:
-    raise embedder.server.wrong(f"without {what}")
+    raise embedder.client.wrong_answer(f"without {what}")

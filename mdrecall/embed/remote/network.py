@@ -1,4 +1,4 @@
-"""Connections that keep a deadline, can be cut off by another thread, and go to private addresses only on purpose."""
+"""Connections with a deadline that other threads can shut down, and that reach private addresses only if configured."""
 
 import ipaddress
 import socket
@@ -10,33 +10,34 @@ from typing import Any
 
 import httpcore2
 
-_MOST_S = 3600.0
+#: httpcore passes no timeout for some reads; an hour is above every deadline that is set.
+_MAX_S = 3600.0
 
 
 class PrivateAddress(Exception):
-    """A host that was not configured has an address of this machine or its network."""
+    """A host that is not configured has an address on this machine or its network."""
 
 
 class Unresolved(httpcore2.ConnectError):
-    """A name has no address."""
+    """A host name cannot be resolved."""
 
 
 class Deadline(threading.local):
-    """The moment at which whatever this thread does on the network ends, or the event that ends it before."""
+    """When this thread's network operations must end, and an event that ends them earlier."""
 
     until = 0.0
     ended: threading.Event | None = None
 
     def left(self, timeout: float | None, late: type[Exception]) -> float:
-        """Seconds that an operation may still take."""
+        """Return the seconds that an operation may still take; raise ``late`` if there are none."""
         left = self.until - time.monotonic()
         if left <= 0 or (self.ended is not None and self.ended.is_set()):
             raise late("the time is up")
-        return min(left, _MOST_S if timeout is None else timeout)
+        return min(left, _MAX_S if timeout is None else timeout)
 
 
 class Guard:
-    """Opens connections for httpcore: to the trusted hosts at any address, to others only at public ones."""
+    """Opens connections for httpcore: to trusted hosts at any address, to others only at public ones."""
 
     def __init__(self, trusted: frozenset[str], deadline: Deadline) -> None:
         self._trusted = trusted
@@ -53,7 +54,7 @@ class Guard:
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> "_Stream":
-        """A connection to one of the addresses that the name has now; TLS still checks the name."""
+        """Connect to one of the addresses that the name has now; TLS still checks the name."""
         error: Exception = httpcore2.ConnectError(f"{host} has no address")
         for address in self._addresses(host, port):
             try:
@@ -62,7 +63,7 @@ class Guard:
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as failed:
                 error = failed
                 continue
-            return self._kept(stream)
+            return self._register(stream)
         raise error
 
     def connect_unix_socket(
@@ -73,14 +74,14 @@ class Guard:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def cut_off(self) -> None:
-        """End every connection at once, whoever is waiting on it."""
+    def shut_down(self) -> None:
+        """Shut down every connection at once, even while threads wait on it."""
         with self._lock:
             streams = list(self._open)
         for stream in streams:
-            stream.cut_off()
+            stream.shut_down()
 
-    def _kept(self, stream: httpcore2.NetworkStream) -> "_Stream":
+    def _register(self, stream: httpcore2.NetworkStream) -> "_Stream":
         kept = _Stream(self, stream, self._deadline)
         with self._lock:
             self._open.add(kept)
@@ -106,7 +107,7 @@ class Guard:
 
 
 class _Stream:
-    """A connection; every operation ends when the thread's time is up."""
+    """A connection whose operations end at the thread's deadline."""
 
     def __init__(self, guard: Guard, stream: httpcore2.NetworkStream, deadline: Deadline) -> None:
         self._guard = guard
@@ -124,7 +125,7 @@ class _Stream:
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> "_Stream":
         left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
-        # While hands are shaken the socket itself is out of reach.
+        # During the handshake the stream does not give out its socket, so a duplicate is kept for ``shut_down``.
         with self._stream.get_extra_info("socket").dup() as self._same:
             self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
         return self
@@ -136,16 +137,16 @@ class _Stream:
         self._guard.forget(self)
         self._stream.close()
 
-    def cut_off(self) -> None:
-        """Let a thread that waits on this connection find it closed."""
+    def shut_down(self) -> None:
+        """Close the connection under a thread that waits on it."""
         for found in (self._same, self._stream.get_extra_info("socket")):
             with suppress(OSError):
                 if found is not None:
                     found.shutdown(socket.SHUT_RDWR)
 
 
-def is_here(host: str) -> bool:
-    """Whether a name tells by itself that it is not on the internet at large."""
+def is_private_name(host: str) -> bool:
+    """True if a host name by itself is not on the public internet."""
     with suppress(ValueError):
         ipaddress.ip_address(host.strip("[]").partition("%")[0])
         return not is_public(host.strip("[]"))
@@ -153,7 +154,7 @@ def is_here(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the internet at large."""
+    """True if an IP address is on the public internet."""
     with suppress(ValueError):
         found = ipaddress.ip_address(address.partition("%")[0])
         mapped = getattr(found, "ipv4_mapped", None)

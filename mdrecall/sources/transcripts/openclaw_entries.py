@@ -1,8 +1,8 @@
-"""What ``sessions.json`` says of a session, and writing down there that its memories were flushed.
+"""A session's entry in OpenClaw's ``sessions.json``, and recording its memory flushes there.
 
-The file belongs to OpenClaw. It is changed as OpenClaw does it: under ``sessions.json.lock``, which must not exist
-before, by a new file that takes the place of the old one. Everything that is not ours in it stays as it is, in its
-order. A file that cannot be understood is never written to.
+The file belongs to OpenClaw and is changed as OpenClaw changes it: under ``sessions.json.lock``, which is created and
+must not exist, by a new file that replaces the old one. Everything else in the file keeps its value and its order. A
+file that cannot be parsed is never written.
 """
 
 import json
@@ -11,21 +11,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from mdrecall.core.conversation.flush import Book
+from mdrecall.core.conversation.flush import FlushHistory
 from mdrecall.errors import SessionsError
-from mdrecall.openclaw_lock import lock_file
+from mdrecall.locks import openclaw_lock
 
 FILE = "sessions.json"
+#: How long to wait for OpenClaw, which holds the lock while it writes the file.
 WAIT_S = 10.0
 
 _OWN = "mdrecall"
-_HINT = "Nothing was changed. Mend the file, or take it from a backup."
+_HINT = "Nothing was changed. Repair the file, or restore it from a backup."
 
 
 class Entry(NamedTuple):
-    """What matters for a flush in a session's entry."""
+    """The parts of a session's entry that matter for a flush."""
 
-    book: Book
+    history: FlushHistory
     compaction_count: int = 0
     total_tokens: int = 0
     total_is_fresh: bool = True
@@ -37,30 +38,36 @@ class Entry(NamedTuple):
 
 
 def read_entry(folder: str, key: str) -> Entry | None:
-    """A session's entry in the ``sessions.json`` of a folder; nothing, if it has none."""
+    """Return a session's entry in the ``sessions.json`` of a folder; None if it has none."""
     every = _read(os.path.join(folder, FILE))
-    name = _name(every, key)
+    name = _find_key(every, key)
     return None if name is None else _entry(every[name])
 
 
-def rebook(
-    folder: str, key: str, change: Callable[[Entry], Book], *, now_ms: int | None, create: bool, wait_s: float = WAIT_S
+def update_history(
+    folder: str,
+    key: str,
+    change: Callable[[Entry], FlushHistory],
+    *,
+    now_ms: int | None,
+    create: bool,
+    wait_s: float = WAIT_S,
 ) -> None:
-    """Change a session's book; ``now_ms`` is when it was flushed, if it was. ``create`` makes what is missing."""
+    """Change a session's history; ``now_ms`` is the time of a flush. With ``create``, what is missing is created."""
     path = os.path.realpath(os.path.join(folder, FILE))
     try:
         if create:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        with lock_file(f"{path}.lock", wait_s):
+        with openclaw_lock(f"{path}.lock", wait_s):
             every = _read(path)
-            name = _name(every, key)
+            name = _find_key(every, key)
             if name is None and not create:
                 hint = "Check the session key: it must be one of the keys in the file."
                 raise SessionsError(f"{path} has no session {key!r}.", hint=hint)
             entry = every.setdefault(name or key, {})
-            book = change(_entry(entry))
-            entry.update(_changes(book, now_ms))
-            entry[_OWN] = {**_object(entry.get(_OWN)), "flush": _own(book)}
+            history = change(_entry(entry))
+            entry.update(_changes(history, now_ms))
+            entry[_OWN] = {**_object(entry.get(_OWN)), "flush": _own(history)}
             _replace(path, every)
     except OSError as error:
         hint = "Nothing was changed. Check the disk and the permissions."
@@ -82,8 +89,8 @@ def _read(path: str) -> dict[str, Any]:
     return every
 
 
-def _name(every: dict[str, Any], key: str) -> str | None:
-    """The key as the file spells it; capitals make no difference."""
+def _find_key(every: dict[str, Any], key: str) -> str | None:
+    """Return a session key as the file spells it, in any case; None if it is not there."""
     name = key if key in every else next((name for name in every if name.lower() == key.lower()), None)
     if name is not None and not isinstance(every[name], dict):
         raise SessionsError(f"The session {name!r} in {FILE} is not an object.", hint=_HINT)
@@ -93,7 +100,7 @@ def _name(every: dict[str, Any], key: str) -> str | None:
 def _entry(entry: dict[str, Any]) -> Entry:
     own = _object(_object(entry.get(_OWN)).get("flush"))
     count = _number(entry.get("memoryFlushCompactionCount"))
-    book = Book(
+    history = FlushHistory(
         has_entry=True,
         flushed_count=count,
         flushed_bytes=_number(own.get("bytes")) or 0,
@@ -101,7 +108,7 @@ def _entry(entry: dict[str, Any]) -> Entry:
         attempts_count=_number(own.get("attemptsCompactionCount")),
     )
     return Entry(
-        book,
+        history,
         compaction_count=_number(entry.get("compactionCount")) or 0,
         total_tokens=_number(entry.get("totalTokens")) or 0,
         total_is_fresh=entry.get("totalTokensFresh") is not False,
@@ -115,15 +122,19 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _changes(book: Book, now_ms: int | None) -> dict[str, Any]:
+def _changes(history: FlushHistory, now_ms: int | None) -> dict[str, Any]:
     if now_ms is None:
         return {}
-    return {"memoryFlushAt": now_ms, "memoryFlushCompactionCount": book.flushed_count}
+    return {"memoryFlushAt": now_ms, "memoryFlushCompactionCount": history.flushed_count}
 
 
-def _own(book: Book) -> dict[str, Any]:
-    own = {"bytes": book.flushed_bytes}
-    return own | {"attempts": book.attempts, "attemptsCompactionCount": book.attempts_count} if book.attempts else own
+def _own(history: FlushHistory) -> dict[str, Any]:
+    own = {"bytes": history.flushed_bytes}
+    return (
+        own | {"attempts": history.attempts, "attemptsCompactionCount": history.attempts_count}
+        if history.attempts
+        else own
+    )
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -136,12 +147,12 @@ def _number(value: Any) -> int | None:
 
 
 def _replace(path: str, every: dict[str, Any]) -> None:
-    """Put a new file in the place of the old one, with its permissions."""
+    """Replace the file by a new one with the same permissions."""
     try:
         data = json.dumps(every, ensure_ascii=False, indent=2).encode()
     except UnicodeEncodeError:
         data = json.dumps(every, indent=2).encode()
-    # Whoever holds the lock is alone with this name; what a killed process left there is written over.
+    # Only the holder of the lock uses this name; what a killed process left there is overwritten.
     name = f"{path}.mdrecall.tmp"
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

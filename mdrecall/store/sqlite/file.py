@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 import apsw
 
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
-from mdrecall.locks import FileLock, named
+from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import sidecar_files as beside
 from mdrecall.store.sqlite.connect import Place, connect, connect_unwritable, identity, prepare
 from mdrecall.store.sqlite.errors import translated
@@ -282,7 +282,7 @@ class IndexFile:
             message = f"Cannot write beside the index {self.path}: {error.strerror}."
             raise StoreUnavailable(message, hint=hint) from error
         if not taken:
-            who = named(lock.holder())
+            who = describe_holder(lock.holder())
             raise StoreBusy(f"The index {self.path} is in the hands of {who}.", hint="Try again when it has finished.")
 
     @contextmanager

@@ -6,24 +6,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mdrecall.core.conversation.flush import (
-    MOST_ATTEMPTS,
-    Book,
+    MAX_ATTEMPTS,
     Decision,
+    FlushHistory,
     Rules,
-    Situation,
     Turn,
-    begun,
+    count_attempt,
     decide,
-    flushed,
     projected_tokens,
+    record_flush,
     threshold,
 )
 
 MIB = 1024 * 1024
 
 
-def decided(turn: Turn, book: Book | None = None, rules: Rules | None = None) -> Decision:
-    return decide(Situation(rules or Rules(), turn, book or Book()))
+def decided(turn: Turn, history: FlushHistory | None = None, rules: Rules | None = None) -> Decision:
+    return decide(rules or Rules(), turn, history or FlushHistory())
 
 
 def test_a_window_of_200000_is_flushed_from_176000_on() -> None:
@@ -82,24 +81,24 @@ FULL = Turn(total_tokens=190_000, compaction_count=3)
 
 
 @pytest.mark.parametrize(
-    ("turn", "book", "rules", "said"),
+    ("turn", "history", "rules", "said"),
     [
-        (FULL, Book(), Rules(enabled=False), "switched off"),
-        (FULL._replace(is_heartbeat=True), Book(), Rules(), "heartbeat"),
-        (FULL._replace(is_cli_provider=True), Book(), Rules(), "command-line"),
-        (FULL._replace(is_sandboxed=True, workspace_access="ro"), Book(), Rules(), "sandbox"),
-        (FULL._replace(is_sandboxed=True, workspace_access="none"), Book(), Rules(), "sandbox"),
-        (FULL, Book(has_entry=False), Rules(), "no entry"),
-        (FULL, Book(flushed_count=3), Rules(), "was flushed"),
-        (FULL, Book(attempts=MOST_ATTEMPTS, attempts_count=3), Rules(), "3 attempts"),
-        (FULL._replace(compaction_count=0), Book(flushed_count=0), Rules(), "was flushed"),
+        (FULL, FlushHistory(), Rules(enabled=False), "switched off"),
+        (FULL._replace(is_heartbeat=True), FlushHistory(), Rules(), "heartbeat"),
+        (FULL._replace(is_cli_provider=True), FlushHistory(), Rules(), "command-line"),
+        (FULL._replace(is_sandboxed=True, workspace_access="ro"), FlushHistory(), Rules(), "sandbox"),
+        (FULL._replace(is_sandboxed=True, workspace_access="none"), FlushHistory(), Rules(), "sandbox"),
+        (FULL, FlushHistory(has_entry=False), Rules(), "no entry"),
+        (FULL, FlushHistory(flushed_count=3), Rules(), "was flushed"),
+        (FULL, FlushHistory(attempts=MAX_ATTEMPTS, attempts_count=3), Rules(), "3 attempts"),
+        (FULL._replace(compaction_count=0), FlushHistory(flushed_count=0), Rules(), "was flushed"),
     ],
 )
 @pytest.mark.parametrize("size", [0, 100 * MIB])
 def test_a_rule_forbids_the_flush_whatever_has_grown(
-    turn: Turn, book: Book, rules: Rules, said: str, size: int
+    turn: Turn, history: FlushHistory, rules: Rules, said: str, size: int
 ) -> None:
-    found = decided(turn._replace(transcript_bytes=size), book, rules)
+    found = decided(turn._replace(transcript_bytes=size), history, rules)
     assert (found.run, found.trigger) == (False, "")
     assert said in found.why
 
@@ -107,24 +106,26 @@ def test_a_rule_forbids_the_flush_whatever_has_grown(
 @pytest.mark.parametrize(
     "turn", [FULL, FULL._replace(is_sandboxed=True), FULL._replace(workspace_access="ro")], ids=["plain", "rw", "free"]
 )
-@pytest.mark.parametrize("book", [Book(), Book(flushed_count=2), Book(flushed_count=4), Book(attempts=9)])
-def test_nothing_else_forbids_it(turn: Turn, book: Book) -> None:
-    assert decided(turn, book).run
+@pytest.mark.parametrize(
+    "history", [FlushHistory(), FlushHistory(flushed_count=2), FlushHistory(flushed_count=4), FlushHistory(attempts=9)]
+)
+def test_nothing_else_forbids_it(turn: Turn, history: FlushHistory) -> None:
+    assert decided(turn, history).run
 
 
 def test_the_size_counts_from_the_last_flush_and_not_from_nothing() -> None:
     turn = Turn(total_tokens=10, transcript_bytes=2 * MIB)
     assert decided(turn).trigger == "size"
-    book = flushed(Book(), 0, 2 * MIB)
+    history = record_flush(FlushHistory(), 0, 2 * MIB)
     later = turn._replace(compaction_count=1, transcript_bytes=4 * MIB - 1)
-    assert not decided(later, book).run
-    assert decided(later._replace(transcript_bytes=4 * MIB), book).trigger == "size"
+    assert not decided(later, history).run
+    assert decided(later._replace(transcript_bytes=4 * MIB), history).trigger == "size"
 
 
 def test_a_transcript_that_is_shorter_than_at_the_last_flush_is_a_new_one() -> None:
     turn = Turn(total_tokens=10, transcript_bytes=2 * MIB, compaction_count=1)
-    assert decided(turn, flushed(Book(), 0, 50 * MIB)).trigger == "size"
-    assert not decided(turn._replace(transcript_bytes=MIB), flushed(Book(), 0, 50 * MIB)).run
+    assert decided(turn, record_flush(FlushHistory(), 0, 50 * MIB)).trigger == "size"
+    assert not decided(turn._replace(transcript_bytes=MIB), record_flush(FlushHistory(), 0, 50 * MIB)).run
 
 
 def test_a_size_of_0_never_flushes() -> None:
@@ -132,22 +133,22 @@ def test_a_size_of_0_never_flushes() -> None:
 
 
 def test_attempts_are_counted_for_each_cycle() -> None:
-    book = Book()
-    for _ in range(MOST_ATTEMPTS):
-        assert decided(FULL, book).run
-        book = begun(book, 3)
-    assert not decided(FULL, book).run
-    assert decided(FULL._replace(compaction_count=4), book).run
-    assert begun(book, 4).attempts == 1
-    assert flushed(book, 3, 7) == Book(flushed_count=3, flushed_bytes=7)
+    history = FlushHistory()
+    for _ in range(MAX_ATTEMPTS):
+        assert decided(FULL, history).run
+        history = count_attempt(history, 3)
+    assert not decided(FULL, history).run
+    assert decided(FULL._replace(compaction_count=4), history).run
+    assert count_attempt(history, 4).attempts == 1
+    assert record_flush(history, 3, 7) == FlushHistory(flushed_count=3, flushed_bytes=7)
 
 
 class Session:
-    """An agent's session as it lives: turns, flushes that may fail, compaction; a restart forgets all but the book."""
+    """An agent's session: turns, flushes that may fail, compaction; a restart forgets all but the history."""
 
     def __init__(self, rules: Rules, window: int) -> None:
         self.rules, self.window = rules, window
-        self.book = Book()
+        self.history = FlushHistory()
         self.tokens, self.bytes, self.compactions = 0, 0, 0
         self.begin_cycle()
         self.flushed_at = 0
@@ -162,7 +163,7 @@ class Session:
             context_window=self.window, total_tokens=self.tokens, estimated_tokens=grows,
             transcript_bytes=self.bytes, compaction_count=self.compactions, workspace_access="ro", **kind,
         )  # fmt: skip
-        found = decide(Situation(self.rules, asked, self.book))
+        found = decide(self.rules, asked, self.history)
         if not any(kind.values()):
             past = self.tokens > 0 and self.tokens + grows >= threshold(self.rules, self.window) > 0
             self.reached = self.reached or past
@@ -177,15 +178,15 @@ class Session:
         return found
 
     def _flush(self, found: Decision, ends: str) -> None:
-        self.book = begun(self.book, self.compactions)
+        self.history = count_attempt(self.history, self.compactions)
         self.attempts += 1
-        assert self.attempts <= MOST_ATTEMPTS
+        assert self.attempts <= MAX_ATTEMPTS
         if found.trigger == "size":
             assert self.bytes - self.flushed_at >= self.rules.force_bytes
         else:
             assert self.reached
         if ends == "well":
-            self.book = flushed(self.book, self.compactions, self.bytes)
+            self.history = record_flush(self.history, self.compactions, self.bytes)
             self.flushes, self.flushed_at = 1, self.bytes
             self.sizes += found.trigger == "size"
 
@@ -246,14 +247,14 @@ def test_in_hundreds_of_cycles_each_that_passes_the_threshold_has_exactly_one_fl
     chance = random.Random(seed)
     session = Session(Rules(reserve_tokens=reserve, force_bytes=0), 70_000)
     for cycle in range(500):
-        fails = chance.randrange(MOST_ATTEMPTS)
+        fails = chance.randrange(MAX_ATTEMPTS)
         ran: list[bool] = []
         while session.compactions == cycle:
             ends = chance.choice(["badly", "killed"]) if sum(ran) < fails else "well"
             # Steps this small cannot leap over what lies between the threshold and compaction, even after two failures.
             ran.append(session.turn(chance.randrange(200, 1300), 5_000, ends).run)
         assert sum(ran) == fails + 1
-        assert session.book.flushed_count == cycle
+        assert session.history.flushed_count == cycle
 
 
 @settings(max_examples=10)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.no_reply import NO_REPLY, Payload, Stream, delivered, is_silent, visible
+from mdrecall.core.conversation.no_reply import NO_REPLY, Payload, ReplyStream, is_silent, visible_payload, visible_text
 
 
 @pytest.mark.parametrize(
@@ -35,45 +35,45 @@ def test_silent_is_the_whole_text_and_only_in_capitals(text: str, silent: bool) 
     ],
 )
 def test_a_token_at_the_end_is_not_shown(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert visible_text(text) == shown
 
 
 def test_media_are_delivered_even_if_the_text_is_silent() -> None:
-    assert delivered(Payload("NO_REPLY")) is None
-    assert delivered(Payload(" ")) is None
-    assert delivered(Payload("NO_REPLY", ("a.png",))) == Payload("", ("a.png",))
-    assert delivered(Payload("FileChanges. NO_REPLY", ("a.png",))) == Payload("FileChanges.", ("a.png",))
-    assert delivered(Payload("FileChanges.")) == Payload("FileChanges.")
+    assert visible_payload(Payload("NO_REPLY")) is None
+    assert visible_payload(Payload(" ")) is None
+    assert visible_payload(Payload("NO_REPLY", ("a.png",))) == Payload("", ("a.png",))
+    assert visible_payload(Payload("Look. NO_REPLY", ("a.png",))) == Payload("Look.", ("a.png",))
+    assert visible_payload(Payload("Look.")) == Payload("Look.")
 
 
 def streamed(pieces: list[str]) -> str:
-    stream = Stream()
+    stream = ReplyStream()
     return "".join([stream.feed(piece) for piece in pieces]) + stream.end()
 
 
 def test_nothing_of_a_silent_answer_is_ever_shown() -> None:
-    stream = Stream()
+    stream = ReplyStream()
     assert [stream.feed(letter) for letter in " NO_REPLY \n"] == [""] * 11
     assert stream.end() == ""
 
 
 def test_what_begins_like_the_token_is_shown_as_soon_as_it_is_something_else() -> None:
-    stream = Stream()
+    stream = ReplyStream()
     assert [stream.feed(letter) for letter in "Now"] == ["", "No", "w"]
-    stream = Stream()
+    stream = ReplyStream()
     assert [stream.feed(piece) for piece in ("NO", ", never")] == ["", "NO, never"]
-    stream = Stream()
+    stream = ReplyStream()
     assert [stream.feed(piece) for piece in ("no_re", "ply", "ing")] == ["", "", "no_replying"]
-    stream = Stream()
+    stream = ReplyStream()
     assert (stream.feed("no_reply"), stream.end()) == ("", "no_reply")
 
 
 def test_only_an_end_that_may_become_the_token_is_held_back() -> None:
-    stream = Stream()
+    stream = ReplyStream()
     assert stream.feed("Saved. **NO_RE") == "Saved."
     assert stream.feed("ADER ") == " **NO_READER"
     assert stream.end() == " "
-    stream = Stream()
+    stream = ReplyStream()
     assert stream.feed("Saved. NO_REPLY") == "Saved."
     assert stream.feed(" after") == " NO_REPLY after"
 
@@ -88,16 +88,16 @@ def test_however_a_text_is_cut_the_same_is_shown(parts: list[str], data: st.Data
     text = "".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    assert streamed(pieces) == visible(text)
-    assert streamed(list(text)) == visible(text)
+    assert streamed(pieces) == visible_text(text)
+    assert streamed(list(text)) == visible_text(text)
 
 
 @given(words)
 def test_what_was_shown_early_is_a_beginning_of_what_is_shown_in_the_end(parts: list[str]) -> None:
-    stream, shown = Stream(), ""
+    stream, shown = ReplyStream(), ""
     for index, part in enumerate(parts):
         shown += stream.feed(part)
-        assert visible("".join(parts[: index + 1])).startswith(shown)
+        assert visible_text("".join(parts[: index + 1])).startswith(shown)
 
 
 def test_a_long_run_of_blanks_takes_no_time() -> None:

@@ -1,5 +1,6 @@
 """Snippets within a number of characters."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,20 @@ def test_the_last_one_is_shortened_and_what_follows_left_out() -> None:
     assert [len(text) for text in kept.texts] == [300, 100]
     assert kept.texts[1].endswith("b\n\nSource: x.md#L1")
     assert kept.is_cut
+
+
+@pytest.mark.parametrize("most", [0, 1, 39])
+def test_the_first_snippet_is_kept_however_small_the_budget(most: int) -> None:
+    kept = fit_snippets([CitedSnippet("a" * 300, "x.md#L1"), CitedSnippet("b", "")], most)
+    assert kept.texts == ("a" * 40 + "\n\nSource: x.md#L1",)
+    assert kept.is_cut
+
+
+def test_a_later_snippet_is_shortened_only_if_enough_of_it_stays() -> None:
+    first, second = CitedSnippet("a" * 100, ""), CitedSnippet("b" * 100, "")
+    assert [len(text) for text in fit_snippets([first, second], 140).texts] == [100, 40]
+    assert fit_snippets([first, second], 139) == (("a" * 100,), True)
+    assert fit_snippets([first, second], 200) == (("a" * 100, "b" * 100), False)
 
 
 def test_the_name_of_a_file_cannot_go_on_below_its_line() -> None:

@@ -2,7 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.fusion import Similarity, fuse, latin_share, similarity, word_weights
+from mdrecall.core.ranking.fusion import (
+    Similarity,
+    fuse,
+    latin_share,
+    measure_traits,
+    most_promising,
+    similarity,
+    word_weights,
+)
+from mdrecall.core.ranking.keyword_score import Weighted
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.types import Match, Term, Traits
 
@@ -94,3 +103,39 @@ def test_a_word_found_only_as_a_beginning_counts_fully() -> None:
 )
 def test_how_much_of_a_text_is_latin(text: str, share: float) -> None:
     assert latin_share(text) == pytest.approx(share)
+
+
+def entries(*strengths: float, complete: tuple[int, ...] = ()) -> list[Weighted]:
+    return [Weighted(number, strength, number in complete) for number, strength in enumerate(strengths)]
+
+
+def promising(found: list[Weighted], size: int, cosines: dict[int, float] | None = None) -> list[int]:
+    return [entry.chunk_id for entry in most_promising(found, cosines or {}, OFFLINE, 0.5, size)]
+
+
+def test_the_most_promising_chunks_are_the_strongest_by_keywords_and_vectors_together() -> None:
+    assert promising(entries(0.1, 0.3, 0.2), 2) == [1, 2]
+    assert promising(entries(0.1, 0.3, 0.2), 2, {0: 0.5}) == [0, 1]
+
+
+def test_a_complete_chunk_is_more_promising_than_any_other() -> None:
+    assert promising(entries(0.9, 0.1, 0.8, complete=(1,)), 2) == [1, 0]
+
+
+def test_chunks_that_tie_with_the_last_one_stay_and_weaker_ones_go() -> None:
+    assert promising(entries(0.9, 0.5, 0.5, 0.5, 0.4), 2) == [0, 1, 2, 3]
+    assert promising(entries(0.5, 0.5, 0.4, complete=(0,)), 1) == [0]
+
+
+def test_with_fewer_chunks_than_wanted_all_stay() -> None:
+    assert promising(entries(0.2, 0.0), 2) == [0, 1]
+    assert promising(entries(0.2, 0.0), 9) == [0, 1]
+
+
+def test_the_range_of_an_unknown_embedder_is_measured_and_few_chunks_prove_little() -> None:
+    few, many = (measure_traits(Traits(measured=True), 0.7, count) for count in (0, 100_000))
+    assert [few.unrelated, few.related] == pytest.approx([0.2, 0.64])
+    assert [many.unrelated, many.related] == pytest.approx([0.7, 0.865], abs=1e-3)
+    assert measure_traits(Traits(), 20 / 20, 20).unrelated == pytest.approx(0.6)
+    assert measure_traits(Traits(), 1.0, 10**9).unrelated == 0.9
+    assert measure_traits(Traits(), -1.0, 20).unrelated == pytest.approx(0.1)

@@ -101,6 +101,30 @@ def test_the_limit_keeps_the_best() -> None:
     assert [entry.complete for entry in ranked] == [True, False, False, False, False]
 
 
+def test_chunks_that_tie_with_the_last_one_are_kept_but_not_without_bound() -> None:
+    tied = [match("common", {number: 0.5 if number else 0.9 for number in range(90)})]
+    ranked = rank(strengths(tied, weigh(tied, 100)), 2)
+    assert [entry.chunk_id for entry in ranked] == list(range(9))
+    different = [match("common", {0: 0.9, 1: 0.5, 2: 0.4})]
+    assert len(rank(strengths(different, weigh(different, 100)), 2)) == 2
+
+
+def test_complete_chunks_leave_the_rest_of_the_limit_to_the_others() -> None:
+    matches = [match("common", {number: number / 100 for number in range(90)}), match("rare", {3: 0.1, 4: 0.1})]
+    found = strengths(matches, weigh(matches, 1000))
+    assert [entry.chunk_id for entry in rank(found, 2)] == [4, 3]
+    assert [entry.chunk_id for entry in rank(found, 1)] == [4]
+
+
+def test_a_guess_counts_half_and_is_not_distinctive() -> None:
+    term = Term("configurat", "configurat", prefix=True)
+    whole, guess = Match(term, {1: 0.5}, 1), Match(term, {1: 0.5}, 1, loose=True)
+    assert weigh([guess], 100).by_term["configurat"] == weigh([whole], 100).by_term["configurat"] / 2
+    assert weigh([whole], 100).distinctive == {"configurat"}
+    assert weigh([guess], 100).distinctive == frozenset()
+    assert weigh([guess], 100).beginnings == ("configurat",)
+
+
 @pytest.mark.parametrize("chunk_count", [5, 50_000])
 def test_a_chunk_that_holds_the_whole_query_scores_alike_in_small_and_large_indexes(chunk_count: int) -> None:
     matches = [match("recovery", {1: 0.45}), match("zx", {1: 0.45})]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mdrecall.core.redact import compile_patterns, engine, find, pem, redact
+from mdrecall.core.redact import compile_patterns, find, masking, private_keys, redact
 from mdrecall.core.redact.rules import RULES, Rule
 from tests.core.redact.steps import count_steps
 
@@ -37,13 +37,13 @@ def test_no_rule_takes_more_than_in_proportion(rule: Rule) -> None:
     for bit in BITS:
         if not any(hint in longer(bit, SIZE).lower() for hint in rule.hints):
             continue
-        once, twice = (count_steps(rule.compiled(), longer(bit, size)) for size in (SIZE, 2 * SIZE))
+        once, twice = (count_steps(rule.compile(), longer(bit, size)) for size in (SIZE, 2 * SIZE))
         assert twice <= 2.2 * once + 200, (bit, once, twice)
         assert twice <= MOST_PER_CHARACTER * 2 * SIZE, (bit, twice)
 
 
 def test_the_marks_of_private_keys_take_no_more_either() -> None:
-    compiled = re.compile(pem._MARK, re.IGNORECASE)
+    compiled = re.compile(private_keys._MARK, re.IGNORECASE)
     for bit in BITS:
         once, twice = (count_steps(compiled, longer(bit, size)) for size in (SIZE, 2 * SIZE))
         assert twice <= 2.2 * once + 200, (bit, once, twice)
@@ -60,7 +60,7 @@ def test_a_megabyte_comes_to_an_end_with_its_lines(bits: Sequence[str]) -> None:
     text = done = "".join(longer(bit, 1_000_000 // len(bits)) for bit in bits)
     rounds = 0
     while found := find(done):
-        done, rounds = "".join(engine._masked(done, found)), rounds + 1
+        done, rounds = "".join(masking._mask_all(done, found)), rounds + 1
     assert rounds <= 4
     assert done.count("\n") == text.count("\n")
 

@@ -1,10 +1,10 @@
-import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import Analyser, character_pairs, fold, is_plain, name_terms, surface_words, tokens
+from tests.core.text.test_index_terms import engine_terms
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,6 @@ def test_terms_like_passes_over_only_words_that_begin_otherwise() -> None:
     assert "run" in there
     assert {"dec-0054", "memori", "search"} <= there
     assert "dog" not in there
-
-
-def engine_terms(text: str) -> list[str]:
-    """What the tokenizer of the index makes of a text."""
-    options = ["unicode61", "remove_diacritics", "2", "categories", "L* N* Co Mn Mc"]
-    tokenizer = apsw.Connection(":memory:").fts5_tokenizer("porter", options)
-    found = tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
-    return [str(term) for term in found]
 
 
 # A y after a vowel stays in ours; see the test of forms in tests/store.

@@ -1,0 +1,184 @@
+"""Find secrets by the rules, join those that overlap, and replace them by masks.
+
+Every rule sees the whole text, never slices of it. A mask never spans lines, so a text keeps its number of lines. The
+result is redacted again until nothing is found, so redacting twice changes nothing. That ends, because each round
+removes characters that are not part of a mask.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from mdrecall.core.redact.private_keys import find_blocks
+from mdrecall.core.redact.rules import RULES, Rule
+from mdrecall.core.redact.user_patterns import compile_patterns
+
+#: Increase it whenever the same text would be masked differently: everything stored is then indexed again.
+REDACTION_VERSION = 1
+
+#: The same numbers as OpenClaw's, so that a mask is the same wherever it was made: a secret of fewer UTF-16 units is
+#: hidden entirely, of a longer one the first and the last are shown.
+SHORTEST_SHOWN = 18
+SHOWN_FIRST, SHOWN_LAST = 6, 4
+ELLIPSIS, STARS = "…", "***"
+
+#: User patterns are tried on overlapping pieces, so that the time of a slow one grows only in proportion to the text.
+_PIECE, _STEP = 4096, 2048
+
+_LINES = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+_NOTHING = re.compile(rf"[*{ELLIPSIS}\s]*")
+_TRAILING = ",;.:!?)]}>`*"
+
+
+class Finding(NamedTuple):
+    """A secret in a text, and the kind of the rule that found it."""
+
+    start: int
+    end: int
+    kind: str
+    hide_all: bool = False
+    """True if nothing of it is shown, however long it is."""
+
+
+class Redactor(NamedTuple):
+    """Redaction by the built-in rules and one user's patterns."""
+
+    redact: Callable[[str], str]
+    fingerprint: str
+    """Differs between two redactors that would mask a text differently."""
+    problems: tuple[str, ...]
+    """The user patterns that cannot be used, and why."""
+
+
+def make_redactor(patterns: Sequence[str]) -> Redactor:
+    """Return a redactor for the built-in rules and some user patterns."""
+    compiled = compile_patterns(patterns)
+    own = hashlib.sha256("\0".join(patterns).encode("utf-8", "surrogatepass")).hexdigest()[:8] if patterns else ""
+    return Redactor(partial(redact, more=compiled.patterns), f"r{REDACTION_VERSION}{own}", compiled.problems)
+
+
+def redact(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> str:
+    """Return the text with every secret masked and its lines kept. ``more`` are user patterns."""
+    while found := find(text, more=more):
+        text = "".join(_mask_all(text, found))
+    return text
+
+
+def find(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> list[Finding]:
+    """Return the secrets of a text in order, without overlaps and without masks."""
+    lower = text.lower()
+    spans = [*find_blocks(text, lower)]
+    found = [Finding(start, end, "private key", True) for start, end in spans]
+    for rule in RULES:
+        if any(hint in lower for hint in rule.hints):
+            found += _find_by_rule(rule, text)
+    for pattern in more:
+        found += [Finding(start, end, "own pattern") for start, end in _find_by_pattern(pattern, text)]
+    joined = _join(piece for one in found for piece in _split_lines(text, one))
+    return [one for one in joined if not _is_masked(text, one.start, one.end)]
+
+
+def mask(secret: str) -> str:
+    """Return ``***``, or for eighteen UTF-16 units and more the first six and the last four, in whole characters."""
+    if _units(secret) < SHORTEST_SHOWN:
+        return STARS
+    first, last = secret[:SHOWN_FIRST], secret[-SHOWN_LAST:]
+    while _units(first) > SHOWN_FIRST:
+        first = first[:-1]
+    while _units(last) > SHOWN_LAST:
+        last = last[1:]
+    return first + ELLIPSIS + last
+
+
+def _units(text: str) -> int:
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
+def _mask_all(text: str, found: Iterable[Finding]) -> Iterator[str]:
+    end = 0
+    for one in found:
+        yield text[end : one.start]
+        yield STARS if one.hide_all else mask(text[one.start : one.end])
+        end = one.end
+    yield text[end:]
+
+
+def _find_by_rule(rule: Rule, text: str) -> Iterator[Finding]:
+    for match in rule.compile().finditer(text):
+        start, end = _secret_span(match)
+        end = _trim_end(text, start, end) if rule.trim else end
+        if start < end and (rule.check is None or rule.check(match, text[start:end])):
+            yield Finding(start, end, rule.name, rule.hide_all)
+
+
+def _find_by_pattern(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a pattern. A match counts in the piece in whose first half it begins."""
+    for at in range(0, max(len(text), 1), _STEP):
+        is_last = at + _PIECE >= len(text)
+        for match in pattern.finditer(text, at, min(at + _PIECE, len(text))):
+            if match.start() >= at + _STEP and not is_last:
+                break
+            yield _secret_span(match)
+        if is_last:
+            return
+
+
+def _secret_span(match: re.Match[str]) -> tuple[int, int]:
+    """Return the span of the last group that is not empty, or of the whole match."""
+    for group in range(match.re.groups, 0, -1):
+        if match[group]:
+            return match.span(group)
+    return match.span()
+
+
+def _trim_end(text: str, start: int, end: int) -> int:
+    bare = text[start:end].rstrip(_TRAILING)
+    return start + len(bare) if bare else end
+
+
+def _split_lines(text: str, one: Finding) -> Iterator[Finding]:
+    """Yield a secret of several lines as one secret for each line, of which nothing is shown."""
+    if not _BREAK.search(text, one.start, one.end):
+        yield one
+        return
+    for line in _LINES.finditer(text, one.start, one.end):
+        bare = line[0].strip()
+        if bare:
+            start = line.start() + line[0].index(bare)
+            yield Finding(start, start + len(bare), one.kind, True)
+
+
+def _join(found: Iterable[Finding]) -> list[Finding]:
+    """Return the findings in order; those that overlap or touch become one, with the kind of the first."""
+    joined: list[Finding] = []
+    for one in sorted(found):
+        if joined and one.start <= joined[-1].end:
+            last = joined[-1]
+            joined[-1] = last._replace(end=max(last.end, one.end), hide_all=last.hide_all or one.hide_all)
+        elif one.start < one.end:
+            joined.append(one)
+    return joined
+
+
+def _is_masked(text: str, start: int, end: int) -> bool:
+    """True if a span is a mask, or the part of one that is shown."""
+    if _NOTHING.fullmatch(text, start, end):
+        return True
+    secret = text[start:end]
+    first, dots, last = secret.partition(ELLIPSIS)
+    if dots:
+        return _is_first(first) and _is_last(last)
+    return (_is_first(secret) and text[end : end + 1] == ELLIPSIS) or (
+        _is_last(secret) and text[start - 1 : start] == ELLIPSIS and start > 0
+    )
+
+
+def _is_first(shown: str) -> bool:
+    return SHOWN_FIRST - 1 <= _units(shown) <= SHOWN_FIRST
+
+
+def _is_last(shown: str) -> bool:
+    return SHOWN_LAST - 1 <= _units(shown) <= SHOWN_LAST

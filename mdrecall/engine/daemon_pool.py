@@ -1,0 +1,103 @@
+"""Daemon threads that run jobs and return futures. None of them keeps a program from ending."""
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeVar
+
+_T = TypeVar("_T")
+
+
+class _Job(NamedTuple):
+    act: Callable[[], Any]
+    outcome: Future[Any]
+
+
+class DaemonPool:
+    """Threads that are started when needed and used again; the one used last comes first, as its caches are warm.
+
+    The threads of an executor would keep a program from ending as long as one of them is stuck.
+    """
+
+    def __init__(self, name: str, max_threads: int | None = None) -> None:
+        self._name = name
+        self._max_threads = max_threads
+        self._lock = threading.Lock()
+        self._count = 0
+        self._idle: list[SimpleQueue[_Job | None]] = []
+        self._waiting: deque[_Job] = deque()
+        self._in_progress: dict[Future[Any], int] = {}
+        self._is_released = False
+
+    def submit(self, act: Callable[[], _T]) -> Future[_T]:
+        """Run a job in a thread; it waits for one if ``max_threads`` are busy."""
+        job = _Job(act, Future())
+        with self._lock:
+            self._in_progress[job.outcome] = 0
+            if self._idle:
+                self._idle.pop().put(job)
+                return job.outcome
+            if self._max_threads is not None and self._count >= self._max_threads:
+                self._waiting.append(job)
+                return job.outcome
+            self._count += 1
+        inbox: SimpleQueue[_Job | None] = SimpleQueue()
+        inbox.put(job)
+        threading.Thread(target=self._work, args=(inbox,), name=self._name, daemon=True).start()
+        return job.outcome
+
+    def start(self, act: Callable[[], None]) -> Future[None]:
+        """Run a job whose result nobody reads; an error is reported as that of any thread is."""
+
+        def report_errors() -> None:
+            try:
+                act()
+            except BaseException:
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+        return self.submit(report_errors)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait for the jobs in progress, except the one that calls this."""
+        own = threading.get_ident()
+        with self._lock:
+            others = [outcome for outcome, thread in self._in_progress.items() if thread != own]
+        wait(others, timeout=timeout_s)
+
+    def release(self) -> None:
+        """Let each thread end as soon as it has nothing to do."""
+        with self._lock:
+            self._is_released = True
+            while self._idle:
+                self._idle.pop().put(None)
+
+    def _work(self, inbox: "SimpleQueue[_Job | None]") -> None:
+        while (job := inbox.get()) is not None:
+            self._in_progress[job.outcome] = threading.get_ident()
+            publish = _run(job)
+            with self._lock:
+                # Before the outcome is published: code that waits for it must find this thread idle.
+                self._in_progress.pop(job.outcome)
+                if self._waiting:
+                    inbox.put(self._waiting.popleft())
+                elif self._is_released:
+                    inbox.put(None)
+                else:
+                    self._idle.append(inbox)
+            publish()
+            del job, publish
+
+
+def _run(job: _Job) -> Callable[[], None]:
+    """Run a job and return what publishes its outcome."""
+    if not job.outcome.set_running_or_notify_cancel():
+        return lambda: None
+    try:
+        result = job.act()
+    except BaseException as error:
+        failure = error
+        return lambda: job.outcome.set_exception(failure)
+    return lambda: job.outcome.set_result(result)

@@ -1,0 +1,86 @@
+import re
+
+import pytest
+
+from mdrecall.core.redact import compile_patterns, redact
+
+
+def with_own(text: str, *patterns: str) -> str:
+    compiled = compile_patterns(patterns)
+    assert not compiled.problems
+    return redact(text, more=compiled.patterns)
+
+
+def test_a_plain_pattern_has_no_case_and_one_in_slashes_has_its_flags() -> None:
+    assert with_own("acme-1 ACME-2", r"ACME-\d") == "*** ***"
+    assert with_own("acme-1 ACME-2", r"/ACME-\d/") == "acme-1 ***"
+    assert with_own("acme-1 ACME-2", r"/ACME-\d/gi") == "*** ***"
+    assert with_own("a\nb", r"/a.b/s") == "***\n***"
+
+
+def test_the_last_group_is_the_secret() -> None:
+    assert with_own("badge 123 of Bob", r"(badge) (\d+) of") == "badge *** of Bob"
+    assert with_own("badge 123 of Bob", r"(?<kind>badge) (?<id>\d+)") == "badge *** of Bob"
+
+
+def test_words_end_where_chinese_begins() -> None:
+    assert with_own("工号ACME-12已离职", r"\bACME-\d+\b") == "工号***已离职"
+
+
+def test_a_secret_of_several_lines_loses_no_line() -> None:
+    assert with_own("a <<one\n  two\n\nthree>> b", r"<<[^>]+>>") == "a ***\n  ***\n\n*** b"
+
+
+def test_a_long_text_is_searched_everywhere() -> None:
+    for at in (0, 2040, 2048, 4090, 4096, 9999):
+        assert with_own("x" * at + " ACME-12 " + "y" * 9999, r"ACME-\d+").count("***") == 1
+
+
+@pytest.mark.parametrize("pattern", [".", r"\*", "[a-z]", r"\S+", ".*", "…", r"\s", "x*"])
+def test_greedy_patterns_end_and_twice_is_once(pattern: str) -> None:
+    text = "abc abcdefghijklmnopqrstuvwxyz\n\n*** x"
+    done = with_own(text, pattern)
+    assert with_own(done, pattern) == done
+    assert done.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(", "unterminated"),
+        ("", "empty"),
+        ("/x/q", "there is no flag 'q'"),
+        ("x" * 1001, "more than 1000"),
+        (r"(a+)+$", "inside a repetition"),
+        (r"(?:\w+\s?)*x", "inside a repetition"),
+        (r"(?:a|ab)*c", "inside a repetition"),
+        (r"(?=(a*)*)b", "inside a repetition"),
+        (r".*=.*", "same characters"),
+        (r"\d+\w*\d+x", "same characters"),
+        (r"(\s*)\s*$", "same characters"),
+        (r"[^a]*b{0,999}c", "same characters"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_the_reason(pattern: str, reason: str) -> None:
+    compiled = compile_patterns(["fine", pattern])
+    assert [one.pattern for one in compiled.patterns] == ["fine"]
+    assert len(compiled.problems) == 1
+    assert reason in compiled.problems[0]
+    assert repr(pattern)[:20] in compiled.problems[0]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\b[A-Z0-9_]*(?:KEY|TOKEN)\b\s*[=:]\s*([\"']?)([^\s\"'\\]+)\1",
+        r"\w+@\w+\.com",
+        r"(?:[a-z]{1,8}-){1,5}[0-9]+",
+        r"-----BEGIN [A-Z ]{0,40}-----[\s\S]+?-----END",
+    ],
+)
+def test_the_usual_patterns_can_be_used(pattern: str) -> None:
+    assert compile_patterns([pattern]).problems == ()
+
+
+def test_a_compiled_pattern_can_be_given_as_it_is() -> None:
+    assert redact("badge 123", more=[re.compile(r"\d+")]) == "badge ***"

@@ -1,0 +1,376 @@
+"""A provider's server: what is asked again and when, which key it gets, and what its failures are called."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from mdrecall.embed.remote import client as module
+from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join
+from mdrecall.embed.remote.limiter import limiter_for
+from mdrecall.embed.remote.providers import UnexpectedAnswer, bearer_header, google_header
+from mdrecall.errors import (
+    EmbedderError,
+    EmbedderUnavailable,
+    InputRefused,
+    KeyRefused,
+    QuotaExhausted,
+    RateLimited,
+    WrongAnswer,
+    message_with_hint,
+)
+from tests.embed.asking import LONG_S, Clock, Gate, address_of, everything_said
+from tests.embed.test_remote_transport import in_thread, named
+from tests.providers import faults
+from tests.providers.faults import Fault, Script
+from tests.providers.server import KEY, Kind, ProviderServer
+
+BULK = RetryPolicy(LONG_S, retries=3)
+ONCE = RetryPolicy(LONG_S, retries=0)
+BODY = {"model": "text-embedding-3-small", "input": ["one"]}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@contextmanager
+def serving(*script: Fault, kind: Kind = "openai", **more: Any) -> Iterator[tuple[ProviderServer, ProviderClient]]:
+    with ProviderServer(kind, dimensions=16, faults=Script(script), key=more.pop("key", KEY)) as stand_in:
+        made = server_for(stand_in, **more)
+        yield stand_in, made
+        made.close()
+
+
+def server_for(stand_in: ProviderServer, *, concurrency: int = 1, **more: Any) -> ProviderClient:
+    auth = google_header if stand_in.kind == "gemini" else bearer_header
+    return ProviderClient(address_of(stand_in, **more), auth, concurrency=concurrency, model="the-model")
+
+
+def ask(server: ProviderClient, policy: RetryPolicy = BULK, *, bulk: bool = False) -> Any:
+    return server.request_json("POST", "/embeddings", BODY, policy=policy, bulk=bulk)
+
+
+RETRIED = [
+    *(faults.error(code) for code in (500, 502, 503, 504, 529)),
+    faults.html_error(),
+    faults.rate_limited(),
+    faults.answer_lost(),
+    faults.reset_mid_body(),
+    faults.truncated_body(),
+]
+NOT_RETRIED = [
+    (faults.out_of_quota(), QuotaExhausted),
+    (faults.error(401), KeyRefused),
+    (faults.error(403), KeyRefused),
+    (faults.error(404), WrongAnswer),
+    (faults.error(418), WrongAnswer),
+    (faults.status(303, b"", {"Location": "/v1"}), WrongAnswer),
+    (faults.status(304), WrongAnswer),
+    (faults.error(400), InputRefused),
+    (faults.error(413), InputRefused),
+    (faults.error(422), InputRefused),
+    (faults.redirect("file:///etc/passwd"), WrongAnswer),
+    (faults.html_200(), WrongAnswer),
+    (faults.truncated_json(), WrongAnswer),
+    (faults.status(200), WrongAnswer),
+    (faults.status(200, b"[" * 100_000), WrongAnswer),
+]
+
+
+@pytest.mark.parametrize("fault", RETRIED, ids=named)
+def test_what_may_pass_is_asked_again_with_longer_and_longer_waits(clock: Clock, fault: Fault) -> None:
+    with serving(fault.times(3)) as (stand_in, server):
+        assert ask(server)["object"] == "list"
+        assert len(stand_in.requests) == 4
+    assert clock.slept == [0.5, 1.0, 2.0]
+
+
+def test_a_rate_limit_whose_message_mentions_a_quota_code_is_retried(clock: Clock) -> None:
+    """The codes are read from their JSON fields; a message may quote anything, a path or a model's name."""
+    message = "Slow down. Docs: /errors/insufficient_quota and API_KEY_INVALID."
+    with serving(faults.error(429, message).times(1)) as (stand_in, server):
+        assert ask(server)["object"] == "list"
+        assert len(stand_in.requests) == 2
+
+
+@pytest.mark.parametrize("fault", RETRIED, ids=named)
+def test_it_is_asked_as_often_as_agreed_and_no_more(clock: Clock, fault: Fault) -> None:
+    with serving(fault.times(None)) as (stand_in, server):
+        with pytest.raises((EmbedderUnavailable, RateLimited)):
+            ask(server)
+        assert len(stand_in.requests) == 4
+        with pytest.raises((EmbedderUnavailable, RateLimited)):
+            ask(server, RetryPolicy(LONG_S, retries=0))
+        assert len(stand_in.requests) == 5
+
+
+@pytest.mark.parametrize(("fault", "kind"), NOT_RETRIED, ids=lambda value: getattr(value, "name", None))
+def test_what_will_not_pass_is_asked_once(clock: Clock, fault: Fault, kind: type[EmbedderError]) -> None:
+    with serving(fault.times(None)) as (stand_in, server):
+        with pytest.raises(kind) as caught:
+            ask(server)
+        assert (len(stand_in.requests), clock.slept) == (1, [])
+        assert server.endpoint.host in str(caught.value)
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("fault", [faults.hang(), faults.answer_hangs(), faults.hang_on_accept()], ids=named)
+def test_a_time_out_is_not_asked_again(fault: Fault) -> None:
+    with serving(fault.times(None)) as (stand_in, server):
+        with pytest.raises(EmbedderUnavailable, match="did not answer in time"):
+            ask(server, RetryPolicy(0.05, retries=3))
+        assert stand_in.connections <= 1
+
+
+def test_nobody_there_is_asked_again_and_named(clock: Clock) -> None:
+    words = r"127\.0\.0\.1:\d+ cannot be reached: Connection refused\.$"
+    with serving(url=faults.dead_url()) as (_, server), pytest.raises(EmbedderUnavailable, match=words):
+        ask(server)
+    assert clock.slept == [0.5, 1.0, 2.0]
+
+
+def test_the_longest_wait_is_limited_and_no_two_clients_come_back_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = [module._backoff(attempt) for attempt in range(50)]
+    assert max(waits) <= 1.2 * module._MAX_WAIT_S
+    assert len({module._backoff(0) for _ in range(20)}) > 1
+
+
+@pytest.mark.parametrize("fault", [faults.rate_limited(7), faults.status(503, b"", {"Retry-After": "7"})], ids=named)
+def test_a_server_that_says_when_to_come_back_is_heeded(clock: Clock, fault: Fault) -> None:
+    with serving(fault) as (_, server):
+        ask(server)
+    assert clock.slept == [7.0]
+
+
+def test_it_may_be_a_date_or_stand_in_the_body(clock: Clock) -> None:
+    with serving(faults.rate_limited("Mon, 12 Jan 1970 13:46:51 GMT")) as (_, server):
+        ask(server)
+    with serving(faults.retry_info("34s"), kind="gemini") as (_, server):
+        server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
+    assert clock.slept == [11.0, 34.0]
+
+
+GEMINI = {"content": {"parts": [{"text": "one"}]}}
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("2.5", 2.5),
+        ("-3", 0.0),
+        ("nan", 0.0),
+        ("", 0.0),
+        ("soon", 0.0),
+        ("Mon, 12 Jan 1970 13:46:50 GMT", 10.0),
+        ("Mon, 12 Jan 1970 13:46:30 GMT", 0.0),
+    ],
+)
+def test_what_a_server_asks_to_wait(clock: Clock, value: str, seconds: float) -> None:
+    assert _parse_retry_after(value) == seconds
+
+
+def test_nobody_waits_for_an_hour(clock: Clock) -> None:
+    with serving(faults.rate_limited(3600)) as (stand_in, server):
+        with pytest.raises(RateLimited):
+            ask(server)
+        assert (len(stand_in.requests), clock.slept) == (1, [])
+        assert limiter_for(server.endpoint.host).pause_left_s() == 60.0
+        with pytest.raises(RateLimited, match="left alone for 60 more seconds"):
+            ask(server, RetryPolicy(3.0, retries=2, is_total=True))
+        assert len(stand_in.requests) == 1
+
+
+def test_a_query_does_not_wait_longer_than_it_may(clock: Clock) -> None:
+    with serving(faults.rate_limited(5)) as (stand_in, server):
+        with pytest.raises(RateLimited, match="answers 429"):
+            ask(server, RetryPolicy(3.0, retries=2, is_total=True))
+        assert (len(stand_in.requests), clock.slept) == (1, [])
+
+
+def test_whoever_asks_the_same_host_waits_too(clock: Clock) -> None:
+    with serving(faults.rate_limited(20).times(None)) as (stand_in, server):
+        other = server_for(stand_in)
+        with pytest.raises(RateLimited):
+            ask(server, RetryPolicy(LONG_S, retries=1, is_total=False)._replace(seconds=10.0, is_total=True))
+        stand_in.faults.clear()
+        assert ask(other)["object"] == "list"
+        assert clock.slept == [20.0]
+        other.close()
+
+
+def test_the_next_key_takes_over_before_anybody_waits(clock: Clock) -> None:
+    wrong = faults.rate_limited(3600).when(lambda request: request.headers["x-goog-api-key"] != KEY).times(None)
+    with serving(wrong, kind="gemini", keys=("first", "second", KEY)) as (stand_in, server):
+        for _ in range(2):
+            server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
+        used = [request.headers["x-goog-api-key"] for request in stand_in.requests]
+    assert (used, clock.slept) == (["first", "second", KEY, KEY], [])
+
+
+def test_when_every_key_is_used_up_it_is_asked_again_as_usual(clock: Clock) -> None:
+    with serving(faults.rate_limited().times(None), kind="gemini", keys=("a-key", "b-key")) as (stand_in, server):
+        with pytest.raises(RateLimited):
+            server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
+        assert (len(stand_in.requests), clock.slept) == (5, [0.5, 1.0, 2.0])
+
+
+def test_a_connection_is_kept_and_one_that_the_server_closed_costs_nothing(clock: Clock) -> None:
+    with serving(faults.fine(), faults.close_after_answer(), faults.fine()) as (stand_in, server):
+        for _ in range(3):
+            ask(server)
+        assert [request.connection for request in stand_in.requests] == [1, 1, 2]
+        assert stand_in.embedded_texts() == ["one"] * 3
+
+
+def test_an_interrupt_ends_a_request_at_once_and_the_next_one_is_sent() -> None:
+    with serving(faults.hang()) as (stand_in, server):
+        found = in_thread(lambda: ask(server))
+        stand_in.wait_for(1)
+        server.interrupt()
+        assert "given up, because the memory closes" in str(found())
+        assert ask(server)["object"] == "list"
+        assert len(stand_in.requests) == 2
+
+
+def test_an_interrupt_ends_the_wait_before_the_next_try() -> None:
+    with serving(faults.rate_limited(30)) as (stand_in, server):
+        waiting = in_thread(lambda: ask(server))
+        stand_in.wait_for(1)
+        server.interrupt()
+        assert "given up" in str(waiting())
+        assert len(stand_in.requests) == 1
+
+
+def test_whose_turn_has_not_come_is_let_go_by_an_interrupt() -> None:
+    with serving() as (_, server):
+        limiter = limiter_for(server.endpoint.host)
+        ended = threading.Event()
+        with limiter.slot(1, threading.Event()):
+            found = in_thread(lambda: limiter.slot(1, ended).__enter__())
+            ended.set()
+            limiter.wake()
+            assert found() is None
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_bulk_requests_overlap_as_far_as_is_allowed_and_no_further(concurrency: int) -> None:
+    gate = Gate(concurrency)
+    with serving(Fault("gate", reply=gate.reply, left=None), concurrency=concurrency) as (_, server):
+        asked = [in_thread(lambda: ask(server, bulk=True)) for _ in range(3 * concurrency)]
+        assert [found() for found in asked] == [{}] * 3 * concurrency
+    assert gate.most == concurrency
+
+
+def test_a_query_does_not_wait_for_bulk_requests() -> None:
+    with serving(faults.hang()) as (stand_in, server):
+        hanging = in_thread(lambda: ask(server, bulk=True))
+        stand_in.wait_for(1)
+        assert ask(server)["object"] == "list"
+        server.interrupt()
+        assert isinstance(hanging(), EmbedderUnavailable)
+
+
+def test_configured_headers_are_added_and_win_over_the_key() -> None:
+    more = {"X-Team": "zoo", "authorization": f"Bearer {KEY}"}
+    with serving(keys=("another",), headers=more) as (stand_in, server):
+        assert ask(server)["object"] == "list"
+        carried = stand_in.requests[0].headers
+    assert (carried["x-team"], carried["authorization"], carried["user-agent"]) == ("zoo", f"Bearer {KEY}", "mdrecall")
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "joined"),
+    [
+        ("http://a/v1", "/embeddings", "http://a/v1/embeddings"),
+        ("http://a/v1/", "/embeddings", "http://a/v1/embeddings"),
+        ("http://a/v1?api-version=2", "/embeddings", "http://a/v1/embeddings?api-version=2"),
+        ("http://a/v1?x=1", "/batches?limit=9", "http://a/v1/batches?limit=9&x=1"),
+        ("http://a/v1?", "/e", "http://a/v1/e"),
+        ("http://a/v1", "http://a/upload", "http://a/upload"),
+    ],
+)
+def test_paths_are_joined_to_the_base_and_its_query_stays_last(url: str, path: str, joined: str) -> None:
+    assert join(url, path) == joined
+
+
+def test_a_file_is_given_line_by_line() -> None:
+    with serving(faults.status(200, b"one\n\ntwo\nthree"), faults.error(404), faults.truncated_body()) as (_, server):
+        assert list(server.stream_lines("/files/a/content", policy=ONCE)) == [b"one", b"", b"two", b"three"]
+        with pytest.raises(WrongAnswer, match="answers 404"):
+            list(server.stream_lines("/files/a/content", policy=ONCE))
+        with pytest.raises(EmbedderUnavailable) as caught:
+            list(server.stream_lines("/embeddings", policy=ONCE))
+        assert KEY not in everything_said(caught.value)
+
+
+def test_an_interrupt_ends_a_download() -> None:
+    with serving(faults.slow_body(0.02)) as (stand_in, server):
+        found = in_thread(lambda: list(server.stream_lines("/files/a/content", policy=ONCE)))
+        stand_in.wait_for(1)
+        server.interrupt()
+        assert "given up" in str(found())
+
+
+SECRETS = ("sk-proj-0123456789abcdef", "own-secret-0123456789")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Incorrect key {key}",
+        "Incorrect key sk-proj-01********cdef",
+        "Bearer {key} is not known; X-Own: {own}",
+        "<html><body>{key}</body></html>",
+        "{key}" * 100,
+    ],
+)
+@pytest.mark.parametrize("code", [200, 401, 404, 500])
+def test_a_server_that_repeats_the_key_is_not_quoted(clock: Clock, said: str, code: int) -> None:
+    page = said.format(key=SECRETS[0], own=SECRETS[1])
+    for body in (page.encode(), json.dumps({"error": {"message": page}}).encode()):
+        fault = faults.status(code, body).times(None)
+        with serving(fault, keys=SECRETS[:1], headers={"X-Own": SECRETS[1]}) as (_, server):
+            text = refusal(server)
+        for part in (*SECRETS, SECRETS[0][:8], SECRETS[0][-4:]):
+            assert part not in text
+
+
+def refusal(server: ProviderClient) -> str:
+    """What is told of an answer without vectors."""
+    try:
+        return message_with_hint(server.unexpected_answer(UnexpectedAnswer("no vectors"), ask(server)))
+    except EmbedderError as error:
+        return message_with_hint(error)
+
+
+ALL = [*RETRIED, *(fault for fault, _ in NOT_RETRIED), faults.hang(), faults.close_on_accept()]
+
+
+@pytest.mark.parametrize("kind", ["openai", "gemini"])
+@pytest.mark.parametrize("fault", ALL, ids=named)
+def test_no_error_has_the_key_behind_it_or_in_any_frame(
+    clock: Clock, caplog: pytest.LogCaptureFixture, fault: Fault, kind: Kind
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    headers = {"X-Own": "own-secret"}
+    with serving(fault.times(None), kind=kind, headers=headers) as (_, server), pytest.raises(EmbedderError) as caught:
+        ask(server, RetryPolicy(0.05 if fault.name == "hang" else LONG_S, retries=1))
+    said = everything_said(caught.value) + caplog.text
+    assert KEY not in said
+    assert "own-secret" not in said
+
+
+def test_the_query_of_an_address_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with ProviderServer("openai") as stand_in:
+        server = server_for(stand_in, url=f"{stand_in.url}?code=hush")
+        assert ask(server)["object"] == "list"
+        assert stand_in.requests[0].query == {"code": "hush"}
+        server.close()
+    assert "hush" not in caplog.text

@@ -1,0 +1,27 @@
+"""Stored text reaches a model as data: escaped, on one line, in a fence that it cannot leave."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.plugins.lancedb.rendering import Entry, escape, number_entries, relevant_block
+
+
+def test_entities_are_those_of_openclaw() -> None:
+    assert escape("""<b> & "x" 'y'""") == "&lt;b&gt; &amp; &quot;x&quot; &#39;y&#39;"
+
+
+def test_entries_are_numbered_with_category_and_score() -> None:
+    assert number_entries([Entry("fact", "one", 0.614), Entry("other", "two")]) == "1. [fact] one (61%)\n2. [other] two"
+
+
+def test_without_memories_there_is_no_block() -> None:
+    assert relevant_block([]) == ""
+
+
+@given(st.lists(st.builds(Entry, st.text(), st.text()), min_size=1, max_size=4))
+def test_no_memory_can_close_the_fence_or_pass_for_another_entry(entries: list[Entry]) -> None:
+    first, notice, *lines, last = relevant_block(entries).split("\n")
+    assert (first, last) == ("<relevant-memories>", "</relevant-memories>")
+    assert "untrusted" in notice
+    assert len(lines) == len(entries)
+    assert not any(sign in line for line in lines for sign in "<>\"'\r\x0b\x0c\x85\u2028")

@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import pytest
+
+from mdrecall.core.eval_metrics import Expectation
+from mdrecall.errors import QuestionsError
+from mdrecall.evaluate import Question, parse_questions, read_questions
+
+GOOD = '{"query": "walrus", "expect": "MEMORY.md"}'
+
+
+def problems(data: bytes | str) -> tuple[str, ...]:
+    with pytest.raises(QuestionsError) as caught:
+        parse_questions(data, "q.jsonl")
+    assert caught.value.hint
+    assert str(caught.value).startswith(caught.value.problems[0])
+    return caught.value.problems
+
+
+def expected(text: str) -> Expectation:
+    (question,) = parse_questions(f'{{"query": "q", "expect": "{text}"}}')
+    (entry,) = question.expect
+    return entry
+
+
+def test_a_question_has_a_query_expectations_an_id_and_a_category() -> None:
+    line = '{"query": "where?", "expect": ["a.md", "MEMORY.md#L3-L9"], "id": 7, "category": " people "}'
+    assert parse_questions(line) == (
+        Question("where?", (Expectation("a.md"), Expectation("MEMORY.md", (3, 9))), "7", "people", 1),
+    )
+
+
+def test_blank_lines_and_comments_are_left_out_and_line_ends_may_be_windows() -> None:
+    text = f"\ufeff// first\r\n\r\n  # second\r\n{GOOD}\r\n".encode()
+    assert [question.line for question in parse_questions(text)] == [4]
+
+
+def test_a_line_separator_inside_a_text_does_not_end_the_line() -> None:
+    (question,) = parse_questions('{"query": "a\u2028b", "expect": "MEMORY.md"}')
+    assert question.query == "a\u2028b"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("memory/a.md", Expectation("memory/a.md")),
+        ("./memory//a.md", Expectation("memory/a.md")),
+        ("a.md#L7", Expectation("a.md", (7, 7))),
+        ("a.md#L3-L9", Expectation("a.md", (3, 9))),
+        ("a.md#L3-9", Expectation("a.md", (3, 9))),
+        ("notes/c#.md", Expectation("notes/c#.md")),
+        ("notes/c#.md#L2", Expectation("notes/c#.md", (2, 2))),
+        ("../more/a.md", Expectation("../more/a.md")),
+    ],
+)
+def test_an_expectation_is_a_path_with_or_without_lines(text: str, entry: Expectation) -> None:
+    assert expected(text) == entry
+
+
+def test_what_is_left_empty_is_not_there() -> None:
+    (question,) = parse_questions('{"query": "q", "expect": "a.md", "id": null, "category": " "}')
+    assert (question.id, question.category) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "this is not JSON (expecting property name"),
+        ("walrus", "this is not JSON (expecting value at column 1)"),
+        ("[" * 100_000, "this is not JSON"),
+        ("[1]", "this is not an object in braces"),
+        ('{"expect": "a.md"}', "query is missing"),
+        ('{"query": " ", "expect": "a.md"}', "query must say what to look for"),
+        ('{"query": 3, "expect": "a.md"}', "query must say what to look for"),
+        ('{"query": "q"}', "expect is missing"),
+        ('{"query": "q", "expect": []}', "expect is missing"),
+        ('{"query": "q", "expect": ""}', "expect is missing"),
+        ('{"query": "q", "expect": [" "]}', 'expect holds " "'),
+        ('{"query": "q", "expect": [3]}', "expect holds 3"),
+        ('{"query": "q", "expect": null}', "expect holds null"),
+        ('{"query": "q", "expects": "a.md"}', "'expects' is not a known key; did you mean expect?"),
+        ('{"query": "q", "expect": "a.md", "id": true}', "id must be a text or a whole number"),
+        ('{"query": "q", "expect": "a.md", "category": ["x"]}', "category must be a text"),
+        ('{"query": "q", "expect": "a.md#7"}', "'a.md#7' has no line range"),
+        ('{"query": "q", "expect": "a.md#L"}', "no line range"),
+        ('{"query": "q", "expect": "a.md#L0"}', "no line range"),
+        ('{"query": "q", "expect": "a.md#L9-L3"}', "no line range"),
+        ('{"query": "q", "expect": "#L9"}', "no line range"),
+        ('{"query": "q", "expect": "a.md#heading"}', "no line range"),
+    ],
+)
+def test_a_wrong_line_is_named_with_its_number_and_what_is_wrong(line: str, said: str) -> None:
+    (problem,) = problems(f"{GOOD}\n{line}\n{GOOD}")
+    assert problem.startswith("q.jsonl:2: ")
+    assert said in problem
+
+
+def test_every_wrong_line_is_named_up_to_a_limit() -> None:
+    assert [problem.split(":")[1] for problem in problems("x\ny\n")] == ["1", "2"]
+    many = problems("x\n" * 100)
+    assert len(many) == 21
+    assert many[-1] == "… and 80 more lines of q.jsonl."
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"// nothing\n"])
+def test_a_file_without_a_question_is_an_error(data: bytes) -> None:
+    assert problems(data) == ("There is no question in q.jsonl.",)
+
+
+def test_a_file_that_is_not_utf_8_is_named_with_the_line() -> None:
+    assert problems(GOOD.encode() + b"\n\xff") == ("q.jsonl:2: this is not UTF-8.",)
+
+
+def test_a_file_is_read_and_one_that_cannot_be_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "q.jsonl"
+    file.write_text(GOOD)
+    assert len(read_questions(str(file))) == 1
+    for path in (tmp_path, tmp_path / "none.jsonl"):
+        with pytest.raises(QuestionsError, match="Cannot read the questions"):
+            read_questions(str(path))
