@@ -59,10 +59,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "python": PythonDoor(memory),
             "async": AsyncDoor(same, runner),
             "tools": ToolDoor(tools_of(memory)),
+            **({"mcp": McpDoor(server)} if server else {}),
             "command": CommandDoor(workspace, run_in_process),
         }
-        if server:
-            doors["mcp"] = McpDoor(server)
         yield House(doors, workspace, env)
         runner.run(same.close())
 
