@@ -75,7 +75,7 @@ def test_auto_takes_the_first_that_has_a_key(workspace: Workspace, explicitly: b
 def test_standing_alone_a_key_in_the_environment_sends_no_note_anywhere(workspace: Workspace, variable: str) -> None:
     chosen = choose(workspace, env={variable: "sk-1"})
     assert names(chosen) == ["offline"]
-    assert chosen.hint.startswith(f"{variable} is set, but no note is sent to {variable[:-8].lower()} unless")
+    assert chosen.hint.startswith(f"{variable} is set, but notes are sent to {variable[:-8].lower()} only if")
     memory = opened(workspace, {variable: "sk-1"})
     assert memory.status().custom["providerNote"] == chosen.hint
     assert memory.sync().issues == ()
@@ -172,7 +172,7 @@ def test_a_key_of_another_provider_never_goes_to_openai(workspace: Workspace) ->
     chosen = choose(workspace, search, {"OPENAI_API_KEY": "sk-1"})
     assert (named(first(chosen)), keys_of(chosen)) == (("openai", "text-embedding-3-small"), ["sk-1"])
     assert first(chosen).client.endpoint.url == "https://api.openai.com/v1"
-    assert "memorySearch.remote is not used: it looks like one for voyage" in chosen.note
+    assert "memorySearch.remote is ignored: it looks like one for voyage" in chosen.note
     assert names(choose(workspace, {"remote": {"apiKey": "pa-x"}}, {"GEMINI_API_KEY": "AIza-1"})) == ["gemini"]
 
 
@@ -184,7 +184,7 @@ def test_in_auto_the_model_counts_for_its_provider_without_a_remote_block(worksp
     assert named(first(choose(workspace, {"model": "my-own"}, {"VOYAGE_API_KEY": "pa-1"}))) == ("voyage", "my-own")
     chosen = choose(workspace, {"model": "voyage-3"}, {"OPENAI_API_KEY": "sk-1"})
     assert named(first(chosen)) == ("openai", "text-embedding-3-small")
-    assert "memorySearch.model is not used: it looks like one for voyage" in chosen.note
+    assert "memorySearch.model is ignored: it looks like one for voyage" in chosen.note
 
 
 def test_a_remote_block_without_a_key_is_told_of(workspace: Workspace) -> None:
