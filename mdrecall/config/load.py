@@ -311,7 +311,7 @@ def _configured_workspace(
     for values, origin in candidates:
         path = values.get("workspace") if isinstance(values, dict) else None
         if path is not None and not isinstance(path, str):
-            raise ConfigError(f"{origin} must be a text.", hint="Name a folder.")
+            raise ConfigError(f"{origin} must be a string.", hint="Name a folder.")
         if path and (bare := path.replace("\0", "").strip()):
             return ResolvedValue(expand(bare, locations.home, locations.state_dir), origin)
     return None

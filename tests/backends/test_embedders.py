@@ -127,7 +127,7 @@ def test_auto_leaves_a_model_file_alone_for_which_the_package_is_missing_and_say
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     chosen = choose(workspace, {"local": {"modelPath": "~/tiny.gguf"}})
     assert names(chosen) == ["offline"]
-    assert "~/tiny.gguf is not used" in chosen.note
+    assert "~/tiny.gguf is ignored" in chosen.note
     assert 'pip install "mdrecall[gguf]"' in chosen.note
 
 
@@ -229,7 +229,7 @@ def test_a_named_provider_without_a_key_leaves_the_words_and_says_which_key_is_m
         ({"provider": "openai-compatible", "remote": {"baseUrl": "http://127.0.0.1:9"}}, "Set memorySearch.model"),
         ({"provider": "ollama", "remote": {"baseUrl": "127.0.0.1:11434"}}, "'127.0.0.1:11434' of ollama cannot be"),
         ({"provider": "ollama", "remote": {"baseUrl": "http://h:99999"}}, "cannot be used"),
-        ({"provider": "ollama", "remote": {"baseUrl": "http://me:pw@h/v1"}}, "a user name or password in it"),
+        ({"provider": "ollama", "remote": {"baseUrl": "http://me:pw@h/v1"}}, "contains a user name or password"),
         ({"provider": "ollama", "remote": {"baseUrl": "${NOT_SET}"}}, "NOT_SET"),
         ({"provider": "ollama", "remote": {"headers": {"X-A": "${NOT_SET}"}}}, "NOT_SET"),
         (
