@@ -11,7 +11,7 @@ import tempfile
 
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.thresholds import Cuts, cuts_for, same_fact
+from mdrecall.plugins.lancedb.thresholds import Thresholds, same_fact, thresholds_for
 from mdrecall.types import EmbedInput
 
 #: A memory, a short question about it, and a prompt in which it would help.
@@ -104,18 +104,20 @@ def measure(embedder: Embedder) -> None:
     print(f"\n{embedder.provider} {embedder.model}\n{'':20}count     min  median     95%     max")
     for kind, values in sorted(ranges.items()):
         print(f"{kind:20}{shown(values)}")
-    print(judged(cuts_for(embedder.traits), ranges))
+    print(judged(thresholds_for(embedder.traits), ranges))
 
 
-def judged(cuts: Cuts, ranges: dict[str, list[float]]) -> str:
+def judged(thresholds: Thresholds, ranges: dict[str, list[float]]) -> str:
     """What the cuts make of all that."""
-    rows = [str(cuts)]
-    for kind, cut in (("question", cuts.recall), ("prompt", cuts.prompt)):
+    rows = [str(thresholds)]
+    for kind, cut in (("question", thresholds.recall), ("prompt", thresholds.prompt)):
         for whose in ("its own", "another"):
             values = ranges[f"{kind}, {whose}"]
             rows.append(f"{kind}, {whose}: {sum(value >= cut for value in values)} of {len(values)} reach {cut:.2f}")
     for kind, pairs in (("restated", RESTATED), ("changed", CHANGED)):
-        found = [value >= cuts.duplicate and same_fact(*pair) for value, pair in zip(ranges[kind], pairs, strict=True)]
+        found = [
+            value >= thresholds.duplicate and same_fact(*pair) for value, pair in zip(ranges[kind], pairs, strict=True)
+        ]
         rows.append(f"{kind}: {sum(found)} of {len(found)} taken for the same")
     return "\n".join(rows)
 

@@ -1,28 +1,49 @@
-"""How well a memory answers its owner's own questions, under its settings or under others."""
+"""An evaluation: read questions from JSON lines, ask a memory, and see where the right answers rank."""
 
+import json
 import os
+import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mdrecall.core.eval_metrics import Figures, Ranks, best_rank, figure_names, means, rank_all
-from mdrecall.engine.questions import Question, parse_questions, read_questions
-from mdrecall.errors import ConfigError, EmbedderUnavailable, ReadError
+from mdrecall.core.eval_metrics import Expectation, Figures, Ranks, best_rank, figure_names, means, rank_all
+from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Mode, Progress, ProgressCallback, SearchAnswer
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
 
+#: The numbers of results after which hit and recall are measured by default; 6 is the default of ``max_results``.
 CUTS = (1, 3, 6, 10)
+#: How many results are looked at by default: as many as the largest of the cuts needs.
 DEPTH = 10
+
+_KEYS = {"query": "", "expect": "", "id": "", "category": ""}
+_LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
+_HINT = 'Write one object a line: {"query": "where do we meet?", "expect": ["memory/2026-01-02.md", "MEMORY.md#L3-L9"]}'
+# A file of another format is wrong in every line; more than this would only fill the screen.
+_MAX_PROBLEMS = 20
+
+
+class Question(NamedTuple):
+    """A query and its right answers."""
+
+    query: str
+    expect: tuple[Expectation, ...]
+    id: str | None = None
+    category: str | None = None
+    line: int = 0
+    """Its line in the file; 0 if it was not read from a file."""
 
 
 class Outcome(NamedTuple):
-    """What became of one question."""
+    """How one question was answered."""
 
     question: Question
     ranks: Ranks
-    """For each expectation, the place of the first result that meets it."""
+    """For each expectation, the rank of the first result that meets it."""
     came_first: str
     """The citation of the first result; empty if there is none."""
     reason: str
@@ -30,21 +51,25 @@ class Outcome(NamedTuple):
 
     @property
     def rank(self) -> int | None:
-        """The place of the first right result."""
+        """The rank of the first right result."""
         return best_rank(self.ranks)
 
 
 class Evaluation(NamedTuple):
-    """What became of all questions."""
+    """How all questions were answered."""
 
     outcomes: tuple[Outcome, ...]
     mode: str
-    """How was searched; several modes, if it changed on the way, with commas between."""
+    """The search mode; several, joined with commas, if it changed during the evaluation."""
     issues: tuple[Issue, ...]
 
     def figures(self, cuts: Iterable[int] = CUTS) -> Figures:
-        """The means of hit@k, recall@k and reciprocal rank."""
+        """Return the means of hit@k, recall@k and reciprocal rank."""
         return means(figure_names(cuts), [outcome.ranks for outcome in self.outcomes])
+
+
+class _LineError(ValueError):
+    """What is wrong with a line of the questions."""
 
 
 def evaluate(
@@ -55,7 +80,7 @@ def evaluate(
     mode: Mode | None = None,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Ask every question; see where right answers stand among ``depth`` results; None is the configured number."""
+    """Ask every question and rank the right answers among ``depth`` results; None means the configured number."""
     outcomes: list[Outcome] = []
     issues: dict[Issue, None] = {}
     modes: dict[str, None] = {}
@@ -68,7 +93,7 @@ def evaluate(
         paths.update(result.path for result in answer)
         if progress:
             progress(Progress(number, len(questions), question.query))
-    issues.update(dict.fromkeys(_not_to_be_met(memory, questions, paths)))
+    issues.update(dict.fromkeys(_find_impossible(memory, questions, paths)))
     return Evaluation(tuple(outcomes), ", ".join(modes), tuple(issues))
 
 
@@ -82,7 +107,7 @@ def memory_with(
     env: Mapping[str, str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Iterator[Memory]:
-    """A memory under other settings. If they change what is indexed, it has an index that is gone afterwards."""
+    """Open a memory with other settings; if they change what is indexed, with a temporary index."""
     if "store.path" in overrides:
         raise ConfigError(
             "store.path cannot be set here.", hint="An evaluation makes an index of its own if it needs one."
@@ -97,12 +122,40 @@ def memory_with(
         elsewhere = {**overrides, "store.path": os.path.join(scratch, "index.sqlite")}
         with Memory.open(workspace, agent=agent, config=config, env=env, overrides=elsewhere) as memory:
             memory.sync(progress=progress)
-            _must_embed(memory, overrides)
+            _require_embedder(memory, overrides)
             yield memory
 
 
-def _must_embed(memory: Memory, overrides: Mapping[str, Any]) -> None:
-    """An embedder that was asked for and does not work would be measured as words alone."""
+def read_questions(path: str) -> tuple[Question, ...]:
+    """Read the questions of a file; raise a ``QuestionsError`` that names every line with a problem."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        message = f"Cannot read the questions {path}: {error.strerror or error}."
+        raise QuestionsError(message, hint="Name a readable file of JSON lines.") from error
+    return parse_questions(data, path)
+
+
+def parse_questions(data: bytes | str, name: str = "questions") -> tuple[Question, ...]:
+    """Parse questions from JSON lines; blank lines and lines that begin with ``//`` or ``#`` are skipped."""
+    questions: list[Question] = []
+    problems: list[str] = []
+    for number, line in enumerate(_decode(data, name).split("\n"), 1):
+        if (bare := line.strip()) and not bare.startswith(("//", "#")):
+            try:
+                questions.append(_parse_question(bare, number))
+            except _LineError as error:
+                problems.append(f"{name}:{number}: {error}.")
+    if problems:
+        raise _questions_error(problems, name)
+    if not questions:
+        raise QuestionsError(f"There is no question in {name}.", hint=_HINT)
+    return tuple(questions)
+
+
+def _require_embedder(memory: Memory, overrides: Mapping[str, Any]) -> None:
+    """Raise an error if the provider to be evaluated does not work: the keyword search would be measured instead."""
     if "provider" in overrides and not (probe := memory.probe_embedding()).ok:
         raise EmbedderUnavailable(f"provider={overrides['provider']} cannot be evaluated: {probe.error}")
 
@@ -116,15 +169,15 @@ def _outcome(question: Question, answer: SearchAnswer) -> Outcome:
     return Outcome(question, rank_all(question.expect, answer.results), first, answer.reason)
 
 
-def _not_to_be_met(memory: Memory, questions: Sequence[Question], found: set[str]) -> Iterator[Issue]:
-    """What no answer can meet: a file that is not searched, or lines beyond its end."""
+def _find_impossible(memory: Memory, questions: Sequence[Question], paths: set[str]) -> Iterator[Issue]:
+    """Yield the expectations that no answer can meet: a file that is not searched, or lines beyond its end."""
     lengths: dict[str, int | None] = {}
     for question in questions:
         for expected in question.expect:
             if expected.path not in lengths:
-                lengths[expected.path] = _length(memory, expected.path)
+                lengths[expected.path] = _count_lines(memory, expected.path)
             length = lengths[expected.path]
-            if length is None and expected.path not in found:
+            if length is None and expected.path not in paths:
                 problem = "but it is not among the notes that are searched"
             elif length is not None and expected.lines and expected.lines[0] > length:
                 problem = f"but the file ends at line {length}"
@@ -134,8 +187,83 @@ def _not_to_be_met(memory: Memory, questions: Sequence[Question], found: set[str
             yield Issue(expected.citation, f"is expected{where}, {problem}")
 
 
-def _length(memory: Memory, path: str) -> int | None:
+def _count_lines(memory: Memory, path: str) -> int | None:
     try:
         return memory.read(path, lines=1).total_lines
     except ReadError:
         return None
+
+
+def _questions_error(problems: list[str], name: str) -> QuestionsError:
+    more = len(problems) - 1
+    message = problems[0] + (f" ({more} more)" if more else "")
+    shown = problems[:_MAX_PROBLEMS]
+    if len(problems) > _MAX_PROBLEMS:
+        shown.append(f"… and {len(problems) - _MAX_PROBLEMS} more lines of {name}.")
+    return QuestionsError(message, hint=_HINT, problems=tuple(shown))
+
+
+def _decode(data: bytes | str, name: str) -> str:
+    try:
+        return data if isinstance(data, str) else data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = error.object.count(b"\n", 0, error.start) + 1
+        raise QuestionsError(f"{name}:{number}: this is not UTF-8.", hint="Save the file as UTF-8.") from error
+
+
+def _parse_question(line: str, number: int) -> Question:
+    values = _parse_object(line)
+    for key in values:
+        if key not in _KEYS:
+            raise _LineError(f"{key!r} is not a known key{suggest_name(key, _KEYS)}")
+    query = values.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise _LineError("query must say what to look for" if "query" in values else "query is missing")
+    return Question(
+        query, tuple(_parse_expectations(values)), _read_label(values, "id"), _read_label(values, "category"), number
+    )
+
+
+def _parse_object(line: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise _LineError(f"this is not JSON ({error.msg.lower()} at column {error.colno})") from None
+    except (ValueError, RecursionError):
+        raise _LineError("this is not JSON that can be read") from None
+    if not isinstance(values, dict):
+        raise _LineError("this is not an object in braces")
+    return values
+
+
+def _read_label(values: dict[str, Any], key: str) -> str | None:
+    value = values.get(key)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise _LineError(f"{key} must be a text or a whole number")
+    return str(value).strip()
+
+
+def _parse_expectations(values: dict[str, Any]) -> Iterator[Expectation]:
+    expect = values.get("expect")
+    if "expect" not in values or expect in ("", []):
+        raise _LineError("expect is missing: name the files, or their lines, that a right answer cites")
+    for text in expect if isinstance(expect, list) else [expect]:
+        if not isinstance(text, str) or not text.strip():
+            raise _LineError(
+                f"expect holds {json.dumps(text, ensure_ascii=False)}, but it takes paths such as MEMORY.md#L3-L9"
+            )
+        yield _parse_expectation(text.strip())
+
+
+def _parse_expectation(text: str) -> Expectation:
+    """Parse ``memory/a.md``, ``memory/a.md#L7`` or ``memory/a.md#L3-L9``; a file name may contain a ``#``."""
+    path, sign, fragment = text.rpartition("#")
+    if not sign or text.endswith(".md"):
+        return Expectation(posixpath.normpath(text))
+    lines = _LINES.fullmatch(fragment)
+    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
+    if not path or not 1 <= first <= last:
+        raise _LineError(f"{text!r} has no line range after #: write MEMORY.md#L7 or MEMORY.md#L3-L9, counted from 1")
+    return Expectation(posixpath.normpath(path), (first, last))

@@ -187,7 +187,7 @@ def test_a_single_question_that_may_not_wait_says_who_indexes(workspace: Workspa
     with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
         answer = memory.search("walrus", mode="keyword")
         assert paths(answer) == ["memory/a.md"]
-        assert answer.stale == "1 changed file is not indexed yet; `mdrecall index` finishes it"
+        assert answer.stale == "1 changed file is not indexed yet; index again to finish"
         assert memory.status().files == 1
 
 
@@ -430,7 +430,7 @@ def test_a_lost_folder_puts_a_rebuild_off_and_the_answer_says_so(workspace: Work
     assert found(memory, "seal") == ["memory/b.md"]
     for issues in (report.issues, answer.issues):
         (said,) = [issue.problem for issue in issues if issue.path == memory.settings.index_path]
-        assert "made with other settings; it is built anew when every folder can be looked at again" in said
+        assert "made with other settings; it is rebuilt when every folder can be read again" in said
     (tmp_path / "away").rename(tmp_path / "shared")
     assert memory.sync().rebuilt
     assert memory.search("walrus", mode="keyword").issues == ()
@@ -449,7 +449,7 @@ def test_two_with_different_settings_do_not_rebuild_in_turn_for_ever(workspace: 
     for memory in (two, one, two):
         report = memory.sync()
         if report.issues:
-            assert "built anew by another process with other settings" in report.issues[0].problem
+            assert "rebuilt by another process with other settings" in report.issues[0].problem
         assert not report.rebuilt
         assert found(memory, "walrus")
     workspace.write("memory/b.md", "penguin")
@@ -497,7 +497,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
     owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     analyser = Breaking(error)
-    indexer = Indexer(store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), analyser)
+    indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), analyser)
     try:
         for _ in range(3):
             report = indexer.sync()
@@ -505,7 +505,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
             assert issue.path == "memory/bad.md"
             assert issue.problem.startswith("cannot be indexed, which is a bug: ")
             assert type(error).__name__ in issue.problem
-            assert store.hashes("memory").keys() == {"memory/a.md"}
+            assert store.documents.hashes("memory").keys() == {"memory/a.md"}
         assert (report.added, report.changed, report.unchanged) == (0, 0, 1)
         assert analyser.tried == 1
         workspace.write("memory/bad.md", "poison still")
@@ -514,9 +514,9 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
         workspace.write("memory/bad.md", "medicine")
         report = indexer.sync()
         assert (report.failed, report.added) == ((), 1)
-        assert store.hashes("memory").keys() == {"memory/a.md", "memory/bad.md"}
+        assert store.documents.hashes("memory").keys() == {"memory/a.md", "memory/bad.md"}
     finally:
-        store.close()
+        store.admin.close()
 
 
 def test_searches_go_on_while_the_index_is_rebuilt_again_and_again(workspace: Workspace) -> None:
@@ -599,7 +599,7 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
     workspace.write("memory/x.md", "under way")
     held = Held(memory)
     looked, may_go_on = threading.Event(), threading.Event()
-    real = IndexRefresh._patience_s
+    real = IndexRefresh._wait_s
 
     def patience_s(self: IndexRefresh) -> float:
         if threading.current_thread().name == "early":
@@ -607,7 +607,7 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
             may_go_on.wait(PATIENCE_S)
         return real(self)
 
-    monkeypatch.setattr(IndexRefresh, "_patience_s", patience_s)
+    monkeypatch.setattr(IndexRefresh, "_wait_s", patience_s)
     early = threading.Thread(target=memory.search, args=("walrus",), name="early")
     early.start()
     assert looked.wait(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""``mdrecall completion``: a completion script for bash, zsh or fish, made from the parser itself."""
+"""``mdrecall completion``: print a completion script for bash, zsh or fish, generated from the parser."""
 
 import argparse
 
@@ -18,15 +18,13 @@ complete -o filenames -F _mdrecall mdrecall
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "shell", choices=("bash", "zsh", "fish"), help="the shell; put the script where it looks for one"
-    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to complete in")
 
 
 def run(options: argparse.Namespace) -> int:
     words = command_words()
     if options.shell == "fish":
-        print(_fish(words))
+        print(_format_fish(words))
         return 0
     if options.shell == "zsh":
         print("autoload -U +X bashcompinit && bashcompinit")
@@ -36,19 +34,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def command_words() -> dict[str, list[str]]:
-    """For every command, the options and fixed words it takes."""
+    """Return the options and fixed words of every command."""
     from mdrecall.cli.main import build_parser
 
     commands = next(action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return {name: sorted(_words(parser)) for name, parser in commands.choices.items()}
+    return {name: sorted(_collect_words(parser)) for name, parser in commands.choices.items()}
 
 
-def _words(parser: argparse.ArgumentParser) -> set[str]:
+def _collect_words(parser: argparse.ArgumentParser) -> set[str]:
     words = {option for action in parser._actions for option in action.option_strings}
     return words | {str(choice) for action in parser._actions for choice in action.choices or ()}
 
 
-def _fish(words: dict[str, list[str]]) -> str:
+def _format_fish(words: dict[str, list[str]]) -> str:
     lines = [f'complete -c mdrecall -n __fish_use_subcommand -f -a "{" ".join(words)}"']
     for name, entries in words.items():
         condition = f'"__fish_seen_subcommand_from {name}"'

@@ -2,11 +2,10 @@
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from mdrecall.cli.options import add_common
-from mdrecall.cli.output import home_short, print_json, style
+from mdrecall.cli.output import print_json, print_warning, shorten_home, style
 from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.errors import ConfigError, RecallError
 from mdrecall.wire import to_json
@@ -16,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("show", "check", "schema"),
-        help="show: every value and where it came from; check: what is wrong; schema: a JSON Schema for editors",
+        help="show: print every setting and its origin; check: report every problem; schema: print a JSON Schema",
     )
     add_common(parser)
 
@@ -35,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _load_all(options: argparse.Namespace) -> list[Loaded]:
-    """The settings of every agent; raises one error with the problems of all of them."""
+    """Return the settings of every agent; raise one error with the problems of all of them."""
     loaded: list[Loaded] = []
     problems: dict[str, None] = {}
     hint = ""
@@ -56,24 +55,23 @@ def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
     if options.json:
         print_json({"ok": True, "files": list(files), "agents": [entry.settings.agent_id for entry in loaded]})
         return
-    read = ", ".join(files) if files else "no configuration file; the defaults are used"
-    print(f"{style('ok', 'green')}  {read}")
+    print(f"{style('ok', 'green')}  {', '.join(files) or 'no configuration file; using the defaults'}")
     if loaded[0].unread:
-        print(f"{style('!', 'yellow', stream=sys.stderr)} {loaded[0].unread}", file=sys.stderr)
+        print_warning(loaded[0].unread)
 
 
 def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
-    values = {name: (_shown(name, found.value), found.origin) for name, found in loaded.values.items()}
+    values = {name: (_hide_secrets(name, found.value), found.origin) for name, found in loaded.values.items()}
     if options.json:
         print_json([{"key": name, "value": value, "origin": origin} for name, (value, origin) in values.items()])
         return
     width = max(map(len, values))
     for name, (value, origin) in values.items():
-        shown = home_short(value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
-        print(f"{name:{width}}  {shown}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
+        text = shorten_home(value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+        print(f"{name:{width}}  {text}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
 
 
-def _shown(name: str, value: Any) -> Any:
+def _hide_secrets(name: str, value: Any) -> Any:
     from mdrecall.config.load import is_secret
     from mdrecall.config.references import mask_url
 

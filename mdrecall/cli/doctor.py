@@ -1,17 +1,23 @@
-"""``mdrecall doctor``: check everything and say how to mend it."""
+"""``mdrecall doctor``: check that everything works, and suggest fixes."""
 
 import argparse
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
-from mdrecall.cli.options import add_common, chosen_agents
-from mdrecall.cli.output import counted, homes_short, print_json, printable, style
+from mdrecall.cli.options import add_common, choose_agents
+from mdrecall.cli.output import plural, print_json, printable, shorten_home_in_text, style
 from mdrecall.config.load import Loaded, load
 from mdrecall.doctor import Finding, examine
 from mdrecall.errors import RecallError
-from mdrecall.wire import to_json
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "red")}
+#: The command that fixes a problem, by its code.
+_FIXES = {
+    "configuration": "Run `mdrecall config schema` to see every setting.",
+    "workspace": "Choose the folder with --workspace.",
+    "damaged_index": "Run `mdrecall index --force`.",
+    "provider": "Run `mdrecall providers` to see which providers can be used.",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,40 +26,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     findings: list[tuple[str, Finding]] = []
-    agents = _agents(options)
+    agents = _choose_agents(options)
     for agent in agents:
         if len(agents) > 1 and not options.json:
             print(style(f"Agent {agent}", "bold"))
-        for finding in _findings(options, agent or None):
+        for finding in map(_add_command, _examine_all(options, agent or None)):
             findings.append((agent, finding))
             if not options.json:
-                _show(finding)
-    wrong = sum(finding.verdict == "wrong" for _, finding in findings)
-    noted = sum(finding.verdict == "note" for _, finding in findings)
+                _print_finding(finding)
+    errors = sum(finding.verdict == "wrong" for _, finding in findings)
+    warnings = sum(finding.verdict == "note" for _, finding in findings)
     if options.json:
-        print_json([{"agentId": agent, **to_json(finding)} for agent, finding in findings])
+        print_json([_to_json(agent, finding) for agent, finding in findings])
     else:
-        well = f"Nothing to mend, {noted} to look at (!)." if noted else "All is well."
-        print(style(f"\n{wrong} to mend." if wrong else f"\n{well}", "bold"))
-    return 2 if wrong else 0
+        print(style(f"\n{_summarise(errors, warnings)}", "bold"))
+    return 2 if errors else 0
 
 
-def _findings(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
-    said: set[str] = set()
+def _summarise(errors: int, warnings: int) -> str:
+    if not errors and not warnings:
+        return "No problems found."
+    parts = [plural(errors, "error") if errors else "No errors"]
+    return ", ".join(parts + ([plural(warnings, "warning")] if warnings else [])) + "."
+
+
+def _examine_all(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
+    reported: set[str] = set()
     for finding in examine(workspace=options.workspace, agent=agent, config=options.config):
-        said.add(finding.said)
+        reported.add(finding.message)
         yield finding
-    yield from (finding for finding in _plugin(options, agent) if finding.said not in said)
+    yield from (finding for finding in _check_plugin(options, agent) if finding.message not in reported)
 
 
-def _plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
-    """The plugin in the memory slot, opened and closed again."""
+def _add_command(finding: Finding) -> Finding:
+    return finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
+
+
+def _check_plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
+    """Open and close the plugin that provides the memory tools."""
     from mdrecall.plugins.registry import open_slot
 
     try:
         loaded = load(workspace=options.workspace, agent=agent, config=options.config)
     except RecallError:
-        return  # Told already.
+        return  # Reported by the checks before.
     slot = open_slot(loaded)
     slot.close()
     for diagnostic in slot.diagnostics:
@@ -62,11 +78,11 @@ def _plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]
     if slot.plugin:
         yield Finding("plugin", "good", f"{slot.plugin}: {', '.join(slot.toolset.names) or 'no tools'}")
     if slot.plugin == "memory-lancedb":
-        yield _memories(loaded)
+        yield _check_memories(loaded)
 
 
-def _memories(loaded: Loaded) -> Finding:
-    """Whether the table of memories can be read, and all of it searched."""
+def _check_memories(loaded: Loaded) -> Finding:
+    """Check that the table of long-term memories can be read, and all of it searched."""
     from mdrecall.plugins.lancedb.plugin import open_memories
 
     try:
@@ -75,23 +91,34 @@ def _memories(loaded: Loaded) -> Finding:
         memories.close()
     except RecallError as error:
         return Finding("plugin", "wrong", str(error), error.hint)
-    said = f"{counted(counts.total, 'row')} of agent {loaded.settings.agent_id} in {memories.table.uri}"
+    message = f"{plural(counts.total, 'row')} of agent {loaded.settings.agent_id} in {memories.table.uri}"
     if counts.unsearched:
-        said += f"; {counts.unsearched:,} are not searched: they have vectors of another embedder"
-        return Finding("plugin", "wrong", said, "Run `mdrecall ltm reembed`.")
-    return Finding("plugin", "good", said)
+        message += f"; {counts.unsearched:,} are not searched because another embedder made their vectors"
+        return Finding("plugin", "wrong", message, "Run `mdrecall ltm reembed`.")
+    return Finding("plugin", "good", message)
 
 
-def _agents(options: argparse.Namespace) -> list[str]:
-    """Every agent; one without a name if the configuration, which names them, is what is wrong."""
+def _choose_agents(options: argparse.Namespace) -> list[str]:
+    """Return every agent; one without a name if the configuration, which names them, is broken."""
     try:
-        return chosen_agents(options)
+        return choose_agents(options)
     except RecallError:
         return [options.agent or ""]
 
 
-def _show(finding: Finding) -> None:
+def _to_json(agent: str, finding: Finding) -> dict[str, Any]:
+    return {
+        "agentId": agent,
+        "check": finding.check,
+        "verdict": finding.verdict,
+        "said": finding.message,
+        "mend": finding.fix,
+    }
+
+
+def _print_finding(finding: Finding) -> None:
     mark, colour = _MARKS[finding.verdict]
-    print(f"{style(mark, colour)} {finding.check + ':':15} {homes_short(printable(finding.said))}", flush=True)
-    if finding.mend:
-        print(f"{'':18}{style(printable(finding.mend), 'dim')}")
+    message = shorten_home_in_text(printable(finding.message))
+    print(f"{style(mark, colour)} {finding.check + ':':15} {message}", flush=True)
+    if finding.fix:
+        print(f"{'':18}{style(printable(finding.fix), 'dim')}")

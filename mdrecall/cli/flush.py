@@ -1,19 +1,19 @@
-"""``mdrecall flush``: write memories down before a conversation is compacted, for agents in any language."""
+"""``mdrecall flush``: save memories before a conversation is compacted, for agents in any language."""
 
 import argparse
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import add_common, count
-from mdrecall.cli.output import counted, print_json, printable
+from mdrecall.cli.options import add_common, parse_count
+from mdrecall.cli.output import plural, print_json, printable
 from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
     from mdrecall.flush import Appended, Flush, State
 
-#: The options that belong to some actions only.
-_ONLY = {
+#: The actions that each option works with.
+_ACTIONS_OF = {
     "context_window": "check", "reserve_tokens": "check", "total_tokens": "check", "stale": "check",
     "prompt_tokens": "check", "output_tokens": "check", "estimated_tokens": "check", "heartbeat": "check",
     "cli_provider": "check", "sandboxed": "check", "workspace_access": "check", "flushed_count": "check",
@@ -21,59 +21,69 @@ _ONLY = {
     "transcript_bytes": "check done", "session_key": "check done failed", "compaction_count": "check done failed",
     "part": "prompt", "path": "append", "zone": "prompt append checkpoint",
 }  # fmt: skip
-_BOOK = ("flushed_count", "flushed_bytes", "attempts")
+#: What the record of a session already has.
+_IN_SESSION = ("flushed_count", "flushed_bytes", "attempts")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("check", "prompt", "append", "checkpoint", "done", "failed"),
-        help="check: is it time (exit code 0) or not (1); prompt: what to ask the model; append: write standard input"
-        " to the day's file; checkpoint: write the transcript's last messages there; done, failed: how it ended",
+        help="check: is a flush due (exit code 0) or not (1); prompt: print what to ask the model; append: add standard"
+        " input to today's note; checkpoint: add the last messages of a transcript to it; done, failed: record how"
+        " the flush ended",
     )
     _add_numbers(parser)
     flags = {
-        "stale": "the total is not of the last turn",
+        "stale": "the total is older than the last turn",
         "heartbeat": "the turn is a heartbeat",
         "cli-provider": "the model is a command-line program",
         "sandboxed": "the session runs in a sandbox",
-        "begin": "if it is time, count an attempt at once",
+        "begin": "if a flush is due, record the attempt at once",
     }
     for name, about in flags.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"check: {about}")
-    parser.add_argument("--workspace-access", choices=("none", "ro", "rw"), help="check: what the sandbox may do")
-    parser.add_argument("--session-key", metavar="KEY", help="the session, as sessions.json has it")
-    measured = "check, done: its transcript, to be measured; checkpoint: to be read"
-    parser.add_argument("--transcript", metavar="FILE", help=measured)
+    parser.add_argument(
+        "--workspace-access", choices=("none", "ro", "rw"), help="check: what the sandbox may do with the workspace"
+    )
+    parser.add_argument(
+        "--session-key", metavar="KEY", help="the session key: the name of the conversation in sessions.json"
+    )
+    about = "the transcript; check, done: to measure its size; checkpoint: to read its last messages"
+    parser.add_argument("--transcript", metavar="FILE", help=about)
     parser.add_argument("--part", choices=("system", "user"), help="prompt: print only this one")
-    parser.add_argument("--path", metavar="PATH", help="append: where the model means to write; checked")
-    parser.add_argument("--zone", metavar="ZONE", help="prompt, append, checkpoint: the zone, such as Europe/Zurich")
+    parser.add_argument(
+        "--path", metavar="PATH", help="append: the path the model wants to write to; it must be today's note"
+    )
+    parser.add_argument(
+        "--zone", metavar="ZONE", help="prompt, append, checkpoint: the time zone, such as Europe/Zurich"
+    )
     add_common(parser)
 
 
 def _add_numbers(parser: argparse.ArgumentParser) -> None:
     numbers = {
-        "context-window": "check: how many tokens the model takes",
-        "reserve-tokens": "check: the room that compaction leaves",
-        "total-tokens": "check: how many tokens the session has",
-        "prompt-tokens": "check: those of the last prompt",
-        "output-tokens": "check: those of the last answer",
-        "estimated-tokens": "check: those that the next prompt will add",
-        "transcript-bytes": "check, done: how long the transcript is",
-        "compaction-count": "check, done, failed: how often the session was compacted",
-        "flushed-count": "check without a session key: the count at the last flush",
-        "flushed-bytes": "check without a session key: the length at the last flush",
-        "attempts": "check without a session key: how many attempts failed since the last compaction",
+        "context-window": "check: the context window of the model, in tokens",
+        "reserve-tokens": "check: tokens that compaction keeps free",
+        "total-tokens": "check: tokens in the session",
+        "prompt-tokens": "check: tokens of the last prompt",
+        "output-tokens": "check: tokens of the last answer",
+        "estimated-tokens": "check: tokens that the next prompt will add",
+        "transcript-bytes": "check, done: size of the transcript",
+        "compaction-count": "check, done, failed: compactions of the session so far",
+        "flushed-count": "check without a session key: compactions at the last flush",
+        "flushed-bytes": "check without a session key: size of the transcript at the last flush",
+        "attempts": "check without a session key: failed attempts since the last compaction",
     }
     for name, about in numbers.items():
-        parser.add_argument(f"--{name}", type=count, metavar="N", help=about)
+        parser.add_argument(f"--{name}", type=parse_count, metavar="N", help=about)
 
 
 def run(options: argparse.Namespace) -> int:
     from mdrecall.config.load import load
     from mdrecall.flush import Flush
 
-    _refuse_what_does_not_belong(options)
+    _check_options(options)
     loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
     flush = Flush(loaded, options.session_key or "")
     if options.action == "check":
@@ -84,33 +94,36 @@ def run(options: argparse.Namespace) -> int:
         return _append(flush, options)
     if options.action == "checkpoint":
         return _checkpoint(flush, options)
-    return _book(flush, options)
+    return _record_end(flush, options)
 
 
-def _refuse_what_does_not_belong(options: argparse.Namespace) -> None:
-    for name, actions in _ONLY.items():
+def _check_options(options: argparse.Namespace) -> None:
+    for name, actions in _ACTIONS_OF.items():
         option = "--" + name.replace("_", "-")
-        given = getattr(options, name) not in (None, False)
-        if given and options.action not in actions.split():
-            raise RecallError(f"{option} is not for `flush {options.action}`.", hint=f"It is for {actions}.")
-        if given and name in _BOOK and options.session_key:
-            hint = "Leave one of the two out."
-            raise RecallError(f"{option} and --session-key contradict each other: the session has its own.", hint=hint)
+        is_set = getattr(options, name) not in (None, False)
+        if is_set and options.action not in actions.split():
+            message = f"{option} does not work with `flush {options.action}`."
+            raise RecallError(message, hint=f"It works with {actions.replace(' ', ', ')}.")
+        if is_set and name in _IN_SESSION and options.session_key:
+            message = f"{option} and --session-key exclude each other: the session has its own record."
+            raise RecallError(message, hint="Leave one of them out.")
     if options.session_key is not None and not options.session_key.strip():
-        raise RecallError("--session-key is blank.", hint="Give a key of sessions.json, such as agent:main:main.")
+        raise RecallError(
+            "--session-key is empty.", hint="Give a session key from sessions.json, such as agent:main:main."
+        )
     if options.session_key is None and (options.begin or options.action in ("done", "failed")):
-        raise RecallError("There is no session to write down a flush of.", hint="Name it with --session-key.")
+        raise RecallError("Which session?", hint="Name it with --session-key.")
 
 
-def _state(options: argparse.Namespace) -> "State":
+def _make_state(options: argparse.Namespace) -> "State":
     from mdrecall.flush import State
 
-    length = options.transcript_bytes
+    size = options.transcript_bytes
     if options.transcript is not None:
         try:
-            length = os.stat(options.transcript).st_size
+            size = os.stat(options.transcript).st_size
         except OSError as error:
-            message = f"Cannot look at the transcript {options.transcript}: {error.strerror}."
+            message = f"Cannot read the transcript {options.transcript}: {error.strerror}."
             raise RecallError(message, hint="Check the path, or give --transcript-bytes.") from error
     return State(
         context_window=options.context_window,
@@ -119,7 +132,7 @@ def _state(options: argparse.Namespace) -> "State":
         prompt_tokens=options.prompt_tokens or 0,
         output_tokens=options.output_tokens or 0,
         estimated_tokens=options.estimated_tokens or 0,
-        transcript_bytes=length,
+        transcript_bytes=size,
         compaction_count=options.compaction_count,
         reserve_tokens=options.reserve_tokens,
         is_heartbeat=options.heartbeat,
@@ -134,72 +147,72 @@ def _check(flush: "Flush", options: argparse.Namespace) -> int:
 
     compacted = options.compaction_count or 0
     own = FlushHistory(True, options.flushed_count, options.flushed_bytes or 0, options.attempts or 0, compacted)
-    decision = flush.check(_state(options), history=None if flush.session_key else own)
+    decision = flush.check(_make_state(options), history=None if flush.session_key else own)
     if decision.run and options.begin:
         flush.begin()
     if options.json:
         print_json(decision._asdict())
     else:
-        print(f"{'Flush now' if decision.run else 'Not now'}: {decision.why}.")
+        print(f"{'Flush now' if decision.run else 'No flush'}: {decision.why}.")
     return 0 if decision.run else 1
 
 
 def _prompt(flush: "Flush", options: argparse.Namespace) -> int:
-    asked = flush.prompt(zone=options.zone)
+    prompt = flush.prompt(zone=options.zone)
     if options.json:
-        print_json(asked._asdict())
+        print_json(prompt._asdict())
     elif options.part:
-        print(asked.system if options.part == "system" else asked.user)
+        print(prompt.system if options.part == "system" else prompt.user)
     else:
-        print(f"System prompt:\n\n{asked.system}\n\nUser prompt:\n\n{asked.user}")
+        print(f"System prompt:\n\n{prompt.system}\n\nUser prompt:\n\n{prompt.user}")
     return 0
 
 
 def _append(flush: "Flush", options: argparse.Namespace) -> int:
     text = sys.stdin.buffer.read().decode("utf-8-sig", "replace") if sys.stdin else ""
-    return _told(flush.append(text, zone=options.zone, path=options.path), options)
+    return _print_appended(flush.append(text, zone=options.zone, path=options.path), options)
 
 
 def _checkpoint(flush: "Flush", options: argparse.Namespace) -> int:
     if options.transcript is None:
-        raise RecallError("There is no transcript to take the last messages from.", hint="Name it with --transcript.")
+        raise RecallError("Which transcript?", hint="Name it with --transcript.")
     if not flush.settings.mdrecall.flush.checkpoint:
-        raise RecallError("Checkpoints are switched off.", hint="Set mdrecall.flush.checkpoint to true to save them.")
+        raise RecallError("Checkpoints are switched off.", hint="Set mdrecall.flush.checkpoint to true to allow them.")
     try:
         messages = flush.read_messages(options.transcript)
     except OSError as error:
         message = f"Cannot read the transcript {options.transcript}: {error.strerror}."
         raise RecallError(message, hint="Check the path.") from error
-    done = flush.checkpoint(messages, zone=options.zone)
-    if done is None:
-        raise RecallError(f"Nothing is said in {options.transcript}.", hint="There is nothing to keep.")
-    return _told(done, options)
+    appended = flush.checkpoint(messages, zone=options.zone)
+    if appended is None:
+        raise RecallError(f"There are no messages in {options.transcript}.", hint="There is nothing to save.")
+    return _print_appended(appended, options)
 
 
-def _told(done: "Appended", options: argparse.Namespace) -> int:
+def _print_appended(appended: "Appended", options: argparse.Namespace) -> int:
     from mdrecall.wire import to_json
 
     if options.json:
-        print_json(to_json(done))
+        print_json(to_json(appended))
         return 0
-    if done.bytes:
-        print(f"{done.path}#L{done.start_line}-L{done.end_line}  {counted(done.bytes, 'byte')}")
+    if appended.bytes:
+        print(f"{appended.path}#L{appended.start_line}-L{appended.end_line}  {plural(appended.bytes, 'byte')}")
     else:
-        print(f"Nothing new for {done.path}.")
-    for section in done.skipped:
-        print(f"Left out, because it is there already: {printable(section)}", file=sys.stderr)
+        print(f"Nothing new for {appended.path}.")
+    for section in appended.skipped:
+        print(f"Skipped, because it is already there: {printable(section)}", file=sys.stderr)
     return 0
 
 
-def _book(flush: "Flush", options: argparse.Namespace) -> int:
-    flush.expect(_state(options))
+def _record_end(flush: "Flush", options: argparse.Namespace) -> int:
+    flush.expect(_make_state(options))
     if options.action == "done":
         flush.done()
     else:
         flush.failed()
-    said = "flushed" if options.action == "done" else "not flushed"
     if options.json:
         print_json({"sessionKey": flush.session_key, "action": options.action})
     else:
-        print(f"Noted: {printable(flush.session_key)} was {said}.")
+        outcome = "is done" if options.action == "done" else "failed"
+        print(f"Recorded: the flush of {printable(flush.session_key)} {outcome}.")
     return 0

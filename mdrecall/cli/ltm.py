@@ -1,45 +1,46 @@
-"""``mdrecall ltm``: the long-term memory of the plugin memory-lancedb, for a person to look into and to mend."""
+"""``mdrecall ltm``: list, search, store or delete the long-term memories of the memory-lancedb plugin."""
 
 import argparse
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, count, share, whole_number
-from mdrecall.cli.output import counted, home_short, print_json, printable, style
+from mdrecall.cli.options import add_common, parse_count, parse_fraction, parse_positive
+from mdrecall.cli.output import confirm, plural, print_json, printable, shorten_home, style
 from mdrecall.errors import ConfirmationMissing, QueryError, RecallError
 
 if TYPE_CHECKING:
     from mdrecall.plugins.lancedb.memories import LongTermMemory
     from mdrecall.plugins.lancedb.table import Row
 
-#: The options that belong to some actions only.
-_ONLY = {
+#: The actions that each option works with.
+_ACTIONS_OF = {
     "limit": "list search", "offset": "list", "all_agents": "list", "yes": "forget", "category": "store",
     "importance": "store", "ttl": "store", "replaces": "store", "words": "search forget store",
 }  # fmt: skip
-_USUAL_LISTED = 50
-_USUAL_FOUND = 5
+#: Memories printed without --limit: a listing that still fits on a few screens, and the best few matches.
+_DEFAULT_LISTED = 50
+_DEFAULT_MATCHES = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("list", "search", "stats", "store", "forget", "reembed"),
-        help="list: the newest first; search: by meaning; stats: how many there are; store: keep a text; forget: delete"
-        " one by its id, or the beginning of it; reembed: make all vectors anew after another embedder was chosen",
+        help="list: newest first; search: by meaning; stats: count them; store: save a text; forget: delete one by its"
+        " id or the start of it; reembed: embed all again after a change of the embedding provider",
     )
     parser.add_argument(
         "words", nargs="*", metavar="TEXT", help="search: the question; store: the text; forget: the id"
     )
-    parser.add_argument("--limit", type=whole_number, metavar="N", help="list, search: at most this many")
-    parser.add_argument("--offset", type=count, metavar="N", help="list: leave out the first ones")
-    parser.add_argument("--all-agents", action="store_true", help="list: those of every agent")
+    parser.add_argument("--limit", type=parse_positive, metavar="N", help="list, search: print at most N")
+    parser.add_argument("--offset", type=parse_count, metavar="N", help="list: skip the first N")
+    parser.add_argument("--all-agents", action="store_true", help="list: include the memories of every agent")
     parser.add_argument("--category", help="store: preference, fact, decision, entity or other")
-    parser.add_argument("--importance", type=share, metavar="S", help="store: 0 to 1")
-    parser.add_argument("--ttl", metavar="TIME", help="store: how long it holds, such as 12h or 30d")
-    parser.add_argument("--replaces", metavar="ID", help="store: the memory that this is the new text of")
-    parser.add_argument("-y", "--yes", action="store_true", help="forget: do not ask")
+    parser.add_argument("--importance", type=parse_fraction, metavar="S", help="store: how important it is, 0 to 1")
+    parser.add_argument("--ttl", metavar="TIME", help="store: forget it after this time, such as 12h or 30d")
+    parser.add_argument("--replaces", metavar="ID", help="store: the id of the memory that this text replaces")
+    parser.add_argument("-y", "--yes", action="store_true", help="forget: delete without asking")
     add_common(parser)
 
 
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     from mdrecall.config.load import load
     from mdrecall.plugins.lancedb.plugin import open_memories
 
-    _refuse_what_does_not_belong(options)
+    _check_options(options)
     loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
     memories = open_memories(loaded)
     actions = {"list": _list, "search": _search, "stats": _stats, "store": _store, "forget": _forget}
@@ -57,58 +58,57 @@ def run(options: argparse.Namespace) -> int:
         memories.close()
 
 
-def _refuse_what_does_not_belong(options: argparse.Namespace) -> None:
-    for name, actions in _ONLY.items():
-        given = getattr(options, name) not in (None, False, [])
-        if given and options.action not in actions.split():
+def _check_options(options: argparse.Namespace) -> None:
+    for name, actions in _ACTIONS_OF.items():
+        is_set = getattr(options, name) not in (None, False, [])
+        if is_set and options.action not in actions.split():
             option = "A text" if name == "words" else "--" + name.replace("_", "-")
             raise RecallError(
-                f"{option} is not for `ltm {options.action}`.", hint=f"It is for {actions.replace(' ', ', ')}."
+                f"{option} does not work with `ltm {options.action}`.",
+                hint=f"It works with {actions.replace(' ', ', ')}.",
             )
-    if options.action in _ONLY["words"].split() and not _text(options):
-        hint = {"search": "Ask something.", "store": "Say what to keep."}.get(
-            options.action, "Name an id of `ltm list`."
-        )
+    if options.action in _ACTIONS_OF["words"].split() and not _join_words(options):
+        hints = {"search": "Say what to search for.", "store": "Say what to store."}
+        hint = hints.get(options.action, "Give an id from `mdrecall ltm list`.")
         raise QueryError(f"`ltm {options.action}` needs a text.", hint=hint)
 
 
 def _list(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    rows = memories.everything(all_agents=options.all_agents)
+    rows = memories.list_all(all_agents=options.all_agents)
     first = options.offset or 0
-    shown = rows[first : first + (options.limit or _USUAL_LISTED)]
+    shown = rows[first : first + (options.limit or _DEFAULT_LISTED)]
     if options.json:
-        print_json({"total": len(rows), "offset": first, "memories": [_record(row) for row in shown]})
+        print_json({"total": len(rows), "offset": first, "memories": [_memory_to_json(row) for row in shown]})
     for row in shown if not options.json else ():
-        _show(row)
+        _print_memory(row)
     left = len(rows) - first - len(shown)
     if left > 0 and not options.json:
-        print(f"{left:,} more; go on with --offset {first + len(shown)}.", file=sys.stderr)
+        print(f"{left:,} more. Continue with --offset {first + len(shown)}.", file=sys.stderr)
     if not rows:
         print("There are no memories yet.", file=sys.stderr)
     elif not shown:
-        print(f"There are only {counted(len(rows), 'memory', 'memories')}.", file=sys.stderr)
+        print(f"There are only {plural(len(rows), 'memory', 'memories')}.", file=sys.stderr)
     return 0 if shown else 1
 
 
 def _search(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    recalled = memories.recall(_text(options), options.limit or _USUAL_FOUND)
+    recalled = memories.recall(_join_words(options), options.limit or _DEFAULT_MATCHES)
     if options.json:
-        print_json([_record(one.row) | {"score": round(one.score, 4)} for one in recalled.found])
+        print_json([_memory_to_json(one.row) | {"score": round(one.score, 4)} for one in recalled.found])
     for one in recalled.found if not options.json else ():
-        _show(one.row, f"{one.score:.2f}")
+        _print_memory(one.row, f"{one.score:.2f}")
     if not recalled.found:
-        print("No memory is close to that.", file=sys.stderr)
+        print("No memory matches.", file=sys.stderr)
     if recalled.unsearched:
-        said = (
-            f"{counted(recalled.unsearched, 'row')} with vectors of another embedder not searched: mdrecall ltm reembed"
-        )
-        print(said, file=sys.stderr)
+        skipped = plural(recalled.unsearched, "memory", "memories")
+        reason = "not searched, because another embedder made the vectors"
+        print(f"{skipped} {reason}. Run `mdrecall ltm reembed`.", file=sys.stderr)
     return 0 if recalled.found else 1
 
 
 def _stats(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     counts = memories.counts()
-    embedder = memories.who
+    embedder = memories.unprepared_embedder
     record: dict[str, Any] = {
         "path": memories.table.uri,
         "total": counts.total,
@@ -121,26 +121,26 @@ def _stats(memories: "LongTermMemory", options: argparse.Namespace) -> int:
         "dimensions": memories.table.dimensions(),
     }
     if counts.total:
-        record |= {"oldest": _day(counts.oldest_ms), "newest": _day(counts.newest_ms)}
+        record |= {"oldest": _format_time(counts.oldest_ms), "newest": _format_time(counts.newest_ms)}
     if options.json:
         print_json(record)
         return 0
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.by_category.items()))
-    print(f"{style(str(counts.total), 'bold')} in {home_short(memories.table.uri)}" + (f": {kinds}" if kinds else ""))
-    print(f"Embedded by {embedder.provider}, {embedder.model}; {counts.others:,} of other agents.")
+    print(f"{style(str(counts.total), 'bold')} in {shorten_home(memories.table.uri)}" + (f": {kinds}" if kinds else ""))
+    print(f"Embeddings: {embedder.provider}, {embedder.model}. Memories of other agents: {counts.others:,}.")
     if counts.total:
-        print(f"From {record['oldest']} to {record['newest']}; {counts.expired:,} expired.")
+        print(f"From {record['oldest']} to {record['newest']}. Expired: {counts.expired:,}.")
     if counts.unsearched:
-        print(f"{counts.unsearched:,} have vectors of another embedder: run `mdrecall ltm reembed`.")
+        print(f"{counts.unsearched:,} have vectors of another embedder. Run `mdrecall ltm reembed`.")
     return 0
 
 
 def _store(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     from mdrecall.plugins.lancedb.tools import MemoryStore
 
-    given = {name: getattr(options, name) for name in ("category", "importance", "ttl", "replaces")}
-    arguments = {name: value for name, value in given.items() if value is not None}
-    answer = MemoryStore(memories, source="cli").call({"text": _text(options), **arguments})
+    values = {name: getattr(options, name) for name in ("category", "importance", "ttl", "replaces")}
+    arguments = {name: value for name, value in values.items() if value is not None}
+    answer = MemoryStore(memories, source="cli").call({"text": _join_words(options), **arguments})
     if options.json:
         print_json(answer.details)
     else:
@@ -150,49 +150,43 @@ def _store(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 
 def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    wanted = _text(options)
-    found = memories.beginning_with(wanted)
-    if not found:
-        raise QueryError(f"No memory has the id {wanted}.", hint="`mdrecall ltm list` shows the ids.")
-    if len(found) > 1:
-        raise QueryError(f"Several memories have ids that begin with {wanted}.", hint="Give more of the id.")
-    row = found[0]
+    prefix = _join_words(options)
+    rows = memories.find_by_prefix(prefix)
+    if not rows:
+        raise QueryError(f"No memory has the id {prefix}.", hint="Run `mdrecall ltm list` to see the ids.")
+    if len(rows) > 1:
+        raise QueryError(f"Several memories have ids that start with {prefix}.", hint="Give more of the id.")
+    row = rows[0]
     if not options.json:
-        _show(row)
-    gone = options.yes or _agreed(as_json=options.json)
-    if gone:
+        _print_memory(row)
+    refusal = ConfirmationMissing(
+        "Nothing was deleted: there is no terminal to confirm on.", hint="Add --yes to delete without asking."
+    )
+    is_deleted = options.yes or confirm("Delete it?", refusal, as_json=options.json)
+    if is_deleted:
         memories.forget(row.id)
     if options.json:
-        print_json({"deleted": gone, **_record(row)})
+        print_json({"deleted": is_deleted, **_memory_to_json(row)})
     else:
-        print("Forgotten." if gone else "Nothing was forgotten.")
+        print("Deleted." if is_deleted else "Nothing was deleted.")
     return 0
 
 
 def _reembed(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     count = memories.reembed()
-    embedder = memories.who
+    embedder = memories.unprepared_embedder
     if options.json:
         print_json({"embedded": count, "provider": embedder.provider, "model": embedder.model})
     else:
-        print(f"{counted(count, 'vector')} made anew with {embedder.provider}, {embedder.model}.")
+        print(f"{plural(count, 'memory', 'memories')} embedded again with {embedder.provider}, {embedder.model}.")
     return 0
 
 
-def _agreed(*, as_json: bool) -> bool:
-    if as_json or not (sys.stdin and sys.stdin.isatty()):
-        raise ConfirmationMissing("Nothing was forgotten: nobody is there to be asked.", hint="Add --yes to forget.")
-    try:
-        return input("Forget it? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
-
-
-def _text(options: argparse.Namespace) -> str:
+def _join_words(options: argparse.Namespace) -> str:
     return " ".join(options.words).strip()
 
 
-def _record(row: "Row") -> dict[str, Any]:
+def _memory_to_json(row: "Row") -> dict[str, Any]:
     record: dict[str, Any] = {
         "id": row.id,
         "text": row.text,
@@ -207,16 +201,16 @@ def _record(row: "Row") -> dict[str, Any]:
     return {name: value for name, value in record.items() if value is not None}
 
 
-def _show(row: "Row", score: str = "") -> None:
-    until = f"  until {_day(row.expires_ms)}" if row.expires_ms else ""
-    head = f"{row.id}  {_day(row.updated_ms or row.created_ms)}  {printable(row.category)}{until}"
+def _print_memory(row: "Row", score: str = "") -> None:
+    until = f"  until {_format_time(row.expires_ms)}" if row.expires_ms else ""
+    head = f"{row.id}  {_format_time(row.updated_ms or row.created_ms)}  {printable(row.category)}{until}"
     print(style(f"{score}  {head}" if score else head, "dim"))
     for line in row.text.split("\n"):
         print(f"  {printable(line)}")
 
 
-def _day(moment_ms: float) -> str:
+def _format_time(moment_ms: float) -> str:
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment_ms / 1000))
     except (OverflowError, ValueError, OSError):
-        return "an unknown day"
+        return "an unknown time"

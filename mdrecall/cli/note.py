@@ -1,4 +1,4 @@
-"""``mdrecall note``: write something down, and say where it went."""
+"""``mdrecall note``: add a note, and print where it was written."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from mdrecall.errors import RecallError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="TEXT", help="what to write down; - reads standard input")
+    parser.add_argument("words", nargs="*", metavar="TEXT", help="the text of the note; - reads standard input")
     parser.add_argument(
         "--file",
         metavar="NAME",
@@ -19,29 +19,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    text = _standard_input() if options.words == ["-"] else " ".join(options.words)
+    text = _read_stdin() if options.words == ["-"] else " ".join(options.words)
     with open_memory(options) as memory:
-        done = memory.append(text, file=options.file)
+        appended = memory.append(text, file=options.file)
     if options.json:
         from mdrecall.wire import appended_to_json
 
-        print_json(appended_to_json(done))
-    elif done.bytes:
-        print(f"Noted in {printable(done.citation)}.")
+        print_json(appended_to_json(appended))
+    elif appended.bytes:
+        print(f"Added to {printable(appended.citation)}.")
     else:
-        print(f"{printable(done.path)} has that already.")
-    for section in done.skipped if done.bytes else ():
-        print(f"Left out, because it is there already: {printable(section)}", file=sys.stderr)
+        print(f"{printable(appended.path)} already says that.")
+    for section in appended.skipped if appended.bytes else ():
+        print(f"Skipped, because it is already there: {printable(section)}", file=sys.stderr)
     return 0
 
 
-def _standard_input() -> str:
+def _read_stdin() -> str:
     if not sys.stdin:
         return ""
     if sys.stdin.isatty():
-        print("Write the note; Ctrl-D on a line of its own ends it.", file=sys.stderr)
+        print("Type the note, then press Ctrl-D on a new line.", file=sys.stderr)
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        hint = "Nothing was written. Convert it first, for example with iconv."
-        raise RecallError("Standard input is not text in UTF-8.", hint=hint) from error
+        hint = "Nothing was written. Convert the text first, for example with iconv."
+        raise RecallError("Standard input is not UTF-8 text.", hint=hint) from error

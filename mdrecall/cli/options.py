@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what they stand for."""
 
 import argparse
 from collections.abc import Callable
@@ -9,78 +9,81 @@ if TYPE_CHECKING:
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Which memory, and how to print."""
+    """Add the options that choose a memory and the form of the output."""
     parser.add_argument(
-        "--workspace", metavar="DIR", help="the folder with MEMORY.md and memory/ (default: OpenClaw's, else here)"
+        "--workspace", metavar="DIR", help="the folder with MEMORY.md and memory/ (default: OpenClaw's, or this one)"
     )
-    parser.add_argument("--agent", metavar="ID", help="the agent whose memory it is (default: the default agent)")
-    parser.add_argument("--config", metavar="FILE", help="use this configuration file and no other")
+    parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
+    parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def open_memory(options: argparse.Namespace, agent: str | None = None, *, one_shot: bool = True) -> "Memory":
-    """The memory that the options name, for as long as one command takes."""
+    """Open the memory that the options choose; ``one_shot`` means for the time of one command."""
     from mdrecall.memory import Memory
 
     return Memory.open(options.workspace, agent=agent or options.agent, config=options.config, one_shot=one_shot)
 
 
-def chosen_agents(options: argparse.Namespace) -> list[str]:
-    """Every agent that the options mean: the one they name, or all that are configured."""
+def choose_agents(options: argparse.Namespace) -> list[str]:
+    """Return the agent that the options name, or else every configured one."""
     from mdrecall.config.load import list_agent_ids
 
-    return (
-        [options.agent] if options.agent else list(list_agent_ids(config=options.config, workspace=options.workspace))
-    )
+    if options.agent:
+        return [options.agent]
+    return list(list_agent_ids(config=options.config, workspace=options.workspace))
 
 
-def for_each_agent(
+def run_for_each_agent(
     options: argparse.Namespace, act: Callable[[str], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """What ``act`` gives for every agent that the options mean; one that fails is reported and the rest goes on."""
+    """Return the records that ``act`` makes for each agent, and True if one failed.
+
+    With several agents an error is reported and the others still run.
+    """
+    from mdrecall.cli.hints import hint_for
     from mdrecall.cli.output import print_error
     from mdrecall.errors import RecallError
 
-    agents = chosen_agents(options)
+    agents = choose_agents(options)
     records: list[dict[str, Any]] = []
-    failed = False
+    has_failed = False
     for agent in agents:
         try:
             records.append(act(agent))
         except RecallError as error:
             if len(agents) == 1:
                 raise
-            failed = True
-            records.append({"agentId": agent, "error": str(error), "hint": error.hint})
+            has_failed = True
+            hint = hint_for(error, options)
+            records.append({"agentId": agent, "error": str(error), "hint": hint})
             if not options.json:
-                print_error(error, as_json=False)
-    return records, failed
+                print_error(error, hint, as_json=False)
+    return records, has_failed
 
 
-def whole_number(text: str) -> int:
-    """An argument that must be a whole number of at least 1."""
+def parse_positive(text: str) -> int:
+    """Parse an argument that must be a whole number of at least 1."""
+    return _parse_whole(text, 1)
+
+
+def parse_count(text: str) -> int:
+    """Parse an argument that must be a whole number of at least 0."""
+    return _parse_whole(text, 0)
+
+
+def _parse_whole(text: str, minimum: int) -> int:
     try:
         number = int(text)
     except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+        number = minimum - 1
+    if number < minimum:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {minimum}")
     return number
 
 
-def count(text: str) -> int:
-    """An argument that must be a whole number of at least 0."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
-    return number
-
-
-def share(text: str) -> float:
-    """An argument that must be a number from 0 to 1."""
+def parse_fraction(text: str) -> float:
+    """Parse an argument that must be a number from 0 to 1."""
     try:
         number = float(text)
     except ValueError:

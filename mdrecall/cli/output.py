@@ -1,18 +1,25 @@
-"""Writing for people and for programs: colour where there is a terminal, JSON where it was asked for."""
+"""Output for people and for programs: colour and progress on a terminal, JSON on request."""
 
 import os
 import re
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from mdrecall.errors import ConfigError, QuestionsError, RecallError
-from mdrecall.types import Issue
+from mdrecall.types import Issue, Progress, ProgressCallback
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+#: Seconds between two drawings of the progress line: often enough to look alive, rarely enough to cost nothing.
+_REDRAW_S = 0.1
+#: Characters of the progress bar: with both labels and times the line still fits into 80 columns.
+_BAR_WIDTH = 24
 
 
 def style(text: str, *names: str, stream: TextIO | None = None) -> str:
-    """The text in a style, if ``stream`` (standard output) is a terminal and NO_COLOR is not set."""
+    """Return the text in a style if ``stream`` (standard output) is a terminal and NO_COLOR is not set."""
     stream = stream or sys.stdout
     if not text or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
         return text
@@ -20,50 +27,118 @@ def style(text: str, *names: str, stream: TextIO | None = None) -> str:
 
 
 def print_json(value: Any) -> None:
-    """A value as JSON on standard output."""
+    """Print a value as JSON on standard output."""
     import json
 
     json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
     sys.stdout.write("\n")
 
 
-def print_error(error: RecallError, *, as_json: bool) -> None:
-    """What went wrong and the way out, on standard error; with ``as_json`` also as an object on standard output."""
+def error_to_json(error: RecallError, hint: str) -> dict[str, Any]:
+    """Return an error as every command prints it with ``--json``."""
+    return {"error": {"type": type(error).__name__, "message": str(error), "hint": hint}}
+
+
+def print_error(error: RecallError, hint: str, *, as_json: bool) -> None:
+    """Print an error and its hint on standard error; with ``as_json`` also as an object on standard output."""
     if as_json:
-        print_json({"error": {"type": type(error).__name__, "message": str(error), "hint": error.hint}})
+        print_json(error_to_json(error, hint))
     lines = error.problems if isinstance(error, ConfigError | QuestionsError) else (str(error),)
     for line in lines:
         print(f"{style('mdrecall:', 'red', stream=sys.stderr)} {printable(line)}", file=sys.stderr)
-    if error.hint:
-        print(f"          {error.hint}", file=sys.stderr)
+    if hint:
+        print(f"          {hint}", file=sys.stderr)
 
 
-def print_issues(issues: tuple[Issue, ...], most: int = 20) -> None:
-    """What there is to say about files, on standard error."""
-    for issue in issues[:most]:
-        said = printable(issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}")
-        print(f"{style('!', 'yellow', stream=sys.stderr)} {homes_short(said)}", file=sys.stderr)
-    if len(issues) > most:
-        print(f"  … and {len(issues) - most} more", file=sys.stderr)
+def print_issues(issues: tuple[Issue, ...], limit: int = 20) -> None:
+    """Print problems with files on standard error, at most ``limit`` of them."""
+    for issue in issues[:limit]:
+        line = printable(issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}")
+        print_warning(shorten_home_in_text(line))
+    if len(issues) > limit:
+        print(f"  … and {len(issues) - limit} more", file=sys.stderr)
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on standard error."""
+    print(f"{style('!', 'yellow', stream=sys.stderr)} {text}", file=sys.stderr)
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which could move the cursor or fake a line."""
+    """Replace control characters, which could move the cursor or fake a line."""
     return "".join(char if char == "\t" or (char.isprintable() and char != "\x7f") else "\ufffd" for char in text)
 
 
-def counted(count: int, noun: str, several: str = "") -> str:
-    """``1 file``, ``2,000 files``; ``several`` is the plural, where it is not the noun with an s."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Return ``1 file`` or ``2,000 files``; ``nouns`` is the plural if it is not the noun with an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
 
 
-def homes_short(text: str) -> str:
-    """A text with ``~`` for the home folder wherever a path begins with it."""
+def shorten_home(path: str) -> str:
+    """Return a path with ``~`` for the home folder."""
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path.startswith(home + os.sep) else path
+
+
+def shorten_home_in_text(text: str) -> str:
+    """Return a text with ``~`` for the home folder wherever a path starts with it."""
     home = os.path.expanduser("~").rstrip(os.sep) + os.sep
     return re.sub(rf"(?<![^\s(]){re.escape(home)}", f"~{os.sep}", text) if len(home) > 1 else text
 
 
-def home_short(path: str) -> str:
-    """A path with ``~`` for the home folder."""
-    home = os.path.expanduser("~")
-    return "~" + path[len(home) :] if path.startswith(home + os.sep) else path
+def confirm(question: str, refusal: RecallError, *, as_json: bool) -> bool:
+    """Ask a yes-or-no question; raise ``refusal`` if there is no terminal to ask on."""
+    if as_json or not (sys.stdin and sys.stdin.isatty()):
+        raise refusal
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+@contextmanager
+def progress_line(label: str) -> Iterator[ProgressCallback | None]:
+    """Yield a callback that draws a progress line on standard error, or None without a terminal.
+
+    The line is erased at the end.
+    """
+    if not (sys.stderr and sys.stderr.isatty()):
+        yield None
+        return
+    start = drawn_at = time.monotonic()
+    last_label = ""
+
+    def draw(progress: Progress) -> None:
+        nonlocal drawn_at, last_label
+        now = time.monotonic()
+        has_new_label = " " in progress.label and progress.label != last_label
+        if (has_new_label or now - drawn_at >= _REDRAW_S) and progress.total:
+            drawn_at, last_label = now, progress.label
+            sys.stderr.write(f"\r\x1b[K{_format_progress(label, progress, now - start)}")
+            sys.stderr.flush()
+
+    try:
+        yield draw
+    finally:
+        if drawn_at > start:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _format_progress(label: str, progress: Progress, elapsed_s: float) -> str:
+    """Return the line: a job that describes itself in more than one word keeps its own label."""
+    if " " in progress.label:
+        return f"{progress.label} {_format_bar(progress)}"
+    return f"{label} {_format_bar(progress)} {_format_times(progress, elapsed_s)}"
+
+
+def _format_bar(progress: Progress) -> str:
+    full = progress.completed * _BAR_WIDTH // progress.total
+    return f"[{'█' * full}{'·' * (_BAR_WIDTH - full)}] {progress.completed:,}/{progress.total:,}"
+
+
+def _format_times(progress: Progress, elapsed_s: float) -> str:
+    if not progress.completed:
+        return ""
+    left = elapsed_s / progress.completed * (progress.total - progress.completed)
+    return f"· {int(elapsed_s) // 60}:{int(elapsed_s) % 60:02d} · {int(left) // 60}:{int(left) % 60:02d} left"

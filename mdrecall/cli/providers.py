@@ -1,11 +1,10 @@
-"""``mdrecall providers``: who could make the embeddings here, and who does."""
+"""``mdrecall providers``: list the embedding providers and which one is used."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import add_common
-from mdrecall.cli.output import print_json, printable, style
+from mdrecall.cli.output import print_json, print_warning, printable, style
 
 if TYPE_CHECKING:
     from mdrecall.backends.provider_report import ProviderRow
@@ -14,7 +13,7 @@ _MARKS = {"used": "→", "fallback": "↪"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--probe", action="store_true", help="let each that can be used embed a word, and time it")
+    parser.add_argument("--probe", action="store_true", help="test each usable provider with one word and time it")
     add_common(parser)
 
 
@@ -32,14 +31,14 @@ def run(options: argparse.Namespace) -> int:
         works = row.usable and (row.probe is None or row.probe.ok)
         mark = _MARKS.get(row.role, "✓" if works else "·")
         name = style(f"{row.name:18}", "bold" if row.role else "dim" if not works else "green")
-        print(f"{mark} {name} {printable(_said(row))}")
-    print(style("→ makes the embeddings   ↪ stands in when that fails   ✓ can be used   · cannot", "dim"))
+        print(f"{mark} {name} {printable(_describe(row))}")
+    print(style("→ in use   ↪ fallback   ✓ usable   · not usable", "dim"))
     if loaded.unread:
-        print(f"{style('!', 'yellow', stream=sys.stderr)} {printable(loaded.unread)}", file=sys.stderr)
+        print_warning(printable(loaded.unread))
     return 0
 
 
-def _said(row: "ProviderRow") -> str:
+def _describe(row: "ProviderRow") -> str:
     if not row.usable:
         return row.why
     parts = [row.model, row.where and f"at {row.where}", row.key and f"key from {row.key}"]
@@ -47,5 +46,5 @@ def _said(row: "ProviderRow") -> str:
         parts.append(row.why)
     elif row.probe.ok:
         parts.append(f"answers in {row.probe.ms:.0f} ms, {row.probe.dims} dimensions")
-    said = ", ".join(part for part in parts if part)
-    return f"{said}: {row.probe.error}" if row.probe and not row.probe.ok else said
+    text = ", ".join(part for part in parts if part)
+    return f"{text}: {row.probe.error}" if row.probe and not row.probe.ok else text

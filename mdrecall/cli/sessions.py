@@ -1,25 +1,30 @@
-"""``mdrecall sessions``: the transcripts of an agent, for a person to read."""
+"""``mdrecall sessions``: list, read or save past conversations."""
 
 import argparse
 import sys
 import time
 
-from mdrecall.cli.options import add_common, open_memory, whole_number
-from mdrecall.cli.output import counted, home_short, print_json, printable, style
+from mdrecall.cli.options import add_common, open_memory, parse_positive
+from mdrecall.cli.output import plural, print_json, printable, shorten_home, style
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("list", "show", "save"),
-        help="list: which there are; show: what is said in one; save: make its last messages a note",
+        help="list: list the sessions; show: print what was said in one; save: turn its last messages into a note",
     )
-    parser.add_argument("session", nargs="?", metavar="ID", help="a session, as `list` names it")
-    parser.add_argument("--from", dest="from_line", type=whole_number, metavar="LINE", help="show: the first record")
-    parser.add_argument("--lines", type=whole_number, metavar="N", help="show: how many records")
-    parser.add_argument("--messages", type=whole_number, metavar="N", help="save: how many messages (default: 15)")
-    parser.add_argument("--slug", metavar="WORDS", default="", help="save: a few words for the note's name")
-    parser.add_argument("--session-key", metavar="KEY", default="", help="save: the key to write into the note")
+    parser.add_argument("session", nargs="?", metavar="ID", help="a session from `mdrecall sessions list`")
+    parser.add_argument(
+        "--from", dest="from_line", type=parse_positive, metavar="LINE", help="show: start at this record"
+    )
+    parser.add_argument("--lines", type=parse_positive, metavar="N", help="show: print at most N records")
+    parser.add_argument(
+        "--messages", type=parse_positive, metavar="N", help="save: keep the last N messages (default: 15)"
+    )
+    parser.add_argument("--slug", metavar="WORDS", default="", help="save: a few words for the name of the note")
+    about = "save: the session key (the name of the conversation) to write into the note"
+    parser.add_argument("--session-key", metavar="KEY", default="", help=about)
     add_common(parser)
 
 
@@ -29,44 +34,45 @@ def run(options: argparse.Namespace) -> int:
     if not options.session:
         from mdrecall.errors import QueryError
 
-        hint = f"`mdrecall sessions list` names them: mdrecall sessions {options.action} ID"
+        hint = f"Run `mdrecall sessions list`, then `mdrecall sessions {options.action} ID`."
         raise QueryError("Which session?", hint=hint)
     return _show(options) if options.action == "show" else _save(options)
 
 
 def _list(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
-        found = memory.sessions()
-        where = memory.settings.sessions_dir
+        sessions = memory.sessions()
+        folder = memory.settings.sessions_dir
     if options.json:
         from mdrecall.wire import to_json
 
-        print_json(to_json(found))
-    for entry in found if not options.json else ():
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed_s))
+        print_json(to_json(sessions))
+    for entry in sessions if not options.json else ():
+        changed_at = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed_s))
         ended = "  ended by a reset" if entry.archived else ""
         name = entry.path.rpartition("/")[2] if entry.archived else entry.session
-        print(f"{when}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}")
-    if not found:
-        print(f"There is no transcript in {home_short(where)}.", file=sys.stderr)
-    return 0 if found else 1
+        print(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}")
+    if not sessions:
+        print(f"There are no sessions in {shorten_home(folder)}.", file=sys.stderr)
+    return 0 if sessions else 1
 
 
 def _show(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
-        read = memory.read_session(options.session, from_line=options.from_line, lines=options.lines)
+        result = memory.read_session(options.session, from_line=options.from_line, lines=options.lines)
     if options.json:
         from mdrecall.wire import read_to_json
 
-        print_json(read_to_json(read))
-        return 0 if read.line_count else 1
-    for line in read.text.split("\n") if read.text else ():
+        print_json(read_to_json(result))
+        return 0 if result.line_count else 1
+    for line in result.text.split("\n") if result.text else ():
         print(printable(line))
-    if not read.line_count:
-        print(f"Nothing is said there; {read.path} has {counted(read.total_lines, 'record')}.", file=sys.stderr)
+    if not result.line_count:
+        records = plural(result.total_lines, "record")
+        print(f"No messages there; {result.path} has {records}.", file=sys.stderr)
         return 1
-    if read.next_from:
-        print(f"Go on with --from {read.next_from}.", file=sys.stderr)
+    if result.next_from:
+        print(f"Continue with --from {result.next_from}.", file=sys.stderr)
     return 0
 
 

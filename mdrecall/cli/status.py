@@ -1,38 +1,40 @@
-"""``mdrecall status``: what is indexed, where and how."""
+"""``mdrecall status``: show what is indexed, where and how."""
 
 import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.cli.options import add_common, for_each_agent, open_memory
-from mdrecall.cli.output import counted, home_short, print_issues, print_json, style
-from mdrecall.cli.qmd import qmd_lines, watched
+from mdrecall.cli.options import add_common, open_memory, run_for_each_agent
+from mdrecall.cli.output import plural, print_issues, print_json, shorten_home, style
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
 
+_QMD_MODES = {"search": "keywords", "vsearch": "meaning", "query": "keywords and meaning, reranked"}
+_CHANGES_WAITING = "files have changed; the next search or `mdrecall index` updates the index"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--deep", action="store_true", help="also check the index and try the embeddings")
+    parser.add_argument("--deep", action="store_true", help="also check the index and test the embedding provider")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    records, failed = for_each_agent(options, lambda agent: _agent(agent, options))
+    records, has_failed = run_for_each_agent(options, lambda agent: _report_agent(agent, options))
     if options.json:
         print_json(records)
-    return 2 if failed else 0
+    return 2 if has_failed else 0
 
 
-def _agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
+def _report_agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
-        record = _record(memory, agent, options)
-    record["plugin"] = _plugin(options, agent)
+        record = _report_memory(memory, agent, options)
+    record["plugin"] = _report_plugin(options, agent)
     return record
 
 
-def _plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    """Which plugin is the memory, and what is wrong with it."""
+def _report_plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    """Return which plugin provides the memory and the problems it has."""
     from mdrecall.config.load import load
     from mdrecall.plugins.registry import diagnose
 
@@ -43,7 +45,7 @@ def _plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     return {"id": choice.id, "diagnostics": to_json(diagnostics)}
 
 
-def _record(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:
+def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:
     status, issues = memory.status(), memory.issues()
     record: dict[str, Any] = {"agentId": agent, "status": to_json(status), "issues": to_json(issues)}
     if options.deep:
@@ -59,53 +61,97 @@ def _record(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str
 
 
 def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield (
-        "Workspace",
-        home_short(status.workspace_dir) + (" (every Markdown file in it)" if status.custom["wholeFolder"] else ""),
-    )
-    yield "Index", home_short(status.db_path)
-    if status.backend == "qmd":
-        yield from qmd_lines(status)
-        yield from _deep(status, record)
-        return
-    waiting = "vectors wait for `mdrecall index`" if status.dirty else "up to date"
+    whole_folder = " (every Markdown file in it)" if status.custom["wholeFolder"] else ""
+    yield "Workspace", shorten_home(status.workspace_dir) + whole_folder
+    yield "Index", shorten_home(status.db_path)
+    yield from _qmd_lines(status) if status.backend == "qmd" else _builtin_lines(status)
+    yield "Watcher", _format_watcher(status.custom["watcher"])
+    yield from _deep_lines(status, record)
+
+
+def _builtin_lines(status: Status) -> Iterator[tuple[str, str]]:
+    state = "embeddings are missing; `mdrecall index` adds them" if status.dirty else "up to date"
     if status.custom["filesChanged"]:
-        waiting = "changes on disk wait for the next search or `mdrecall index`"
-    yield "Indexed", f"{counted(status.files, 'file')} · {counted(status.chunks, 'chunk')} · {waiting}"
+        state = _CHANGES_WAITING
+    yield "Indexed", f"{plural(status.files, 'file')} · {plural(status.chunks, 'chunk')} · {state}"
     yield "Sources", ", ".join(status.sources)
     if status.extra_paths:
         yield "Extra paths", ", ".join(status.extra_paths)
-    yield "Search", _searched(status)
+    yield "Search", _format_search(status)
     if status.fallback:
-        yield "Fallback", _fallback(status)
+        yield "Fallback", _format_fallback(status)
     if embedder := status.custom.get("embeddingFallback"):
         yield "Embedder", f"{status.provider} instead of {embedder['from']}: {embedder['reason']}"
     if note := status.custom.get("providerNote"):
         yield "Note", note
-    if batch := _batch(status.batch):
+    if batch := _format_batch(status.batch):
         yield "Batch jobs", batch
-    if kept := status.custom.get("damagedIndexKeptAt"):
-        yield "Repaired", f"a damaged index was set aside at {home_short(kept)}"
-    if not_written := status.custom.get("indexNotWritten"):
-        yield "Not written", not_written
-    yield "Watched", watched(status.custom["watcher"])
-    yield from _deep(status, record)
+    if quarantined := status.custom.get("damagedIndexKeptAt"):
+        yield "Repaired", f"a damaged index was moved to {shorten_home(quarantined)}"
+    if problem := status.custom.get("indexNotWritten"):
+        yield "Not written", problem
 
 
-def _deep(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What ``--deep`` has tried."""
+def _qmd_lines(status: Status) -> Iterator[tuple[str, str]]:
+    qmd: dict[str, Any] = status.custom["qmd"]
+    mode = status.custom["searchMode"]
+    yield "Backend", "qmd" if qmd["command"] == "qmd" else f"qmd ({qmd['command']})"
+    state = _CHANGES_WAITING if status.custom["filesChanged"] else "up to date"
+    yield "Indexed", f"{plural(status.files, 'file')} · {state}"
+    yield "Collections", ", ".join(f"{name} ({count:,})" for name, count in qmd["collectionFiles"].items()) or "none"
+    yield "Search", f"{_QMD_MODES[mode]} (searchMode {mode})"
+    yield "Updated", _format_qmd_update(qmd)
+    if mode != "search":
+        yield "Embeddings", _format_qmd_embeddings(status, qmd)
+    if qmd.get("problem"):
+        yield "Problem", f"{qmd['problem']} Until it is fixed, the builtin backend answers."
+    if qmd.get("lost"):
+        yield "Missing", f"{', '.join(qmd['lost'])}; what was indexed from there is kept"
+
+
+def _format_qmd_update(qmd: dict[str, Any]) -> str:
+    text = qmd["lastUpdateAt"] or "never"
+    if qmd.get("updating"):
+        text += "; an update is running"
+    if qmd.get("updateFailures"):
+        text += f"; {plural(qmd['updateFailures'], 'failure')} since, last: {qmd['lastUpdateError']}"
+    return text
+
+
+def _format_qmd_embeddings(status: Status, qmd: dict[str, Any]) -> str:
+    text = f"created {qmd['lastEmbedAt']}" if qmd.get("lastEmbedAt") else "never created"
+    if missing := status.vector.get("unembedded"):
+        text += f"; {plural(missing, 'text')} not embedded"
+    if qmd.get("embedFailures"):
+        text += f"; {plural(qmd['embedFailures'], 'failure')}, last: {qmd['lastEmbedError']}"
+        text += f"; next attempt at {qmd['nextEmbedTry']}"
+    return text
+
+
+def _format_watcher(watcher: dict[str, Any]) -> str:
+    if not watcher["running"]:
+        return "not running (each search checks for changes)"
+    text = f"process {watcher['pid']}, {plural(watcher['folders'], 'folder')}"
+    if watcher["healthy"]:
+        return text + (f"; {watcher['problem']}" if watcher.get("problem") else "")
+    return f"{text}; not healthy: {watcher.get('error') or 'no sign of life for a while'}"
+
+
+def _deep_lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the results of ``--deep``."""
     if "embeddingProbe" in record:
         probe = record["embeddingProbe"]
-        worked = f"work ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["dims"] else "work"
-        yield "Embeddings", worked if probe["ok"] else probe["error"]
+        success = f"working ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["dims"] else "working"
+        yield "Provider", success if probe["ok"] else probe["error"]
         if status.backend == "builtin":
-            yield "Vectors", _paid(status)
+            yield "Embeddings", _format_embeddings(status)
+            yield "Cache", plural(status.cache["entries"], "embedding")
     if "indexProblems" in record:
         problems = "; ".join(record["indexProblems"])
-        yield "Index check", f"{problems}: run `mdrecall index --force`" if problems else "sound"
+        yield "Index check", f"{problems}; run `mdrecall index --force` to rebuild it" if problems else "no problems"
 
 
-def _fallback(status: Status) -> str:
+def _format_fallback(status: Status) -> str:
     fallback = status.fallback or {}
     if fallback["from"] != "qmd":
         return f"{status.provider} instead of {fallback['from']}: {fallback['reason']}"
@@ -113,31 +159,29 @@ def _fallback(status: Status) -> str:
     return f"builtin instead of qmd{times}: {fallback['reason']}"
 
 
-def _paid(status: Status) -> str:
-    """What embedding has cost and would cost: texts, not money, which only the provider knows."""
-    have = status.vector.get("chunks", 0)
-    kept = counted(status.cache["entries"], "text")
-    whose = f" of {status.provider}" if status.fallback else ""
-    return f"{have:,} of {counted(status.chunks, 'chunk')} have vectors{whose}; {kept} kept for when they come again"
+def _format_embeddings(status: Status) -> str:
+    """Return how many chunks have embeddings: the measure of what indexing again would cost."""
+    owner = f" from {status.provider}" if status.fallback else ""
+    return f"{status.vector.get('chunks', 0):,} of {plural(status.chunks, 'chunk')}{owner}"
 
 
-def _batch(batch: dict[str, Any]) -> str:
-    said = []
+def _format_batch(batch: dict[str, Any]) -> str:
+    parts = []
     if batch.get("jobs"):
-        said.append(f"{counted(batch['jobs'], 'job')} under way with {counted(batch['texts'], 'text')}")
+        parts.append(f"{plural(batch['jobs'], 'job')} running with {plural(batch['texts'], 'text')}")
     if batch.get("lastError"):
-        said.append(f"{counted(batch['failures'], 'failure')}, last: {batch['lastError']}")
-    return "; ".join(said)
+        parts.append(f"{plural(batch['failures'], 'failure')}, last: {batch['lastError']}")
+    return "; ".join(parts)
 
 
-def _searched(status: Status) -> str:
+def _format_search(status: Status) -> str:
     vectors = status.vector
     if not vectors["enabled"]:
-        return "by words only; vectors are switched off"
+        return "keywords only; embeddings are switched off"
     if not vectors["available"]:
-        return f"by words only: {vectors['loadError']}"
-    how = "by meaning" if status.custom["searchMode"] == "vector" else "by words and meaning"
+        return f"keywords only: {vectors['loadError']}"
+    how = "meaning" if status.custom["searchMode"] == "vector" else "keywords and meaning"
     missing = status.chunks - vectors.get("chunks", 0)
-    waiting = f"; {counted(missing, 'chunk')} without a vector yet" if missing > 0 else ""
+    waiting = f"; {plural(missing, 'chunk')} not embedded yet" if missing > 0 else ""
     dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
     return f"{how} ({status.provider}, {status.model}{dims}){waiting}"

@@ -1,4 +1,4 @@
-"""``mdrecall watch``: keep the index up to date while notes are written, and say what happens."""
+"""``mdrecall watch``: update the index whenever a note changes, and log each update."""
 
 import argparse
 import os
@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mdrecall.cli.options import add_common, chosen_agents, open_memory
-from mdrecall.cli.output import counted, home_short, print_error, printable, style
+from mdrecall.cli.hints import hint_for
+from mdrecall.cli.options import add_common, choose_agents, open_memory
+from mdrecall.cli.output import error_to_json, plural, print_error, printable, shorten_home, style
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
 from mdrecall.types import SyncReport, WatchEvent
 
-_MOST_FILES = 10
+#: Files logged for one update: more would scroll the rest of the log away.
+_MAX_FILES = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,17 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    memories = {agent: open_memory(options, agent, one_shot=False) for agent in chosen_agents(options)}
-    failed: list[RecallError] = []
-    end, announce_end = _end_of_watching()
+    memories = {agent: open_memory(options, agent, one_shot=False) for agent in choose_agents(options)}
+    errors: list[RecallError] = []
+    end, announce_end = _open_end_signal()
 
     def follow(agent: str, memory: Memory) -> None:
         try:
-            memory.follow(_log(agent if len(memories) > 1 else "", memory, as_json=options.json))
+            memory.follow(_make_logger(agent if len(memories) > 1 else "", memory, as_json=options.json))
         except RecallError as error:
-            failed.append(error)
+            errors.append(error)
         except OSError:
-            pass  # Whoever read the log has gone.
+            pass  # Nobody reads the log any more.
         finally:
             announce_end()
 
@@ -49,21 +51,21 @@ def run(options: argparse.Namespace) -> int:
         thread.join()
     for memory in memories.values():
         memory.close()
-    for error in failed:
+    for error in errors:
+        hint = hint_for(error, options)
         if options.json:
             import json
 
-            said = {"type": type(error).__name__, "message": str(error), "hint": error.hint}
-            print(json.dumps({"error": said}, ensure_ascii=False), flush=True)
-        print_error(error, as_json=False)
-    return 2 if failed else 0
+            print(json.dumps(error_to_json(error, hint), ensure_ascii=False), flush=True)
+        print_error(error, hint, as_json=False)
+    return 2 if errors else 0
 
 
-def _end_of_watching() -> tuple[int, Callable[[], None]]:
-    """What can be read from when a signal has come, or when somebody has announced the end; and how to announce it.
+def _open_end_signal() -> tuple[int, Callable[[], None]]:
+    """Return a file descriptor that becomes readable when watching should end, and a function that makes it so.
 
-    The byte is there whichever thread the system gives the signal to, and also if it comes just before the wait; an
-    ``Event`` that a handler sets would be waited for in vain.
+    A signal makes it readable too, whichever thread the system delivers it to and even if it arrives just before the
+    wait. An ``Event`` set by a handler could be missed then.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -77,55 +79,55 @@ def _end_of_watching() -> tuple[int, Callable[[], None]]:
     return reading, announce
 
 
-def _log(agent: str, memory: Memory, *, as_json: bool) -> Callable[[WatchEvent], None]:
-    """What writes each event down: for people a line with the time, for programs a JSON object on a line."""
+def _make_logger(agent: str, memory: Memory, *, as_json: bool) -> Callable[[WatchEvent], None]:
+    """Return a function that logs an event: for people as lines with the time, for programs as a JSON line."""
 
-    def write(happened: WatchEvent) -> None:
+    def write(event: WatchEvent) -> None:
         if as_json:
             import json
 
-            print(json.dumps(_as_json(agent, happened), ensure_ascii=False), flush=True)
+            print(json.dumps(_event_to_json(agent, event), ensure_ascii=False), flush=True)
             return
         at = style(time.strftime("%H:%M:%S"), "dim") + (f"  {agent}" if agent else "")
-        for line in _lines(memory, happened):
+        for line in _format_event(memory, event):
             print(f"{at}  {printable(line)}")
         sys.stdout.flush()
 
     return write
 
 
-def _lines(memory: Memory, happened: WatchEvent) -> list[str]:
-    if happened.kind == "watching":
+def _format_event(memory: Memory, event: WatchEvent) -> list[str]:
+    if event.kind == "watching":
         counts = memory.counts()
         files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
-        where = home_short(memory.settings.workspace)
-        indexed = f"{counted(files, 'file')} in {counted(chunks, 'chunk')} indexed"
-        return [f"watching {where}: {counted(happened.folders, 'folder')}, {indexed}"]
-    if happened.report:
-        return _changes(happened.report)
-    return [f"! {happened.error}"]
+        workspace = shorten_home(memory.settings.workspace)
+        index = f"{plural(files, 'file')} indexed as {plural(chunks, 'chunk')}"
+        return [f"watching {workspace}: {plural(event.folders, 'folder')}, {index}"]
+    if event.report:
+        return _format_changes(event.report)
+    return [f"! {event.error}"]
 
 
-def _changes(report: SyncReport) -> list[str]:
-    lines = [f"{change.kind:8}{change.path}" for change in report.changes[:_MOST_FILES]]
+def _format_changes(report: SyncReport) -> list[str]:
+    lines = [f"{change.kind:8}{change.path}" for change in report.changes[:_MAX_FILES]]
     more = report.added + report.changed + report.removed - len(lines)
     if more > 0:
-        lines.append(f"… and {counted(more, 'more file')}")
+        lines.append(f"… and {plural(more, 'more file')}")
     if report.rebuilt:
-        lines.append("the index was built anew")
+        lines.append("the index was rebuilt")
     return lines + [f"! {issue.path} {issue.problem.removeprefix(issue.path).strip()}" for issue in report.failed]
 
 
-def _as_json(agent: str, happened: WatchEvent) -> dict[str, Any]:
+def _event_to_json(agent: str, event: WatchEvent) -> dict[str, Any]:
     from mdrecall.wire import to_json
 
-    found: dict[str, Any] = {"time": time.time(), "event": happened.kind}
+    record: dict[str, Any] = {"time": time.time(), "event": event.kind}
     if agent:
-        found["agentId"] = agent
-    if happened.report:
-        found |= to_json(happened.report)
-    elif happened.error:
-        found["error"] = happened.error
+        record["agentId"] = agent
+    if event.report:
+        record |= to_json(event.report)
+    elif event.error:
+        record["error"] = event.error
     else:
-        found["folders"] = happened.folders
-    return found
+        record["folders"] = event.folders
+    return record

@@ -1,1 +1,31 @@
-"""Who is the memory of an agent: the plugin in the slot, ours or somebody else's."""
+"""Memory plugins: one of them, the plugin in the memory slot, gives an agent its memory tools and hooks.
+
+The names below are public; the modules that hold them are not.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mdrecall.plugins.contract import Diagnostic, Hooks, MemoryPlugin, NoHooks, OpenedPlugin, PluginContext
+    from mdrecall.plugins.registry import Slot, open_slot
+
+__all__ = [
+    "Diagnostic",
+    "Hooks",
+    "MemoryPlugin",
+    "NoHooks",
+    "OpenedPlugin",
+    "PluginContext",
+    "Slot",
+    "open_slot",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Nothing is imported before it is used: most servers never need the registry.
+    if name not in __all__:
+        raise AttributeError(f"module 'mdrecall.plugins' has no attribute {name!r}")
+    from importlib import import_module
+
+    home = "registry" if name in ("Slot", "open_slot") else "contract"
+    return getattr(import_module(f"mdrecall.plugins.{home}"), name)

@@ -1,8 +1,8 @@
-"""What a memory plugin is, for those who write one.
+"""What a memory plugin is.
 
-An object like ``MemoryPlugin`` stands in the group ``mdrecall.memory`` of a package's entry points. Nothing that a
-plugin raises reaches the agent: while it is opened it is reported and there is no memory plugin; in a tool it is an
-answer that says so; in a hook it is a line in the log.
+A package offers one as an object like ``MemoryPlugin`` in the group ``mdrecall.memory`` of its entry points. Nothing
+that a plugin raises reaches the agent. While it is opened, an error is reported and there is no memory plugin. In a
+tool, it becomes an answer that says so. In a hook, it becomes a line in the log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,13 @@ class PluginContext(NamedTuple):
 
     loaded: Loaded
     config: Mapping[str, Any]
-    """What stands at ``plugins.entries.<id>.config``, unchecked."""
+    """The value of ``plugins.entries.<id>.config``, unchecked."""
     session_key: str
-    """The conversation that the tools are for; empty if it is not known."""
+    """The key of the conversation that the tools are for; empty if it is not known."""
     memory: Callable[[], Memory]
-    """The memory in Markdown, opened at the first call; it is not the plugin's to close."""
+    """Returns the memory in Markdown, opened at the first call; the plugin must not close it."""
     embedder: Callable[[], Embedder]
-    """An embedder of its own as ``memorySearch`` asks for it, offline by default; the plugin closes it."""
+    """Returns a new embedder as ``memorySearch`` configures it, offline by default; the plugin closes it."""
 
     @property
     def settings(self) -> Settings:
@@ -37,20 +37,20 @@ class PluginContext(NamedTuple):
 
     @property
     def state_dir(self) -> str:
-        """The folder under which things are kept."""
+        """The folder for everything that is kept."""
         return self.loaded.settings.state_dir
 
 
 @runtime_checkable
 class Hooks(Protocol):
-    """What happens around a turn of the agent."""
+    """What an agent loop calls around a turn."""
 
     def before_agent_start(self, prompt: str, session_key: str = "") -> str:
-        """What is put before the prompt; empty if nothing."""
+        """Return a text to put before the prompt; empty for none."""
         ...
 
     def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
-        """The turn is over; ``messages`` are those of the whole run, oldest first, each with role and content."""
+        """Take note of a finished turn; ``messages`` is the whole run, oldest first, each with role and content."""
         ...
 
 
@@ -63,13 +63,13 @@ class OpenedPlugin(Protocol):
     def hooks(self) -> Hooks | None: ...
 
     def close(self) -> None:
-        """Let go of everything; may be called twice."""
+        """Release everything; may be called twice."""
         ...
 
 
 @runtime_checkable
 class MemoryPlugin(Protocol):
-    """What an entry point gives: an object like this, or a class that makes one without arguments."""
+    """What an entry point leads to: an object like this, or a class that makes one without arguments."""
 
     @property
     def id(self) -> str:
@@ -80,10 +80,10 @@ class MemoryPlugin(Protocol):
 
 
 class Diagnostic(NamedTuple):
-    """Something to know about the slot."""
+    """A problem with the plugin in the memory slot."""
 
     level: str
-    """``warning``: it is as configured, but perhaps not as meant; ``error``: the plugin cannot be used."""
+    """``warning``: it is as configured, but perhaps not as meant. ``error``: the plugin cannot be used."""
     plugin: str
     problem: str
     hint: str = ""

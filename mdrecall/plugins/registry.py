@@ -1,4 +1,7 @@
-"""Which plugin holds the memory slot, and what it gives; one that is broken is told of and takes nothing down."""
+"""Finds and opens the plugin in the memory slot; a broken one is reported and takes nothing down.
+
+The memory slot is the setting ``plugins.slots.memory``, which names the one plugin that is an agent's memory.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,13 +18,14 @@ from mdrecall.tools.toolset import Tool, Toolset, ToolSpec
 _log = logging.getLogger(__name__)
 #: The plugin of the notes in Markdown.
 CORE = "memory-core"
-_HOW = "See docs/plugins.md for what a plugin has to be."
-#: What may be raised while a plugin is loaded and opened; that it wants to end the program is no reason to do so.
-_BROKEN = (Exception, SystemExit)
+_LANCEDB = "memory-lancedb"
+_SEE_DOCS = "See docs/plugins.md for what a plugin has to be."
+#: What may be raised while a plugin is loaded and opened. A plugin that calls sys.exit() must not end the program.
+_ANY_FAILURE = (Exception, SystemExit)
 
 
-class _Absent(PluginError):
-    """No package has the plugin; OpenClaw only warns of that."""
+class _PluginMissing(PluginError):
+    """No installed package has the plugin. As in OpenClaw, that is only a warning."""
 
 
 class Choice(NamedTuple):
@@ -40,13 +44,13 @@ class Slot(NamedTuple):
     hooks: Hooks
     diagnostics: tuple[Diagnostic, ...]
     plugin: str
-    """The id of the plugin that is at work; empty if none is."""
+    """The id of the open plugin; empty if there is none."""
     close: Callable[[], None]
-    """Lets go of everything that was opened for it; may be called twice."""
+    """Closes everything that was opened for the slot; may be called twice."""
 
 
 def choose_plugin(plugins: Plugins) -> Choice:
-    """The plugin that the settings choose; ``plugins.enabled``, ``deny`` and ``allow`` overrule the slot."""
+    """Return the plugin that the settings choose; ``plugins.enabled``, ``deny`` and ``allow`` overrule the slot."""
     wanted = plugins.slots.memory.strip()
     if wanted.lower() == "none":
         return Choice("")
@@ -61,20 +65,18 @@ def choose_plugin(plugins: Plugins) -> Choice:
 
 
 def find_plugin(wanted: str) -> MemoryPlugin:
-    """The plugin with an id: one of ours, or what an entry point gives. ``PluginError`` says why there is none."""
+    """Return the plugin with an id, one of ours or an entry point's; raise ``PluginError`` if there is none."""
     if wanted == CORE:
-        from mdrecall.plugins.markdown import MemoryCore
-
         return MemoryCore()
-    if wanted == "memory-lancedb":
+    if wanted == _LANCEDB:
         from mdrecall.plugins.lancedb.plugin import MemoryLanceDb
 
         return MemoryLanceDb()
-    return _foreign(wanted)
+    return _load_entry_point(wanted)
 
 
 def diagnose(loaded: Loaded) -> tuple[Choice, tuple[Diagnostic, ...]]:
-    """Which plugin is the memory, and what is wrong with it as far as can be told without opening it."""
+    """Return which plugin is the memory, and what is wrong with it as far as can be seen without opening it."""
     choice = choose_plugin(loaded.settings.plugins)
     slot = loaded.settings.plugins.slots.memory
     if choice.why:
@@ -83,116 +85,144 @@ def diagnose(loaded: Loaded) -> tuple[Choice, tuple[Diagnostic, ...]]:
         return choice, ()
     try:
         find_plugin(choice.id)
-        if choice.id == "memory-lancedb":
-            from mdrecall.plugins.lancedb.extra import installed
+        if choice.id == _LANCEDB:
+            from mdrecall.plugins.lancedb.table import require_packages
 
-            installed()
+            require_packages()
     except PluginError as error:
-        return choice, (_told(choice.id, error),)
+        return choice, (_describe_failure(choice.id, error),)
     return choice, ()
 
 
 def open_slot(loaded: Loaded, session_key: str = "", *, memory: Memory | None = None) -> Slot:
-    """The tools and hooks of the plugin in the slot. Nothing is raised: what is wrong stands in ``diagnostics``.
+    """Open the plugin in the memory slot. Nothing is raised: ``diagnostics`` says what is wrong.
 
     ``memory``, if it is open already, is used and not closed.
     """
     choice, diagnostics = diagnose(loaded)
     if not choice.id or diagnostics:
-        return Slot(Toolset(()), NoHooks(), diagnostics, "", _nothing)
-    shared = _Shared(loaded, memory)
+        return Slot(Toolset(()), NoHooks(), diagnostics, "", _do_nothing)
+    notes = _LazyMemory(loaded, memory)
     context = PluginContext(
-        loaded, loaded.plugin_configs.get(choice.id, {}), session_key, shared.memory, lambda: _embedder(loaded)
+        loaded, loaded.plugin_configs.get(choice.id, {}), session_key, notes.get, lambda: _make_embedder(loaded)
     )
     opened: OpenedPlugin | None = None
     try:
-        opened = _opened(choice.id, context)
-        tools, hooks = Toolset(_checked_tools(choice.id, opened)), _checked_hooks(choice.id, opened)
-    except _BROKEN as error:
-        _closed(choice.id, opened)
-        shared.close()
-        return Slot(Toolset(()), NoHooks(), (_told(choice.id, error),), "", _nothing)
+        opened = _open_plugin(choice.id, context)
+        tools, hooks = Toolset(_validate_tools(choice.id, opened)), _validate_hooks(choice.id, opened)
+    except _ANY_FAILURE as error:
+        _close_plugin(choice.id, opened)
+        notes.close()
+        return Slot(Toolset(()), NoHooks(), (_describe_failure(choice.id, error),), "", _do_nothing)
 
     def close() -> None:
-        _closed(choice.id, opened)
-        shared.close()
+        _close_plugin(choice.id, opened)
+        notes.close()
 
-    return Slot(tools, _Guarded(choice.id, hooks), (), choice.id, close)
+    return Slot(tools, _SafeHooks(choice.id, hooks), (), choice.id, close)
 
 
-def _foreign(wanted: str) -> MemoryPlugin:
+class MemoryCore:
+    """``memory-core``, the default plugin: the tools that search and read the notes."""
+
+    id = CORE
+
+    def open(self, context: PluginContext) -> "OpenedCore":
+        from mdrecall.tools.notes import memory_tools
+
+        return OpenedCore(memory_tools(context.memory(), context.session_key))
+
+
+class OpenedCore:
+    """The note tools of one conversation."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = tools
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    def hooks(self) -> Hooks | None:
+        return None
+
+    def close(self) -> None:
+        """Do nothing: the memory is closed by its opener."""
+
+
+def _load_entry_point(wanted: str) -> MemoryPlugin:
     from importlib.metadata import entry_points
 
     points = [point for point in entry_points(group=GROUP) if point.name == wanted]
     if not points:
         from mdrecall.errors import suggest_name
 
-        known = dict.fromkeys(("memory-core", "memory-lancedb", *entry_points(group=GROUP).names, "none"))
-        message = f"plugins.slots.memory names {wanted}, which is not there{suggest_name(wanted, known)}."
-        raise _Absent(message, plugin=wanted, hint="Mend the name, or install the package that has it.")
+        known = dict.fromkeys((CORE, _LANCEDB, *entry_points(group=GROUP).names, "none"))
+        message = f"plugins.slots.memory names {wanted}, which is not installed{suggest_name(wanted, known)}."
+        raise _PluginMissing(message, plugin=wanted, hint="Correct the name, or install the package that has it.")
     try:
         loaded: Any = points[0].load()
         plugin = loaded() if isinstance(loaded, type) else loaded
         is_plugin = isinstance(plugin, MemoryPlugin) and plugin.id == wanted
-    except _BROKEN as error:
-        said = f"The plugin {wanted} ({points[0].value}) cannot be loaded: {type(error).__name__}: {error}."
-        raise PluginError(said, plugin=wanted, hint="Mend or reinstall its package.") from error
+    except _ANY_FAILURE as error:
+        message = f"The plugin {wanted} ({points[0].value}) cannot be loaded: {type(error).__name__}: {error}."
+        raise PluginError(message, plugin=wanted, hint="Fix or reinstall its package.") from error
     if not is_plugin:
-        said = f"What {points[0].value} gives is no memory plugin with the id {wanted}."
-        raise PluginError(said, plugin=wanted, hint=_HOW)
+        message = f"{points[0].value} is not a memory plugin with the id {wanted}."
+        raise PluginError(message, plugin=wanted, hint=_SEE_DOCS)
     found: MemoryPlugin = plugin
     return found
 
 
-def _opened(wanted: str, context: PluginContext) -> OpenedPlugin:
+def _open_plugin(wanted: str, context: PluginContext) -> OpenedPlugin:
     opened: Any = find_plugin(wanted).open(context)
     if not isinstance(opened, OpenedPlugin):
-        raise PluginError(f"The plugin {wanted} gave no tools(), hooks() and close().", plugin=wanted, hint=_HOW)
+        message = f"open() of the plugin {wanted} did not return tools(), hooks() and close()."
+        raise PluginError(message, plugin=wanted, hint=_SEE_DOCS)
     return opened
 
 
-def _checked_tools(wanted: str, opened: OpenedPlugin) -> list[Tool]:
+def _validate_tools(wanted: str, opened: OpenedPlugin) -> list[Tool]:
     tools = list(opened.tools())
     for tool in tools:
         spec: Any = getattr(tool, "spec", None)
         if not isinstance(spec, ToolSpec) or not spec.name or not callable(getattr(tool, "call", None)):
-            raise PluginError(f"A tool of the plugin {wanted} has no spec or no call().", plugin=wanted, hint=_HOW)
+            message = f"A tool of the plugin {wanted} has no spec or no call()."
+            raise PluginError(message, plugin=wanted, hint=_SEE_DOCS)
         schema: Any = spec.parameters
         if not isinstance(spec.name, str) or not isinstance(schema, dict) or schema.get("type") != "object":
-            said = f"The tool {spec.name} of the plugin {wanted} has no schema of an object."
-            raise PluginError(said, plugin=wanted, hint=_HOW)
+            message = f"The parameters of the tool {spec.name} of the plugin {wanted} are not the schema of an object."
+            raise PluginError(message, plugin=wanted, hint=_SEE_DOCS)
     return tools
 
 
-def _checked_hooks(wanted: str, opened: OpenedPlugin) -> Hooks:
+def _validate_hooks(wanted: str, opened: OpenedPlugin) -> Hooks:
     hooks: Any = opened.hooks() or NoHooks()
     if not isinstance(hooks, Hooks):
-        said = f"The hooks of the plugin {wanted} lack before_agent_start or agent_end."
-        raise PluginError(said, plugin=wanted, hint=_HOW)
+        message = f"The hooks of the plugin {wanted} lack before_agent_start or agent_end."
+        raise PluginError(message, plugin=wanted, hint=_SEE_DOCS)
     return hooks
 
 
-def _embedder(loaded: Loaded) -> Embedder:
+def _make_embedder(loaded: Loaded) -> Embedder:
     from mdrecall.backends.embedders import choose_embedders
 
-    chosen_ones = choose_embedders(loaded)
-    if not chosen_ones.embedders:
-        raise EmbedderUnavailable(
-            f"There is no embedder: {chosen_ones.unusable_reason}", hint="See `mdrecall providers`."
-        )
-    return chosen_ones.embedders[0]
+    choice = choose_embedders(loaded)
+    if not choice.embedders:
+        message = f"There is no embedder: {choice.unusable_reason}"
+        raise EmbedderUnavailable(message, hint="Check memorySearch.provider and its key.")
+    return choice.embedders[0]
 
 
-def _told(plugin: str, error: BaseException) -> Diagnostic:
+def _describe_failure(plugin: str, error: BaseException) -> Diagnostic:
     if isinstance(error, RecallError):
-        level = "warning" if isinstance(error, _Absent) else "error"
+        level = "warning" if isinstance(error, _PluginMissing) else "error"
         return Diagnostic(level, plugin, str(error), error.hint)
     _log.warning("The plugin %s could not be opened.", plugin, exc_info=error)
-    said = f"The plugin {plugin} could not be opened: {type(error).__name__}: {error}."
-    return Diagnostic("error", plugin, said, "This is a bug in the plugin; the log has the details.")
+    problem = f"The plugin {plugin} could not be opened: {type(error).__name__}: {error}."
+    return Diagnostic("error", plugin, problem, "This is a bug in the plugin; the log has the details.")
 
 
-def _closed(plugin: str, opened: OpenedPlugin | None) -> None:
+def _close_plugin(plugin: str, opened: OpenedPlugin | None) -> None:
     try:
         if opened is not None:
             opened.close()
@@ -200,21 +230,21 @@ def _closed(plugin: str, opened: OpenedPlugin | None) -> None:
         _log.warning("The plugin %s could not be closed.", plugin, exc_info=True)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None
 
 
-class _Shared:
-    """The memory in Markdown, opened when it is first asked for."""
+class _LazyMemory:
+    """The memory in Markdown: the one that was passed in, or one of its own that is opened at the first use."""
 
     def __init__(self, loaded: Loaded, memory: Memory | None) -> None:
         self._loaded = loaded
-        self._given = memory
+        self._shared = memory
         self._own: Memory | None = None
 
-    def memory(self) -> Memory:
-        if self._given is not None:
-            return self._given
+    def get(self) -> Memory:
+        if self._shared is not None:
+            return self._shared
         if self._own is None:
             self._own = Memory.of(self._loaded)
         return self._own
@@ -224,7 +254,7 @@ class _Shared:
             self._own.close()
 
 
-class _Guarded:
+class _SafeHooks:
     """Hooks that never raise: an agent's turn does not depend on its memory."""
 
     def __init__(self, plugin: str, hooks: Hooks) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Container, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.locations import expand
@@ -58,6 +59,11 @@ def plan_collections(settings: Settings, home: str) -> tuple[Collection, ...]:
     return tuple(by_name.values())
 
 
+def list_folders(collections: Sequence[Collection], ignored: Container[str]) -> tuple[str, ...]:
+    """Return every folder of the collections that contains notes or may come to contain some."""
+    return tuple(dict.fromkeys(folder for entry in collections for folder in _walk_folders(entry, ignored)))
+
+
 def export_dir(settings: Settings, home: str) -> str:
     """Return the folder that transcripts are exported to."""
     configured = settings.memory.qmd.sessions.export_dir
@@ -84,6 +90,15 @@ def is_case_insensitive(folder: str) -> bool:
         return os.path.samefile(os.path.join(folder, names[0]), os.path.join(folder, names[0].swapcase()))
     except OSError:
         return False
+
+
+def _walk_folders(entry: Collection, ignored: Container[str]) -> Iterator[str]:
+    yield entry.root
+    if entry.file or entry.kind == "sessions":
+        return
+    for folder, folders, _ in os.walk(entry.root):
+        folders[:] = [name for name in folders if not name.startswith(".") and name.lower() not in ignored]
+        yield from (os.path.join(folder, name) for name in folders)
 
 
 def _memory_collections(settings: Settings, home: str) -> list[Collection]:

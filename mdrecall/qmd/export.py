@@ -1,8 +1,8 @@
-"""Transcripts as Markdown files that qmd can index: what was said, a line each, without secrets.
+"""Export transcripts as Markdown files that qmd can index: one message per line, without secrets.
 
-For every file is kept how far its transcript has been read, and which record each of its lines is from. So a
-transcript that has not changed is not opened, one that has grown is read from where it had ended, and a hit in the
-file is cited as a place in the transcript.
+The export remembers how far it has read each transcript, and which record each exported line comes from. A transcript
+that has not changed is not opened, one that has grown is read from where it ended before, and a hit in an exported file
+is cited as a place in its transcript.
 """
 
 import filecmp
@@ -19,7 +19,9 @@ from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Listing, Stop, never
 
+#: The heading of an exported file and the blank line after it.
 _HEAD_LINES = 2
+#: How much of an exported file is copied at once, so that a long one is never held in memory as a whole.
 _BLOCK_BYTES = 1 << 20
 _DAY_S = 86_400
 
@@ -42,29 +44,29 @@ class Origin(NamedTuple):
     last_record: int
 
 
-class _Known(NamedTuple):
-    """What is remembered of one transcript and its file."""
+class _ExportState(NamedTuple):
+    """What is remembered about one transcript and its exported file."""
 
     stamp: tuple[int, ...]
     file: tuple[int, int]
-    """Size and time of the file when it was written."""
+    """The size and the time of the file when it was written."""
     until: int = 0
-    """Every complete line of the transcript before this byte is in the file."""
+    """The offset up to which every complete record of the transcript is in the file."""
     records: int = 0
     kept_bytes: int = 0
-    """How much of the file those lines are; what follows is from a line that had no end yet."""
+    """How much of the file these records take up; what follows is from a record that was not complete."""
     kept_lines: int = 0
     seal: str = ""
-    """Proves that the transcript before ``until`` is still the same."""
+    """A digest that changes if the transcript before ``until`` is no longer the same."""
 
 
 class SessionExport:
-    """The transcripts of one agent, kept as Markdown in one folder; only files that it wrote are ever removed."""
+    """Exports the transcripts of one agent to one folder. Only files that it wrote itself are ever removed."""
 
     def __init__(
         self,
-        source: TranscriptReader,
-        masks: Redactor,
+        reader: TranscriptReader,
+        redactor: Redactor,
         *,
         folder: str,
         state_dir: str,
@@ -72,47 +74,47 @@ class SessionExport:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder
-        self._source = source
-        self._masks = masks
+        self._reader = reader
+        self._redactor = redactor
         self._state_dir = state_dir
         self._retention_days = retention_days
         self._now = now
 
     def run(self, stop: Stop = never) -> ExportReport:
-        """Write what has changed, and remove the files of transcripts that have gone or are too old."""
-        listing = self._source.scan()
+        """Write what has changed, and remove the files of transcripts that are gone or too old."""
+        listing = self._reader.scan()
         issues = list(listing.issues)
         try:
-            # Without the folder, qmd would keep what it had from it, as from a disk that is not there.
+            # If the folder were missing, qmd would keep what it had indexed from it, as if a disk were not mounted.
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
         except OSError as error:
-            return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be made: {error.strerror}")))
+            return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be created: {error.strerror}")))
         known = self._load()
         before = dict(known)
         try:
-            return self._bring_up_to_date(listing, known, issues, stop)
+            return self._export_changed(listing, known, issues, stop)
         finally:
             if known != before:
                 self._save(known)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
-        """Every transcript with its stamp, as it is now."""
-        return dict(self._source.scan().stamps)
+        """Return the present stamp of every transcript."""
+        return dict(self._reader.scan().stamps)
 
-    def origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
-        """The records that some lines of an exported file are from; None for a file that is not from here."""
+    def find_origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
+        """Return the records that some lines of an exported file come from; None for any other file."""
         name = path.removesuffix(".md")
         if "/" in name or name == path:
             return None
-        numbers = self._numbers(name)
+        numbers = self._load_numbers(name)
         if not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
-        transcript = self._source.exported_path(name)
+        transcript = self._reader.path_of_export(name)
         return Origin(transcript, numbers[first], numbers[last]) if transcript else None
 
-    def _bring_up_to_date(
-        self, listing: Listing, known: dict[str, _Known], issues: list[Issue], stop: Stop
+    def _export_changed(
+        self, listing: Listing, known: dict[str, _ExportState], issues: list[Issue], stop: Stop
     ) -> ExportReport:
         since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
         current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
@@ -129,18 +131,20 @@ class SessionExport:
             removed = self._remove_stale(known, set(current), issues)
         return ExportReport(written, removed, unchanged, tuple(issues))
 
-    def _export(self, path: str, entry: _Known | None, known: dict[str, _Known], issues: list[Issue]) -> bool:
-        """Bring one file up to date; whether it was written. A transcript that cannot be read is told."""
+    def _export(
+        self, path: str, entry: _ExportState | None, known: dict[str, _ExportState], issues: list[Issue]
+    ) -> bool:
+        """Bring one file up to date. Return True if it was written; what cannot be read or written is an issue."""
         target = self._target(path)
         try:
-            if entry is None and not _may_replace(target, _heading(self._source.export_name(path))):
+            if entry is None and not _may_replace(target, _heading(self._reader.export_name(path))):
                 issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
                 return False
-            with self._source.open(path) as opened:
+            with self._reader.open(path) as opened:
                 try:
                     known[path], wrote = self._write(path, opened, entry)
                 except OSError as error:
-                    # Not the transcript's fault, as the source would have it.
+                    # The exported file is at fault, not the transcript, which the source would blame.
                     issues.append(Issue(target, f"cannot be written: {error.strerror}"))
                     return False
             return wrote
@@ -150,14 +154,16 @@ class SessionExport:
             issues.append(Issue(path, f"is not exported: {error.strerror}"))
         return False
 
-    def _write(self, path: str, opened: OpenTranscript, entry: _Known | None) -> tuple[_Known, bool]:
-        target, name = self._target(path), self._source.export_name(path)
-        numbers = self._numbers(name)
-        goes_on = entry is not None and entry.kept_lines <= len(numbers) and self._goes_on(entry, target, opened)
-        state = entry if entry and goes_on else _Known((), (0, 0))
+    def _write(self, path: str, opened: OpenTranscript, entry: _ExportState | None) -> tuple[_ExportState, bool]:
+        target, name = self._target(path), self._reader.export_name(path)
+        numbers = self._load_numbers(name)
+        can_continue = (
+            entry is not None and entry.kept_lines <= len(numbers) and self._can_continue(entry, target, opened)
+        )
+        state = entry if entry and can_continue else _ExportState((), (0, 0))
         numbers = numbers[: state.kept_lines]
         with draft(target) as made:
-            if goes_on:
+            if can_continue:
                 _copy(target, made.file, state.kept_bytes)
             else:
                 made.file.write(_heading(name))
@@ -175,10 +181,12 @@ class SessionExport:
         seal = opened.seal(state.until, thorough=True).hex()
         return state._replace(stamp=tuple(opened.stamp), file=_file_stamp(target) or (0, 0), seal=seal), not same
 
-    def _append(self, opened: OpenTranscript, output: IO[bytes], numbers: "array[int]", state: _Known) -> _Known:
+    def _append(
+        self, opened: OpenTranscript, output: IO[bytes], numbers: "array[int]", state: _ExportState
+    ) -> _ExportState:
         for record in opened.records(state.until, state.records + 1):
             if record.is_message:
-                output.write(f"{record.redacted(self._masks.redact).line}\n".encode())
+                output.write(f"{record.redact_text(self._redactor.redact).line}\n".encode())
                 numbers.append(record.number)
             if record.end is not None:
                 state = state._replace(
@@ -186,13 +194,13 @@ class SessionExport:
                 )
         return state
 
-    def _goes_on(self, entry: _Known, target: str, opened: OpenTranscript) -> bool:
-        """Whether a transcript has only grown, and its file is as it was written."""
+    def _can_continue(self, entry: _ExportState, target: str, opened: OpenTranscript) -> bool:
+        """True if a transcript has only grown and nobody has changed its exported file."""
         grown = opened.bytes_after(entry.until) >= 0 and entry.stamp[3:] == tuple(opened.stamp[3:])
         is_ours = grown and entry.file == _file_stamp(target)
         return is_ours and entry.seal == opened.seal(entry.until, thorough=True).hex()
 
-    def _remove_stale(self, known: dict[str, _Known], current: set[str], issues: list[Issue]) -> int:
+    def _remove_stale(self, known: dict[str, _ExportState], current: set[str], issues: list[Issue]) -> int:
         removed = 0
         for path in [path for path in known if path not in current]:
             try:
@@ -200,40 +208,40 @@ class SessionExport:
                     os.unlink(self._target(path))
                     removed += 1
                 with suppress(FileNotFoundError):
-                    os.unlink(self._numbers_path(self._source.export_name(path)))
+                    os.unlink(self._numbers_path(self._reader.export_name(path)))
                 del known[path]
             except OSError as error:
                 issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
         return removed
 
-    def _numbers(self, name: str) -> "array[int]":
+    def _load_numbers(self, name: str) -> "array[int]":
         numbers = array("Q")
         with suppress(OSError, ValueError), open(self._numbers_path(name), "rb") as file:
             numbers.frombytes(file.read())
         return numbers
 
-    def _load(self) -> dict[str, _Known]:
+    def _load(self) -> dict[str, _ExportState]:
         kept = load(self._state_path())
-        if kept.get("masks") != self._masks.fingerprint or kept.get("folder") != self.folder:
-            # Masked otherwise, or for another folder: every file is written anew, and is known to be ours.
+        if kept.get("masks") != self._redactor.fingerprint or kept.get("folder") != self.folder:
+            # Masked differently, or for another folder: every file is written again, and is known to be ours.
             files = kept.get("files", {}) if kept.get("folder") == self.folder else ()
-            return {path: _Known((), (0, 0)) for path in files if self._source.owns(path)}
+            return {path: _ExportState((), (0, 0)) for path in files if self._reader.owns(path)}
         files = {}
         for path, values in kept.get("files", {}).items():
             with suppress(TypeError, ValueError):
-                if not self._source.owns(path):
+                if not self._reader.owns(path):
                     continue
                 stamp, file, *rest = values
-                files[path] = _Known(tuple(stamp), (file[0], file[1]), *rest)
+                files[path] = _ExportState(tuple(stamp), (file[0], file[1]), *rest)
         return files
 
-    def _save(self, known: dict[str, _Known]) -> None:
-        # On a full disk it is only forgotten that nothing needs to be written.
+    def _save(self, known: dict[str, _ExportState]) -> None:
+        # If the disk is full, the next export only does more work than it needs to.
         with suppress(OSError):
-            save(self._state_path(), {"masks": self._masks.fingerprint, "folder": self.folder, "files": known})
+            save(self._state_path(), {"masks": self._redactor.fingerprint, "folder": self.folder, "files": known})
 
     def _target(self, path: str) -> str:
-        return os.path.join(self.folder, f"{self._source.export_name(path)}.md")
+        return os.path.join(self.folder, f"{self._reader.export_name(path)}.md")
 
     def _numbers_path(self, name: str) -> str:
         return os.path.join(self._state_dir, "export", f"{name}.lines")
@@ -247,7 +255,7 @@ def _heading(name: str) -> bytes:
 
 
 def _may_replace(target: str, heading: bytes) -> bool:
-    """Whether nothing stands at a path, or what another program exported there."""
+    """True if there is no file at a path, or one that another program exported from the same session."""
     try:
         with open(target, "rb") as file:
             return file.read(len(heading)) == heading

@@ -39,7 +39,7 @@ class CollectionPaths:
         self._workspace = workspace
         self._max_bytes = max_bytes
 
-    def of_hit(self, hit: RawHit) -> CollectionFile | None:
+    def resolve_hit(self, hit: RawHit) -> CollectionFile | None:
         """Return the file that a hit refers to; None if it is in no managed collection or does not exist any more."""
         collection = self._by_name.get(hit.collection)
         if collection is None or not hit.path:
@@ -52,13 +52,13 @@ class CollectionPaths:
         else:
             path = hit.path
         inside = self._find_on_disk(collection, path)
-        return None if inside is None else self._place(collection, inside)
+        return None if inside is None else self._locate(collection, inside)
 
     def is_managed(self, hit: RawHit) -> bool:
         """True if a hit names one of the managed collections."""
         return hit.collection in self._by_name
 
-    def of_path(self, path: str) -> CollectionFile | None:
+    def resolve_path(self, path: str) -> CollectionFile | None:
         """Return the file that a path of an answer refers to: ``qmd/<collection>/…`` or a path in a collection.
 
         None if no collection covers it. Raise ``PathOutside`` if it names an unknown collection.
@@ -69,12 +69,17 @@ class CollectionPaths:
         for collection in self._by_name.values():
             inside = os.path.relpath(target, collection.root).replace(os.sep, "/")
             if collection.kind != "sessions" and covers(collection, inside):
-                return self._place(collection, inside)
+                return self._locate(collection, inside)
         return None
 
-    def text(self, place: CollectionFile) -> str:
+    def display_path(self, name: str, path: str) -> str:
+        """Return the path that answers show for a path in a collection, which may be unknown."""
+        collection = self._by_name.get(name)
+        return self._locate(collection, path).shown if collection else f"{PREFIX}{name}/{path}"
+
+    def read_text(self, file: CollectionFile) -> str:
         """Return the current text of a file; raise a ``ReadError``."""
-        opened = read_below(place.collection.root, place.inside, shown=place.shown, max_bytes=self._max_bytes)
+        opened = read_below(file.collection.root, file.inside, shown=file.shown, max_bytes=self._max_bytes)
         return decode(opened.data)
 
     def _resolve_prefixed(self, path: str) -> CollectionFile:
@@ -88,9 +93,9 @@ class CollectionPaths:
             raise NotMarkdown(f"{path} is not a Markdown file (.md).", path=path, hint="Only .md files are read.")
         if not covers(collection, inside):
             raise PathOutside(f"{path} is not in the collection {name}.", path=path)
-        return self._place(collection, inside)
+        return self._locate(collection, inside)
 
-    def _place(self, collection: Collection, inside: str) -> CollectionFile:
+    def _locate(self, collection: Collection, inside: str) -> CollectionFile:
         relative = os.path.relpath(os.path.join(collection.root, inside), self._workspace).replace(os.sep, "/")
         is_within = not relative.startswith("../") and relative != ".."
         return CollectionFile(collection, inside, relative if is_within else f"{PREFIX}{collection.name}/{inside}")

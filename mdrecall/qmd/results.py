@@ -26,7 +26,7 @@ _MAX_CHARS = 1_000_000
 
 
 class _ReadHit(NamedTuple):
-    place: CollectionFile
+    file: CollectionFile
     hit: RawHit
     text: str
 
@@ -35,9 +35,9 @@ class Results:
     """Builds results from hits."""
 
     def __init__(
-        self, places: CollectionPaths, export: "SessionExport | None", chunking: Chunking, *, max_snippet_chars: int
+        self, paths: CollectionPaths, export: "SessionExport | None", chunking: Chunking, *, max_snippet_chars: int
     ) -> None:
-        self._places = places
+        self._paths = paths
         self._export = export
         self._chunking = chunking
         self._max_snippet_chars = max_snippet_chars
@@ -50,7 +50,7 @@ class Results:
         """
         files = list(self._read_files(hits, issues))
         located = locate(
-            [(entry.place.shown, entry.text) for entry in files],
+            [(entry.file.shown, entry.text) for entry in files],
             query,
             total=total,
             tokens=self._chunking.tokens,
@@ -77,49 +77,49 @@ class Results:
         seen = set()
         chars = 0
         for hit in hits:
-            place = self._places.of_hit(hit)
-            if place is None:
-                if self._places.is_managed(hit):
+            file = self._paths.resolve_hit(hit)
+            if file is None:
+                if self._paths.is_managed(hit):
                     issues.append(
                         Issue(hit.path or f"#{hit.docid}", explain_read_error(FileMissing("", path=hit.path)))
                     )
                 continue
-            if place.shown in seen or chars > _MAX_CHARS:
+            if file.shown in seen or chars > _MAX_CHARS:
                 continue
-            seen.add(place.shown)
-            if not place.inside.endswith(".md"):
-                issues.append(Issue(place.shown, "is not shown, because it is not a Markdown file (.md)"))
+            seen.add(file.shown)
+            if not file.inside.endswith(".md"):
+                issues.append(Issue(file.shown, "is not shown, because it is not a Markdown file (.md)"))
                 continue
             try:
-                text = self._places.text(place)
+                text = self._paths.read_text(file)
             except ReadError as error:
-                issues.append(Issue(place.shown, explain_read_error(error)))
+                issues.append(Issue(file.shown, explain_read_error(error)))
                 continue
             chars += len(text)
-            yield _ReadHit(place, hit, text)
+            yield _ReadHit(file, hit, text)
 
     def _build_result(self, entry: _ReadHit, found: LocatedPassage) -> SearchResult | None:
         chunk, passage = found.chunk, found.passage
         first, last = chunk.start_line + passage.first_line, chunk.start_line + passage.last_line
         result = SearchResult(
-            path=entry.place.shown,
+            path=entry.file.shown,
             start_line=chunk.start_line,
             end_line=chunk.end_line,
             score=round(found.score, 4),
             snippet=snippet_around(chunk.text, passage, self._max_snippet_chars),
-            source=entry.place.collection.source,
+            source=entry.file.collection.source,
             match_start_line=first,
             match_end_line=last,
             heading=find_heading(chunk, passage),
         )
-        return self._cite_transcript(entry.place, chunk, result) if result.source == "sessions" else result
+        return self._cite_transcript(entry.file, chunk, result) if result.source == "sessions" else result
 
-    def _cite_transcript(self, place: CollectionFile, chunk: Chunk, result: SearchResult) -> SearchResult | None:
+    def _cite_transcript(self, file: CollectionFile, chunk: Chunk, result: SearchResult) -> SearchResult | None:
         """Return the result with lines of the transcript; None if the file was not exported from one."""
         if self._export is None:
             return None
-        whole = self._export.origin(place.inside, chunk.start_line, chunk.end_line)
-        match = self._export.origin(place.inside, result.match_start_line, result.match_end_line)
+        whole = self._export.find_origin(file.inside, chunk.start_line, chunk.end_line)
+        match = self._export.find_origin(file.inside, result.match_start_line, result.match_end_line)
         if whole is None or match is None:
             return None
         return result._replace(

@@ -1,20 +1,24 @@
-"""When qmd's index is brought up to date with the files: at the start, every so often, and when asked."""
+"""Decides when qmd's index is updated: at start, at intervals, before a search and on request."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import BackendUnavailable, ProgramStopped, message_with_hint
+from mdrecall.engine.background import run_in_background
+from mdrecall.engine.refresh import RefreshResult
+from mdrecall.engine.single_flight import Shared, SingleFlight
+from mdrecall.errors import BackendUnavailable, ProgramMissing, ProgramStopped, message_with_hint
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.embedding import Embedding
 from mdrecall.qmd.index_update import IndexUpdate
-from mdrecall.qmd.turns import Turns
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, never
 
-_CLOSE_S = 10.0
+# How long closing waits for an update that has been told to stop: its processes are killed at once.
+_CLOSING_S = 10.0
 
 
 class UpdateRules(NamedTuple):
@@ -26,174 +30,211 @@ class UpdateRules(NamedTuple):
     wait_for_boot: bool
 
     @classmethod
-    def of(cls, settings: Settings) -> "UpdateRules":
-        """The rules in an agent's settings."""
+    def from_settings(cls, settings: Settings) -> "UpdateRules":
+        """Return the rules in an agent's settings."""
         update = settings.memory.qmd.update
         return cls(update.interval / 1000, update.debounce_ms / 1000, update.on_boot, update.wait_for_boot_sync)
 
 
 class UpdateReport(NamedTuple):
-    """What an update did."""
+    """The outcome of an update."""
 
     reason: str
     skipped: str = ""
-    """Why there was none: ``closed``, ``debounced``, ``unchanged`` or ``lost``; empty if there was one."""
+    """Why there was no update: ``closed``, ``debounced``, ``unchanged`` or ``lost``; empty if there was one."""
     embedded: bool = False
     issues: tuple[Issue, ...] = ()
-    """What was left out or went wrong beside it."""
+    """What was left out or failed without ending the update."""
+
+
+class _UpdateRequest(NamedTuple):
+    reason: str
+    force: bool
+    stop: Stop
 
 
 class Updater:
-    """The updates of one qmd; may be used from several threads."""
+    """Updates the index of one qmd. Safe to use from several threads."""
 
     def __init__(
         self,
         collections: Collections,
-        reading: IndexUpdate,
+        update: IndexUpdate,
         embedding: Embedding | None,
         rules: UpdateRules,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._collections = collections
-        self._reading = reading
+        self._update = update
         self._embedding = embedding
         self._rules = rules
         self._clock = clock
         self._closing = threading.Event()
-        self._turns: Turns[UpdateReport] = Turns()
-        self._changed = threading.Condition()
-        self._updating = False
+        self._flight = SingleFlight(self._run_shared, stopped=ProgramStopped)
+        self._lock = threading.Lock()
+        self._search_update: Future[UpdateReport] | None = None
+        self._timer: threading.Thread | None = None
+        self._is_updating = False
         self._completed: float | None = None
-        self._thread: threading.Thread | None = None
         self._failures = 0
         self._error = ""
+        self.search_error: BackendUnavailable | None = None
+        """Why the last update before a search failed."""
 
     def start(self, *, one_shot: bool = False) -> tuple[Issue, ...]:
-        """Bind the collections and begin to update; a process that answers once does the first only."""
+        """Add the collections and start the timer; a process that answers once needs no timer."""
         issues = self._collections.ensure(stop=self._closing.is_set)
-        if one_shot or self._thread is not None:
+        if one_shot or self._timer is not None:
             return issues
-        boots = self._rules.on_boot
-        if boots and self._rules.wait_for_boot:
-            self._run_quietly("boot", force=True)
-            boots = False
-        if boots or self._rules.interval_s > 0:
-            self._thread = threading.Thread(target=self._keep_updating, args=(boots,), name="qmd-update", daemon=True)
-            self._thread.start()
+        needs_boot = self._rules.on_boot
+        if needs_boot and self._rules.wait_for_boot:
+            self._run_unattended("boot", force=True)
+            needs_boot = False
+        if needs_boot or self._rules.interval_s > 0:
+            self._timer = threading.Thread(target=self._run_timer, args=(needs_boot,), name="qmd-update", daemon=True)
+            self._timer.start()
         return issues
 
     def run(
         self, reason: str, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never
     ) -> UpdateReport:
-        """Update, or join the update that runs; ``force``, if only one that begins now or later will do.
+        """Update, or share the update in progress. With ``force`` only one that begins after this call will do.
 
-        Raises ``BackendUnavailable``, also to those who joined.
+        Raise ``BackendUnavailable`` in every caller that shares a failed update.
         """
         if progress:
             progress(Progress(0, 1, "qmd update"))
         if self._closing.is_set():
             report = UpdateReport(reason, "closed")
-        elif not force and self._turns.idle() and self._is_young():
+        elif not force and self._flight.is_idle and self._is_recent():
             report = UpdateReport(reason, "debounced")
         else:
-            report = self._take_turn(reason, force, stop)
+            report = self._run_or_share(reason, force, stop)
         if progress:
             progress(Progress(1, 1, "qmd update"))
         return report
 
+    def catch_up(self, within_s: float, progress: ProgressCallback | None) -> RefreshResult:
+        """Update after changes, waiting at most ``within_s``. An update that takes longer goes on in the background."""
+        if not self.is_behind():
+            return RefreshResult()
+        future = self._start_search_update(progress)
+        if not wait([future], max(0.0, within_s)).done:
+            return RefreshResult((), "changed files are being indexed by qmd")
+        error = future.exception()
+        self.search_error = error if isinstance(error, BackendUnavailable) else None
+        if isinstance(error, ProgramStopped):
+            self.search_error = None
+            return RefreshResult()
+        if isinstance(error, ProgramMissing) or not isinstance(error, BackendUnavailable | None):
+            raise error
+        if error is not None:
+            issue = Issue("qmd", f"could not update its index: {message_with_hint(error)}")
+            return RefreshResult((issue,), "changed files could not be indexed by qmd")
+        report = future.result()
+        if report.skipped == "debounced":
+            return RefreshResult((), "files changed a moment ago; qmd indexes them with the next update")
+        return RefreshResult(report.issues)
+
     @property
-    def waiting(self) -> int:
-        """How many have asked for an update and wait for it."""
-        return self._turns.asking
+    def callers(self) -> int:
+        """How many callers make an update or wait for one."""
+        return self._flight.callers
 
     def is_behind(self) -> bool:
-        """Whether the files have changed since qmd last read them, whichever process had it do so."""
-        return self._reading.is_behind()
+        """True if files have changed since qmd last read them, whichever process made it do so."""
+        return self._update.is_behind()
 
     def is_updating(self) -> bool:
-        """Whether qmd is reading the files."""
-        return self._updating
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for qmd to have read the files, at most so long; whether it is not reading any now."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._updating, seconds)
+        """True while qmd reads the files; embedding does not count."""
+        return self._is_updating
 
     def status(self) -> dict[str, Any]:
-        """When it last worked, and what did not."""
-        said: dict[str, Any] = {
-            "updating": self._updating,
-            "lastUpdateAt": _iso(self._reading.completed_at()),
+        """Return when the last update was, and what failed."""
+        found: dict[str, Any] = {
+            "updating": self._is_updating,
+            "lastUpdateAt": _format_time(self._update.completed_at()),
             "updateFailures": self._failures,
             "lastUpdateError": self._error,
-            "lost": [entry.path for entry in self._reading.missing],
+            "lost": [entry.path for entry in self._update.missing],
         }
         if self._embedding:
             embed = self._embedding.state()
-            said["lastEmbedAt"] = _iso(embed.at)
-            said["embedFailures"] = embed.failures
-            said["lastEmbedError"] = embed.error
-            said["nextEmbedTry"] = _iso(embed.next_try)
-        return said
+            found["lastEmbedAt"] = _format_time(embed.at)
+            found["embedFailures"] = embed.failures
+            found["lastEmbedError"] = embed.error
+            found["nextEmbedTry"] = _format_time(embed.next_try)
+        return found
 
     def close(self) -> None:
-        """Stop the timer, drop what waits, and end what runs."""
+        """Stop the timer, drop queued updates and end the one in progress; may be called twice."""
         self._closing.set()
-        self._turns.close()
-        if self._thread is not None:
-            self._thread.join()
-        self._turns.drain(_CLOSE_S)
+        self._flight.close()
+        if self._timer is not None:
+            self._timer.join()
+        self._flight.close(_CLOSING_S)
+        if self._search_update is not None:
+            wait([self._search_update], _CLOSING_S)
 
-    def _is_young(self) -> bool:
+    def _start_search_update(self, progress: ProgressCallback | None) -> "Future[UpdateReport]":
+        # Without vectors an update is quick, so that it need not be put off.
+        force = self._embedding is None
+        with self._lock:
+            if self._search_update is None or self._search_update.done():
+                self._search_update = run_in_background(
+                    lambda: self.run("search", force=force, progress=progress), name="mdrecall-qmd-update"
+                )
+            return self._search_update
+
+    def _is_recent(self) -> bool:
         return self._completed is not None and self._clock() - self._completed < self._rules.debounce_s
 
-    def _take_turn(self, reason: str, force: bool, stop: Stop) -> UpdateReport:
-        def stopped() -> bool:
+    def _run_or_share(self, reason: str, force: bool, stop: Stop) -> UpdateReport:
+        def is_stopped() -> bool:
             return stop() or self._closing.is_set()
 
         try:
-            return self._turns.take(
-                lambda: self._update(reason, force, stopped),
-                lambda: self._update(f"{reason}:queued", True, stopped),
-                anew=force,
-                stop=stopped,
-            )
+            report = self._flight.run(_UpdateRequest(reason, force, is_stopped), fresh=force, stop=is_stopped)
+            assert report is not None, "only a wait with a limit has no result"
+            return report
         except ProgramStopped:
             if self._closing.is_set():
                 return UpdateReport(reason, "closed")
             raise
 
-    def _keep_updating(self, boots: bool) -> None:
-        if boots:
-            self._run_quietly("boot", force=True)
+    def _run_timer(self, needs_boot: bool) -> None:
+        if needs_boot:
+            self._run_unattended("boot", force=True)
         while self._rules.interval_s > 0 and not self._closing.wait(self._rules.interval_s):
-            self._run_quietly("interval")
+            self._run_unattended("interval")
 
-    def _run_quietly(self, reason: str, *, force: bool = False) -> None:
-        """Nobody waits for it; the status tells what went wrong."""
+    def _run_unattended(self, reason: str, *, force: bool = False) -> None:
+        """Update without a caller that waits for it. The status shows what failed."""
         try:
             self.run(reason, force=force)
         except BackendUnavailable:
             return
 
-    def _update(self, reason: str, force: bool, stop: Stop) -> UpdateReport:
+    def _run_shared(self, shared: Shared[_UpdateRequest]) -> UpdateReport:
+        reason, force, stop = shared.requests[0]
+        if shared.is_queued:
+            reason, force = f"{reason}:queued", True
         issues: list[Issue] = []
-        with self._told():
-            if reason == "interval" and not self._reading.is_behind():
-                # qmd would throw away what its models have answered, for nothing.
+        with self._record_outcome():
+            if reason == "interval" and not self._update.is_behind():
+                # An update would make qmd discard the cached answers of its models for nothing.
                 skipped = "unchanged"
             else:
                 patient = reason == "boot" or reason.startswith("boot:")
-                skipped = self._reading.run(issues, force=force, patient=patient, stop=stop)
+                skipped = self._update.run(issues, force=force, patient=patient, stop=stop)
         embedded = self._embedding.run_if_due(force, issues, stop) if self._embedding else False
         return UpdateReport(reason, skipped, embedded, tuple(dict.fromkeys(issues)))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Let others know that qmd reads the files, and what came of it."""
-        with self._changed:
-            self._updating = True
+    def _record_outcome(self) -> Iterator[None]:
+        """Record for the status that qmd reads the files, and whether it failed."""
+        self._is_updating = True
         try:
             yield
             self._completed, self._failures, self._error = self._clock(), 0, ""
@@ -204,12 +245,10 @@ class Updater:
             self._error = message_with_hint(error)
             raise
         finally:
-            with self._changed:
-                self._updating = False
-                self._changed.notify_all()
+            self._is_updating = False
 
 
-def _iso(seconds: float | None) -> str | None:
+def _format_time(seconds: float | None) -> str | None:
     if not seconds:
         return None
     from datetime import UTC, datetime

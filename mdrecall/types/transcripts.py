@@ -38,7 +38,7 @@ class TranscriptRecord(NamedTuple):
         """True if the message is a command to the program, such as ``/new``, rather than a message to the agent."""
         return self.text.startswith("/")
 
-    def redacted(self, redact: Callable[[str], str]) -> "TranscriptRecord":
+    def redact_text(self, redact: Callable[[str], str]) -> "TranscriptRecord":
         """Return the record with its text redacted."""
         return self._replace(text=redact(self.text)) if self.text else self
 

@@ -228,7 +228,7 @@ def test_status_has_what_openclaw_has(sidecar: Sidecar) -> None:
 
 def test_status_tells_of_a_program_that_is_not_there_though_nobody_has_asked_it(sidecar: Sidecar) -> None:
     sidecar.program = "no-such-qmd"
-    assert sidecar.memory().status().custom["qmd"]["problem"] == "no-such-qmd is not installed."
+    assert sidecar.memory().status().custom["qmd"]["problem"] == "no-such-qmd is not installed on the PATH."
 
 
 def test_check_reset_and_files_are_of_qmds_index(sidecar: Sidecar) -> None:
@@ -237,7 +237,7 @@ def test_check_reset_and_files_are_of_qmds_index(sidecar: Sidecar) -> None:
     assert str(sidecar.database) in [path for path, _ in memory.index_files()]
     memory.reset()
     assert not sidecar.database.exists()
-    assert memory.check() == ("qmd has made no index yet.",)
+    assert memory.check() == ("qmd has not built an index yet.",)
     assert (sidecar.workspace.path / "MEMORY.md").exists()
 
 

@@ -34,7 +34,7 @@ def wait_for_end(request: Recorded) -> None:
 
 
 def wait_for_filling(memory: Memory) -> None:
-    filling = backend(memory)._refresh._filling
+    filling = backend(memory)._refresh._vectors._thread
     assert filling
     filling.join()
 
@@ -146,7 +146,7 @@ def test_what_failed_is_tried_again_by_whoever_follows_the_files(workspace: Work
     openai.faults.clear()
     refresh = backend(memory)._refresh
     refresh.sync_changes(lambda progress: None, lambda: False)
-    assert refresh._filling is None, "it rests for a while"
+    assert refresh._vectors._thread is None, "it rests for a while"
     refresh = backend(later := opened(workspace))._refresh
     refresh.sync_changes(lambda progress: None, lambda: False)
     wait_for_filling(later)

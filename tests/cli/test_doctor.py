@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from mdrecall.doctor import _canary
+from mdrecall.doctor import _check_canary
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.locks import FileLock
 from mdrecall.types import ProgressCallback
@@ -42,7 +42,7 @@ def test_where_all_is_well_every_check_says_so(workspace: Workspace, run: Run, t
     ran = run("doctor", TMPDIR=str(scratch))
     assert (ran.code, ran.err) == (0, "")
     assert [line.split(":")[0] for line in lines(ran)] == [f"✓ {check}" for check in CHECKS]
-    assert ran.out.endswith("\nAll is well.\n")
+    assert ran.out.endswith("\nNo problems found.\n")
     assert note.read_text() == "walrus"
     assert list(scratch.iterdir()) == []
     assert files_beside(workspace.index) == []
@@ -71,7 +71,7 @@ def test_a_workspace_without_notes_is_fine_and_a_hint_says_where_they_go(workspa
     assert ran.code == 0
     assert [line[:8] for line in lines(ran) if line.startswith("!")] == ["! notes:"]
     assert "Write MEMORY.md" in ran.out
-    assert ran.out.endswith("\nNothing to mend, 1 to look at (!).\n")
+    assert ran.out.endswith("\nNo errors, 1 warning.\n")
 
 
 def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, run: Run) -> None:
@@ -83,7 +83,7 @@ def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, 
     assert "did you mean query?" in ran.out
     assert "must be a number from 0 to 1" in ran.out
     assert "mdrecall config check" in ran.out
-    assert ran.out.endswith("\n2 to mend.\n")
+    assert ran.out.endswith("\n2 errors.\n")
     (found, _) = wrong(run("doctor", "--json"))
     assert "mdrecall.json" in found["said"]
 
@@ -112,9 +112,9 @@ def test_a_damaged_index_is_built_anew_and_the_old_one_named(workspace: Workspac
     assert ran.code == 0
     (kept,) = files_beside(workspace.index)
     (note,) = [line for line in lines(ran) if line.startswith("!")]
-    assert note.startswith("! index:          was damaged and built anew; the old one is ")
+    assert note.startswith("! index:          it was damaged and has been rebuilt; the damaged one was moved to ")
     assert note.endswith(kept)
-    assert "Delete that file." in ran.out
+    assert "Delete that file" in ran.out
     assert f"✓ notes:          1 in {workspace.path}" in ran.out
 
 
@@ -163,7 +163,7 @@ def test_an_index_that_cannot_be_kept_is_wrong(workspace: Workspace, run: Run) -
     assert ran.code == 2
     (found,) = [line for line in lines(ran) if line.startswith("✗ index:")]
     assert "Cannot create the folder" in found
-    assert ran.out.endswith("\n1 to mend.\n")
+    assert ran.out.endswith("\n1 error.\n")
     assert "✓ canary:" in ran.out
 
 
@@ -171,8 +171,8 @@ def test_an_index_that_cannot_be_kept_is_wrong(workspace: Workspace, run: Run) -
     ("more", "verdict", "said"),
     [
         ({"beat": time.time() + 600, "folders": 2}, "good", "watches 2 folders"),
-        ({"beat": time.time() + 600, "folders": 2, "error": "Disk full."}, "wrong", "is in trouble: Disk full."),
-        ({"beat": 1.0, "folders": 2}, "wrong", "it has not been heard of for a while"),
+        ({"beat": time.time() + 600, "folders": 2, "error": "Disk full."}, "wrong", "is not healthy: Disk full."),
+        ({"beat": 1.0, "folders": 2}, "wrong", "no sign of life for a while"),
     ],
 )
 def test_a_watcher_is_named_with_how_it_goes(
@@ -209,9 +209,9 @@ def test_the_canary_notices_an_index_that_does_not_follow_the_notes(monkeypatch:
     real = IndexRefresh.catch_up
 
     def only_once(self: IndexRefresh, progress: ProgressCallback | None, session_key: str) -> RefreshResult:
-        return RefreshResult() if self._store.count_chunks() else real(self, progress, session_key)
+        return RefreshResult() if self._store.chunks.count() else real(self, progress, session_key)
 
     monkeypatch.setattr(IndexRefresh, "catch_up", only_once)
-    (finding,) = _canary()
+    (finding,) = _check_canary()
     assert finding.verdict == "wrong"
-    assert "a changed note was not found" in finding.said
+    assert "a changed note was not found" in finding.message

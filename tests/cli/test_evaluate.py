@@ -109,12 +109,12 @@ def answered(run: Run, *arguments: str) -> Any:
 
 LISTED = """\
   –  giraffe
-       expected memory/sea.md; nothing came (no_match)
+       expected memory/sea.md; no results (no_match)
   1  where does the walrus sleep  [w1]
   1  gull chips
   1  zebra
   2  walrus ice
-       expected memory/land.md; first came memory/sea.md#L1-L7"""
+       expected memory/land.md; the first result was memory/sea.md#L1-L7"""
 
 
 def test_the_misses_come_first_and_every_question_has_its_rank(notes: Workspace, run: Run) -> None:
@@ -288,7 +288,7 @@ def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: R
         (["q.jsonl", "--against", "enabled=false"], "switched off"),
         (["q.jsonl", "--k", "0"], "not a whole number"),
         (["q.jsonl", "--k", "1,2,x"], "not a whole number"),
-        (["q.jsonl", "--k", "1001"], "more than 1000"),
+        (["q.jsonl", "--k", "1001"], "maximum of 1000"),
         (["q.jsonl", "--fail-under", "ndcg=0.3"], "is not FIGURE=VALUE"),
         (["q.jsonl", "--fail-under", "hit@6=2"], "not a number from 0 to 1"),
         ([], "FILE"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.cli.output import homes_short
+from mdrecall.cli.output import shorten_home_in_text
 from tests.backends.settings import configure, written
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -58,7 +58,7 @@ def test_ctrl_c_ends_an_index_run_at_once_and_the_notes_are_found(workspace: Wor
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=30)
     assert (running.returncode, out) == (130, "")
-    assert err == "Stopped. The index answers as it is; `mdrecall index` goes on.\n"
+    assert err == "Stopped. Everything indexed so far is kept; run `mdrecall index` to continue.\n"
     assert "memory/walrus.md" in run("search", "walrus").out
 
 
@@ -85,9 +85,9 @@ def test_what_waits_for_vectors_is_not_called_a_change_on_disk(workspace: Worksp
     done = run("index")
     assert done.code == 2
     assert "is without some vectors" in done.err
-    assert "vectors wait for `mdrecall index`" in run("status").out
+    assert "embeddings are missing; `mdrecall index` adds them" in run("status").out
     workspace.write("memory/new.md", "new")
-    assert "changes on disk wait" in run("status").out
+    assert "files have changed" in run("status").out
 
 
 def test_a_key_that_is_not_there_is_told_once(workspace: Workspace, run: Run) -> None:
@@ -103,21 +103,24 @@ def test_the_doctor_says_a_thing_once(workspace: Workspace, run: Run) -> None:
         configure(workspace, search)
         done = run("doctor")
     assert done.out.count("answers 401") == 1
-    assert "1 to mend." in done.out
+    assert "1 error." in done.out
 
 
 def test_a_home_is_shortened_where_a_path_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     said = "/home/ada/a is not /mnt/home/ada/b, nor /home/adamant; see (/home/ada/c) and https://x/home/ada/d"
-    assert homes_short(said) == "~/a is not /mnt/home/ada/b, nor /home/adamant; see (~/c) and https://x/home/ada/d"
+    assert (
+        shorten_home_in_text(said)
+        == "~/a is not /mnt/home/ada/b, nor /home/adamant; see (~/c) and https://x/home/ada/d"
+    )
     monkeypatch.setenv("HOME", "/")
-    assert homes_short("https://x /a") == "https://x /a"
+    assert shorten_home_in_text("https://x /a") == "https://x /a"
 
 
 def test_no_context_is_told_and_the_first_of_all_days_has_no_yesterday(workspace: Workspace, run: Run) -> None:
     done = run("context", "--today", "0001-01-01")
     assert (done.code, done.out) == (1, "")
-    assert "There is no note of today or yesterday" in done.err
+    assert "There is no note from today or yesterday" in done.err
 
 
 def test_a_session_that_a_reset_has_ended_is_found_by_its_id(workspace: Workspace, run: Run) -> None:

@@ -73,7 +73,7 @@ def test_a_session_is_flushed_once_in_a_cycle(workspace: Workspace, run: Run) ->
     assert json.loads(sessions.read_text())[KEY]["mdrecall"]["flush"]["attempts"] == 1
     assert run("flush", "failed", "--session-key", KEY, "--json").json == {"sessionKey": KEY, "action": "failed"}
     assert run("flush", "check", "--session-key", KEY).code == 0
-    assert run("flush", "done", "--session-key", KEY).out == f"Noted: {KEY} was flushed.\n"
+    assert run("flush", "done", "--session-key", KEY).out == f"Recorded: the flush of {KEY} is done.\n"
     assert json.loads(sessions.read_text())[KEY]["memoryFlushCompactionCount"] == 0
     assert run("flush", "check", "--session-key", KEY).code == 1
     assert run("flush", "check", "--session-key", KEY, "--compaction-count", "1").code == 0
@@ -106,7 +106,7 @@ def test_append_writes_standard_input_and_says_where(workspace: Workspace) -> No
     }  # fmt: skip
     known = append(workspace, "## Decisions\n- dark mode\n")
     assert known.out == f"Nothing new for memory/{path.name}.\n"
-    assert known.err == "Left out, because it is there already: ## Decisions\n"
+    assert known.err == "Skipped, because it is already there: ## Decisions\n"
     assert path.read_text() == "## Decisions\n- dark mode\n## New\n- \ufffd\n"
 
 
@@ -133,12 +133,12 @@ def test_what_was_appended_is_found_by_the_next_search(workspace: Workspace, run
         (["chek"], "'chek'"),
         (["check", "--total-tokens", "many"], "'many' is not a whole number"),
         (["check", "--total-tokens", "-1"], "whole number"),
-        (["check", "--part", "user"], "--part is not for `flush check`"),
-        (["append", "--total-tokens", "1"], "--total-tokens is not for `flush append`"),
+        (["check", "--part", "user"], "--part does not work with `flush check`"),
+        (["append", "--total-tokens", "1"], "--total-tokens does not work with `flush append`"),
         (["done"], "--session-key"),
         (["failed"], "--session-key"),
         (["check", "--begin"], "--session-key"),
-        (["check", "--session-key", " "], "is blank"),
+        (["check", "--session-key", " "], "is empty"),
         (["check", "--session-key", KEY, "--attempts", "1"], "--attempts and --session-key"),
         (["prompt", "--zone", "Mars/Olympus"], "'Mars/Olympus'"),
         (["check", "--workspace", "/no/where"], "/no/where"),

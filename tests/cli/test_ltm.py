@@ -1,4 +1,4 @@
-"""``mdrecall ltm``: what is remembered, for a person to look into and to mend."""
+"""``mdrecall ltm``: what is remembered, listed, searched, stored and deleted."""
 
 import importlib.util
 import os
@@ -60,8 +60,8 @@ def test_a_memory_is_stored_listed_searched_and_forgotten(ltm: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("list", "--ttl", "1d"), "--ttl is not for `ltm list`"),
-        (("stats", "words"), "A text is not for `ltm stats`"),
+        (("list", "--ttl", "1d"), "--ttl does not work with `ltm list`"),
+        (("stats", "words"), "A text does not work with `ltm stats`"),
         (("search",), "`ltm search` needs a text"),
         (("search", "x", "--limit", "0"), "not a whole number"),
         (("list", "--offset", "-1"), "not a whole number"),
@@ -99,6 +99,6 @@ def test_status_and_doctor_tell_what_is_wrong_with_the_slot(run: Run, workspace:
     (record,) = run("status", "--json").json
     assert record["plugin"]["id"] == "memory-nowhere"
     assert record["plugin"]["diagnostics"][0]["level"] == "warning"
-    assert "memory-nowhere, which is not there" in run("status").err
+    assert "memory-nowhere, which is not installed" in run("status").err
     findings = [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
     assert [finding["verdict"] for finding in findings] == ["note"]

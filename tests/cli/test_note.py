@@ -11,15 +11,15 @@ def test_what_is_noted_is_found(workspace: Workspace, run: Run) -> None:
     ran = run("note", "Ana", "prefers", "tea", TZ="UTC")
     assert (ran.code, ran.err) == (0, "")
     path = next((workspace.path / "memory").iterdir())
-    assert ran.out == f"Noted in memory/{path.name}#L1.\n"
+    assert ran.out == f"Added to memory/{path.name}#L1.\n"
     assert run("search", "tea").code == 0
 
 
 def test_a_note_goes_where_it_is_told(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "# Team\n")
-    assert run("note", "--file", "MEMORY.md", "Bo keeps the keys").out == "Noted in MEMORY.md#L3.\n"
-    assert run("note", "--file", "people", "Ana").out == "Noted in memory/people.md#L1.\n"
-    assert run("note", "--file", "2026-02-10", "met").out == "Noted in memory/2026-02-10.md#L1.\n"
+    assert run("note", "--file", "MEMORY.md", "Bo keeps the keys").out == "Added to MEMORY.md#L3.\n"
+    assert run("note", "--file", "people", "Ana").out == "Added to memory/people.md#L1.\n"
+    assert run("note", "--file", "2026-02-10", "met").out == "Added to memory/2026-02-10.md#L1.\n"
     assert (workspace.path / "MEMORY.md").read_text() == "# Team\n\nBo keeps the keys\n"
 
 
@@ -32,7 +32,7 @@ def test_the_json_has_the_lines(workspace: Workspace, run: Run) -> None:
     }  # fmt: skip
     again = run("note", "--file", "a", "## Two\n\ny\nz", "--json")
     assert (again.code, again.json) == (0, {"path": "memory/a.md", "bytes": 0, "skipped": ["## Two"]})
-    assert run("note", "--file", "a", "## Two\n\ny\nz").out == "memory/a.md has that already.\n"
+    assert run("note", "--file", "a", "## Two\n\ny\nz").out == "memory/a.md already says that.\n"
 
 
 def test_a_text_comes_from_standard_input(workspace: Workspace) -> None:
@@ -41,7 +41,7 @@ def test_a_text_comes_from_standard_input(workspace: Workspace) -> None:
     done = subprocess.run(
         command, input="\ufeffTee für Änne\n".encode(), cwd=workspace.path, env=env, capture_output=True, check=True
     )
-    assert done.stdout == b"Noted in memory/a.md#L1.\n"
+    assert done.stdout == b"Added to memory/a.md#L1.\n"
     assert (workspace.path / "memory/a.md").read_text() == "Tee für Änne\n"
 
 
@@ -51,7 +51,7 @@ def test_standard_input_that_is_no_text_is_refused_and_nothing_written(workspace
     done = subprocess.run(
         command, input="Änne".encode("latin-1"), cwd=workspace.path, env=env, capture_output=True, check=False
     )
-    assert (done.returncode, b"not text in UTF-8" in done.stderr) == (2, True)
+    assert (done.returncode, b"not UTF-8 text" in done.stderr) == (2, True)
     assert not (workspace.path / "memory").exists()
 
 
@@ -70,7 +70,7 @@ def test_in_a_plain_folder_the_note_stands_beside_the_others_which_are_still_fou
     workspace: Workspace, run: Run
 ) -> None:
     workspace.write("walrus.md", "the walrus sleeps")
-    assert run("note", "Ana prefers tea", "--file", "2026-02-10").out == "Noted in 2026-02-10.md#L1.\n"
+    assert run("note", "Ana prefers tea", "--file", "2026-02-10").out == "Added to 2026-02-10.md#L1.\n"
     assert run("search", "walrus").code == 0
     assert run("search", "tea").code == 0
     assert "'MEMORY.md' is not written" in run("note", "x", "--file", "MEMORY.md").err

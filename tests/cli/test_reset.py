@@ -27,10 +27,13 @@ def test_it_shows_what_goes_and_refuses_where_nobody_can_be_asked(index: Path, r
     ran = run("reset")
     assert ran.code == 2
     head, file = ran.out.splitlines()
-    assert head == "This deletes the index of agent main, with the embeddings kept in it. No note is touched."
+    assert head == "This deletes the index of agent main and the embeddings stored in it. Notes are not touched."
     assert file.split("  ")[-1] == str(index)
     assert f"{index.stat().st_size:,} bytes" in file
-    assert ran.err == "mdrecall: Nothing was deleted: nobody is there to be asked.\n          Add --yes to delete.\n"
+    assert ran.err.splitlines() == [
+        "mdrecall: Nothing was deleted: there is no terminal to confirm on.",
+        "          Add --yes to delete without asking.",
+    ]
     ran = run("reset", "--json")
     assert (ran.code, ran.json["error"]["type"]) == (2, "ConfirmationMissing")
     assert index.exists()
@@ -48,7 +51,7 @@ def test_with_yes_all_that_belongs_to_the_index_goes_and_nothing_else(
     notes = {path: path.read_bytes() for path in workspace.path.rglob("*.md")}
     ran = run("reset", "--yes")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.endswith("Deleted. The next search makes the index again from the notes.\n")
+    assert ran.out.endswith("Deleted. The next search rebuilds the index from the notes.\n")
     for ending in mine:
         assert f"  {index}{ending}\n" in ran.out
     assert sorted(index.parent.iterdir()) == sorted(others)
@@ -69,7 +72,7 @@ def test_in_json_each_agent_has_its_files(index: Path, run: Run) -> None:
 def test_where_there_is_no_index_there_is_nothing_to_ask(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "walrus")
     ran = run("reset")
-    assert (ran.code, ran.out) == (0, "There is no index for agent main; nothing to delete.\n")
+    assert (ran.code, ran.out) == (0, "Agent main has no index; nothing to delete.\n")
     assert not workspace.state.exists()
 
 

@@ -101,7 +101,7 @@ def write(path: Path, text: str) -> None:
 
 def test_what_happens_is_logged_with_the_time(workspace: Workspace, watch: Watch, run: Run) -> None:
     watcher = watch()
-    assert watcher.said(": 2 folders, 1 file in 1 chunk indexed")
+    assert watcher.said(": 2 folders, 1 file indexed as 1 chunk")
     assert re.fullmatch(r"\d\d:\d\d:\d\d  watching .*/workspace: 2 folders, .*", watcher.lines[0])
     write(workspace.path / "memory/b.md", "penguin")
     assert watcher.said("  added   memory/b.md")
@@ -177,7 +177,7 @@ def test_in_json_each_event_is_an_object_on_a_line(workspace: Workspace, watch: 
 def test_what_was_written_before_is_indexed_at_the_start(workspace: Workspace, watch: Watch) -> None:
     write(workspace.path / "memory/b.md", "penguin")
     watcher = watch()
-    assert watcher.said("2 files in 2 chunks indexed")
+    assert watcher.said("2 files indexed as 2 chunks")
     assert [line[10:] for line in watcher.lines][:1] == ["added   memory/b.md"]
 
 
@@ -199,7 +199,7 @@ def test_many_changes_at_once_are_counted(workspace: Workspace, watch: Watch) ->
     for number in range(25):
         workspace.write(f"memory/{number}.md", "walrus")
     watcher = watch()
-    assert watcher.said("26 files in 26 chunks indexed")
+    assert watcher.said("26 files indexed as 26 chunks")
     assert [line[10:] for line in watcher.lines[10:-1]] == ["… and 15 more files"]
 
 
@@ -218,7 +218,7 @@ def test_other_settings_have_the_index_built_anew(workspace: Workspace, watch: W
     workspace.configure("{memorySearch: {chunking: {tokens: 100, overlap: 0}}}")
     watcher = watch()
     assert watcher.said("indexed")
-    assert [line[10:] for line in watcher.lines][:1] == ["the index was built anew"]
+    assert [line[10:] for line in watcher.lines][:1] == ["the index was rebuilt"]
 
 
 @pytest.fixture

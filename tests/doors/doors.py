@@ -13,7 +13,8 @@ What legitimately differs between them is undone here, and nowhere else:
 * A file that is not there is an error in Python and on the command line, but an empty text that is ``missing`` to a
   model, which then goes on. A blank path is a missing argument to a tool, and so is a note that may not be written or a
   blank text, which Python and the command line call by their own names.
-* Tools add to what an answer or an error suggests what a model can do about it, and name the class of an error.
+* Tools add to what an answer or an error suggests what a model can do about it, and name the class of an error. The
+  command line adds its options and commands.
 * The command line has exit codes: 1 where nothing is found or read, 2 where something is wrong.
 """
 
@@ -24,6 +25,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
+from mdrecall.cli.hints import REMEDY_BY_REASON
 from mdrecall.cli.main import main
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
 from mdrecall.tools.hints import ADVICE_BY_REASON, advice_for
@@ -120,6 +122,9 @@ class CommandDoor:
     def ask(self, call: Call) -> Told:
         code, out = self._run(self._arguments(call))
         body = json.loads(out)
+        if remedy := REMEDY_BY_REASON[body.get("reason", "")]:
+            assert body["action"].endswith(remedy)
+            body["action"] = body["action"].removesuffix(remedy).strip()
         told = _of_command(code, body) if "error" in body else Told("found" if code == 0 else "nothing", body)
         assert code == {"found": 0, "nothing": 1}.get(told.outcome, 2), (call, code)
         return told

@@ -125,10 +125,10 @@ def look(name: str) -> FileChanges:
 
 
 def test_a_run_is_made_by_the_thread_that_asks_with_what_it_asks(bench: Bench) -> None:
-    looks = [look("a")]
-    assert bench.flight.run(SyncRequest(force=True, looks=looks, wait_s=2.5)) == SyncReport(added=1)
+    changes = [look("a")]
+    assert bench.flight.run(SyncRequest(force=True, changes=changes, wait_s=2.5)) == SyncReport(added=1)
     (request,) = bench.work.requests
-    assert (request.force, request.looks, request.wait_s, request.progress) == (True, looks, 2.5, None)
+    assert (request.force, request.changes, request.wait_s, request.progress) == (True, changes, 2.5, None)
     assert not request.stop()
     assert bench.work.threads == [threading.current_thread()]
     assert bench.flight.is_idle
@@ -184,25 +184,25 @@ def test_all_who_ask_during_a_run_share_the_next_one(bench: Bench) -> None:
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> None:
     bench.work.hold()
-    looks = [look("a")]
-    requests = [SyncRequest(looks=looks, wait_s=1.0)] * 3
+    changes = [look("a")]
+    requests = [SyncRequest(changes=changes, wait_s=1.0)] * 3
     requests[place] = SyncRequest(force=True, wait_s=3.0)
     askings = [bench.ask(), *(bench.ask(request) for request in requests)]
     bench.work.let_go(2)
     assert [asking.number for asking in askings] == [1, 2, 2, 2]
     made = bench.work.requests[1]
-    assert (made.force, made.looks, made.wait_s) == (True, None, 3.0)
+    assert (made.force, made.changes, made.wait_s) == (True, None, 3.0)
     assert not bench.work.requests[0].force
 
 
 def test_of_several_looks_none_is_used_because_none_is_known_to_be_the_newest() -> None:
-    requests = [SyncRequest(looks=[look("a")], wait_s=1.0)]
-    assert merge_requests(requests).looks == [look("a")]
-    requests.append(SyncRequest(looks=[look("b")], wait_s=2.0))
-    assert merge_requests(requests).looks is None
+    requests = [SyncRequest(changes=[look("a")], wait_s=1.0)]
+    assert merge_requests(requests).changes == [look("a")]
+    requests.append(SyncRequest(changes=[look("b")], wait_s=2.0))
+    assert merge_requests(requests).changes is None
     assert merge_requests(requests).wait_s == 2.0
     requests.append(SyncRequest())
-    assert merge_requests(requests).looks is None
+    assert merge_requests(requests).changes is None
     assert merge_requests(requests).wait_s is None
 
 

@@ -71,7 +71,7 @@ def test_a_second_time_changes_nothing(base: Path, client: str, scope: str, caps
     assert install(client, "--scope", scope) == 0
     said = capsys.readouterr().out
     assert "already" in said
-    assert said.count(f"Its memory is {base / 'project'}.") == 2
+    assert said.count(f"Memory: {base / 'project'}.") == 2
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir() if ".bak" in each.name] == []
 
@@ -205,11 +205,11 @@ def test_the_folders_that_the_environment_names_count(base: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["install"], "no client"),
+        (["install"], "Which client?"),
         (["install", "claude-desktop", "--scope", "project"], "has no configuration for a project"),
-        (["install", "codex", "--name", "a b"], "is not a name"),
+        (["install", "codex", "--name", "a b"], "is not a valid name"),
         (["install", "codex", "--workspace", "missing"], "There is no workspace folder"),
-        (["--dry-run"], "--dry-run is for"),
+        (["--dry-run"], "--dry-run works only with"),
     ],
 )
 def test_what_makes_no_sense_is_told(

@@ -55,8 +55,8 @@ class OtherEmbedder:
         pass
 
 
-class Desk:
-    """Opens the long-term memory of agents in one place."""
+class LtmDatabase:
+    """A database folder, and the long-term memories of agents in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class Desk:
         agent: str = "main",
         *,
         embedder: Callable[[], Embedder] = OfflineEmbedder,
-        adopts: bool = False,
+        adopt_unlabelled: bool = False,
         uri: str | None = None,
     ) -> LongTermMemory:
         memories = LongTermMemory(
@@ -77,7 +77,7 @@ class Desk:
             Owner(agent, agent == "main"),
             redact=make_redactor(()).redact,
             now_ms=self.clock,
-            adopts=adopts,
+            adopt_unlabelled=adopt_unlabelled,
         )
         self._open.append(memories)
         return memories
@@ -92,9 +92,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def database(tmp_path: Path) -> Iterator[LtmDatabase]:
     if importlib.util.find_spec("lancedb") is None:
         pytest.skip("not installed: lancedb; sh scripts/test installs it")
-    desk = Desk(tmp_path / "lancedb")
-    yield desk
-    desk.close()
+    database = LtmDatabase(tmp_path / "lancedb")
+    yield database
+    database.close()

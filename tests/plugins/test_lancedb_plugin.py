@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.errors import ConfigError, KeyRefused, PluginError
-from mdrecall.plugins.lancedb.choice import db_uri, has_own_embedder, ltm_embedder
+from mdrecall.plugins.lancedb.plugin import database_uri, has_own_embedder, make_embedder
 from mdrecall.plugins.registry import open_slot
 from tests.conftest import Workspace
 from tests.providers.server import KEY, ProviderServer
@@ -57,7 +57,7 @@ def test_a_sub_agent_has_no_tools(configured: Configure) -> None:
 
 
 def test_the_place_follows_the_state_folder(configured: Configure, workspace: Workspace) -> None:
-    assert db_uri(configured()) == str(workspace.state / "memory" / "lancedb")
+    assert database_uri(configured()) == str(workspace.state / "memory" / "lancedb")
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_path_is_expanded_and_an_address_passed_on(
     configured: Configure, workspace: Workspace, path: str, found: str
 ) -> None:
     loaded = configured({"dbPath": path}, PLACE="/srv")
-    assert db_uri(loaded) == found.format(home=workspace.home, state=workspace.state)
+    assert database_uri(loaded) == found.format(home=workspace.home, state=workspace.state)
 
 
 def test_a_variable_that_is_not_set_is_told(configured: Configure) -> None:
     with pytest.raises(ConfigError, match=r"dbPath refers to \$\{NOWHERE\}"):
-        db_uri(configured({"dbPath": "${NOWHERE}/x"}))
+        database_uri(configured({"dbPath": "${NOWHERE}/x"}))
     slot = open_slot(configured({"dbPath": "${NOWHERE}/x"}))
     assert [(found.level, "NOWHERE" in found.problem) for found in slot.diagnostics] == [("error", True)]
 
@@ -88,12 +88,12 @@ def test_a_variable_that_is_not_set_is_told(configured: Configure) -> None:
 def test_without_a_word_about_embedding_the_embedder_of_the_notes_is_used(configured: Configure) -> None:
     loaded = configured({"autoCapture": True})
     assert not has_own_embedder(loaded)
-    assert ltm_embedder(loaded).provider == "offline"
+    assert make_embedder(loaded).provider == "offline"
 
 
 def test_a_key_makes_it_openai_as_in_openclaw(configured: Configure) -> None:
     loaded = configured({"embedding": {"apiKey": "${MY_KEY}", "dimensions": 512}}, MY_KEY="sk-test-1")
-    embedder = ltm_embedder(loaded)
+    embedder = make_embedder(loaded)
     assert (embedder.provider, embedder.model) == ("openai", "text-embedding-3-small")
     assert has_own_embedder(loaded)
     assert "sk-test-1" not in repr(loaded.settings)
@@ -102,16 +102,16 @@ def test_a_key_makes_it_openai_as_in_openclaw(configured: Configure) -> None:
 
 def test_an_address_of_ones_own_needs_no_key_and_gets_none_of_another(configured: Configure) -> None:
     config = {"embedding": {"baseUrl": "http://127.0.0.1:9/v1", "model": "m"}}
-    embedder = ltm_embedder(configured(config, OPENAI_API_KEY="sk-hush"))
+    embedder = make_embedder(configured(config, OPENAI_API_KEY="sk-hush"))
     assert (embedder.provider, embedder.model, embedder.traits.host) == ("openai-compatible", "m", "127.0.0.1:9")
     embedder.close()
 
 
 def test_a_missing_key_is_told_with_the_name_of_the_setting(configured: Configure) -> None:
     with pytest.raises(KeyRefused, match=r"plugins\.entries\.memory-lancedb\.config\.embedding\.apiKey refers to"):
-        ltm_embedder(configured({"embedding": {"apiKey": "${NOT_SET}"}}))
+        make_embedder(configured({"embedding": {"apiKey": "${NOT_SET}"}}))
     with pytest.raises(KeyRefused, match="There is no API key for openai"):
-        ltm_embedder(configured({"embedding": {"model": "text-embedding-3-large"}}))
+        make_embedder(configured({"embedding": {"model": "text-embedding-3-large"}}))
 
 
 def test_a_server_embeds_each_memory_once_and_is_asked_only_when_needed(configured: Configure) -> None:
@@ -140,7 +140,7 @@ def test_a_server_that_fails_is_an_answer_and_not_an_error(configured: Configure
 def test_no_embedder_at_all_is_told(workspace: Workspace) -> None:
     workspace.configure('{"memorySearch": {"provider": "openai"}}')
     with pytest.raises(PluginError, match="There is no embedder for memories"):
-        ltm_embedder(load(workspace=str(workspace.path), env=workspace.env))
+        make_embedder(load(workspace=str(workspace.path), env=workspace.env))
 
 
 def test_the_folder_is_closed_to_others(configured: Configure, workspace: Workspace) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mdrecall.plugins.lancedb.tools import ltm_tools
 from mdrecall.tools.toolset import Toolset
-from tests.plugins.conftest import Desk
+from tests.plugins.conftest import LtmDatabase
 from tests.tools.test_fuzz import any_text, anything, numbers, texts
 
 CANARY = "zq7 canary of another agent"
@@ -20,10 +20,10 @@ TTLS = ["12h", "30d", "0d", "-1d", "1e9d", "9" * 400 + "d", "d", "5", "٣d", "12
 class Place:
     """The memories of two agents in one table."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.other = desk.memories("other")
+    def __init__(self, database: LtmDatabase) -> None:
+        self.other = database.memories("other")
         self.theirs = self.other.store(f"I prefer tea and {CANARY}").row.id
-        self.mine = desk.memories()
+        self.mine = database.memories()
         self.own = self.mine.store("I prefer tea").row.id
         self.tools = Toolset(ltm_tools(self.mine))
 
@@ -32,9 +32,9 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     if importlib.util.find_spec("lancedb") is None:
         pytest.skip("not installed: lancedb; sh scripts/test installs it")
-    desk = Desk(tmp_path_factory.mktemp("fuzz") / "lancedb")
-    yield Place(desk)
-    desk.close()
+    database = LtmDatabase(tmp_path_factory.mktemp("fuzz") / "lancedb")
+    yield Place(database)
+    database.close()
 
 
 @st.composite
@@ -70,4 +70,4 @@ def test_every_call_has_an_answer_and_none_touches_the_memories_of_another(data:
     written.encode()
     assert "unexpected" not in told.details.get("error", ""), told.details
     assert CANARY not in written
-    assert [row.id for row in place.other.everything()] == [place.theirs]
+    assert [row.id for row in place.other.list_all()] == [place.theirs]

@@ -7,14 +7,14 @@ import pytest
 
 from mdrecall.plugins.lancedb.tools import ltm_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset
-from tests.plugins.conftest import START_MS, Desk
+from tests.plugins.conftest import START_MS, LtmDatabase
 
 
 class Agent:
     """Calls the tools of one agent."""
 
-    def __init__(self, desk: Desk, name: str = "main") -> None:
-        self.memories = desk.memories(name)
+    def __init__(self, database: LtmDatabase, name: str = "main") -> None:
+        self.memories = database.memories(name)
         self.tools = Toolset(ltm_tools(self.memories))
 
     def call(self, name: str, **arguments: Any) -> ToolAnswer:
@@ -22,8 +22,8 @@ class Agent:
 
 
 @pytest.fixture
-def agent(desk: Desk) -> Agent:
-    return Agent(desk)
+def agent(database: LtmDatabase) -> Agent:
+    return Agent(database)
 
 
 def test_the_tools_say_what_they_take(agent: Agent) -> None:
@@ -142,9 +142,9 @@ def test_forgetting_needs_to_know_what(agent: Agent) -> None:
     assert (answer.details, answer.is_error) == ({"error": "missing_param"}, True)
 
 
-def test_another_agent_cannot_forget(agent: Agent, desk: Desk) -> None:
+def test_another_agent_cannot_forget(agent: Agent, database: LtmDatabase) -> None:
     row = agent.call("store", text="I prefer tea").details["id"]
-    other = Agent(desk, "other")
+    other = Agent(database, "other")
     assert other.call("forget", memoryId=row).details["action"] == "not_found"
     assert other.call("forget", query="I prefer tea").details == {"found": 0}
     assert other.call("recall", query="I prefer tea").details == {"count": 0}

@@ -150,7 +150,7 @@ def test_none_is_nothing_to_tell_of(configured: Configure) -> None:
 def test_an_absent_plugin_is_a_warning_with_the_way_out(configured: Configure) -> None:
     choice, (found,) = diagnose(configured("memory-nowhere"))
     assert (choice.id, found.level) == ("memory-nowhere", "warning")
-    assert "names memory-nowhere, which is not there" in found.problem
+    assert "names memory-nowhere, which is not installed" in found.problem
     assert "memory-core, memory-lancedb" in found.problem
     assert "install the package" in found.hint
 
@@ -210,10 +210,10 @@ def test_hooks_that_fail_are_a_line_in_the_log(
     [
         ("import nowhere_to_be_found", "echo_memory:Plugin", "cannot be loaded: ModuleNotFoundError"),
         ("x = 1", "echo_memory:Plugin", "cannot be loaded: AttributeError"),
-        ("def Plugin(): pass", "echo_memory:Plugin", "is no memory plugin"),
+        ("def Plugin(): pass", "echo_memory:Plugin", "is not a memory plugin"),
         ("class Plugin:\n    def __init__(self, needs): pass", "echo_memory:Plugin", "cannot be loaded: TypeError"),
-        (GOOD.replace('id = "memory-echo"', 'id = "other"'), "echo_memory:Plugin", "is no memory plugin"),
-        (GOOD.replace("return Opened(context)", "return 1"), "echo_memory:Plugin", "gave no tools"),
+        (GOOD.replace('id = "memory-echo"', 'id = "other"'), "echo_memory:Plugin", "is not a memory plugin"),
+        (GOOD.replace("return Opened(context)", "return 1"), "echo_memory:Plugin", "did not return tools"),
         (GOOD.replace("return Opened(context)", "raise OSError('full')"), "echo_memory:Plugin", "OSError: full"),
         (GOOD.replace("return [Echo(self.context)]", "return [1]"), "echo_memory:Plugin", "no spec"),
         (GOOD.replace("return [Echo(self.context)]", "return 1 / 0"), "echo_memory:Plugin", "ZeroDivisionError"),
@@ -221,8 +221,12 @@ def test_hooks_that_fail_are_a_line_in_the_log(
         ("raise SystemExit(3)", "echo_memory:Plugin", "cannot be loaded: SystemExit"),
         (GOOD.replace("return Opened(context)", "raise SystemExit(3)"), "echo_memory:Plugin", "SystemExit: 3"),
         (GOOD.replace('id = "memory-echo"', "id = property(lambda self: 1 / 0)"), "echo_memory:Plugin", "ZeroDivision"),
-        (GOOD.replace('{"type": "object", "properties": {}}', "{}"), "echo_memory:Plugin", "no schema of an object"),
-        (GOOD.replace('"memory_echo"', '["memory_echo"]'), "echo_memory:Plugin", "no schema of an object"),
+        (
+            GOOD.replace('{"type": "object", "properties": {}}', "{}"),
+            "echo_memory:Plugin",
+            "the schema of an object",
+        ),
+        (GOOD.replace('"memory_echo"', '["memory_echo"]'), "echo_memory:Plugin", "the schema of an object"),
     ],
 )
 def test_a_broken_plugin_is_reported_and_takes_nothing_down(

@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import PluginError, RecallError, StoreUnavailable
-from mdrecall.plugins.lancedb import extra
 from mdrecall.plugins.lancedb.memories import LongTermMemory
-from mdrecall.plugins.lancedb.table import Table
-from tests.plugins.conftest import START_MS, Desk, OtherEmbedder
+from mdrecall.plugins.lancedb.table import PLUGIN, Table
+from tests.plugins.conftest import START_MS, LtmDatabase, OtherEmbedder
 
 WRITER = """
 import sys
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
-from mdrecall.plugins.lancedb.table import Table
+from mdrecall.plugins.lancedb.table import PLUGIN, Table
 
 folder, name = sys.argv[1:]
 memories = LongTermMemory(Table(folder), OfflineEmbedder, Owner("main", True), redact=str, now_ms=lambda: 1.7e12)
@@ -31,7 +30,7 @@ for number in range(4):
 memories.close()
 """
 
-INSTALLED = "import json, sys; from mdrecall.plugins.lancedb.extra import installed; installed();"
+INSTALLED = "import json, sys; from mdrecall.plugins.lancedb.table import require_packages; require_packages();"
 
 
 def openclaw_table(folder: Path, dimensions: int, texts: list[str]) -> list[str]:
@@ -65,28 +64,28 @@ def openclaw_table(folder: Path, dimensions: int, texts: list[str]) -> list[str]
     return [row["id"] for row in rows]
 
 
-def test_a_table_of_openclaw_is_read_as_it_is_and_belongs_to_the_default_agent(desk: Desk) -> None:
-    ids = openclaw_table(desk.folder, 264, ["I prefer dark mode", "My sister is called Martina"])
-    main = desk.memories(embedder=OtherEmbedder, adopts=True)
-    assert [row.id for row in main.everything()] == ids[::-1]
+def test_a_table_of_openclaw_is_read_as_it_is_and_belongs_to_the_default_agent(database: LtmDatabase) -> None:
+    ids = openclaw_table(database.folder, 264, ["I prefer dark mode", "My sister is called Martina"])
+    main = database.memories(embedder=OtherEmbedder, adopt_unlabelled=True)
+    assert [row.id for row in main.list_all()] == ids[::-1]
     assert [one.row.id for one in main.recall("who is Martina?", 3).found] == [ids[1]]
     assert main.recall("who is Martina?", 3).unsearched == 0
     assert main.store("I prefer the dark mode").action == "duplicate"
     assert main.store("I prefer tea").action == "created"
-    assert desk.memories("other", embedder=OtherEmbedder, adopts=True).everything() == []
+    assert database.memories("other", embedder=OtherEmbedder, adopt_unlabelled=True).list_all() == []
     assert main.forget(ids[0]) is not None
     assert main.counts().total == 2
 
 
-def test_several_that_open_a_table_of_openclaw_at_once_all_get_in(desk: Desk) -> None:
-    openclaw_table(desk.folder, 264, ["I prefer dark mode"])
-    opened = [desk.memories(embedder=OtherEmbedder, adopts=True) for _ in range(6)]
+def test_several_that_open_a_table_of_openclaw_at_once_all_get_in(database: LtmDatabase) -> None:
+    openclaw_table(database.folder, 264, ["I prefer dark mode"])
+    opened = [database.memories(embedder=OtherEmbedder, adopt_unlabelled=True) for _ in range(6)]
     together = threading.Barrier(len(opened))
     counted: list[int] = []
 
     def count(memories: LongTermMemory) -> None:
         together.wait(60)
-        counted.append(len(memories.everything()))
+        counted.append(len(memories.list_all()))
 
     threads = [threading.Thread(target=count, args=(memories,)) for memories in opened]
     for thread in threads:
@@ -96,36 +95,36 @@ def test_several_that_open_a_table_of_openclaw_at_once_all_get_in(desk: Desk) ->
     assert counted == [1] * len(opened)
 
 
-def test_vectors_of_openclaw_are_not_taken_for_those_of_an_embedder_that_it_did_not_name(desk: Desk) -> None:
-    openclaw_table(desk.folder, 264, ["I prefer dark mode"])
-    memories = desk.memories(embedder=OtherEmbedder)
+def test_vectors_of_openclaw_are_not_taken_for_those_of_an_embedder_that_it_did_not_name(database: LtmDatabase) -> None:
+    openclaw_table(database.folder, 264, ["I prefer dark mode"])
+    memories = database.memories(embedder=OtherEmbedder)
     recalled = memories.recall("I prefer dark mode", 3)
     assert (recalled.found, recalled.unsearched) == ((), 1)
     assert memories.reembed() == 1
     assert len(memories.recall("I prefer dark mode", 3).found) == 1
 
 
-def test_a_table_of_somebody_else_is_left_alone(desk: Desk) -> None:
+def test_a_table_of_somebody_else_is_left_alone(database: LtmDatabase) -> None:
     import lancedb
 
-    lancedb.connect(str(desk.folder)).create_table("memories", [{"name": "x"}])
+    lancedb.connect(str(database.folder)).create_table("memories", [{"name": "x"}])
     with pytest.raises(PluginError, match="has no id, text, vector"):
-        desk.memories().everything()
-    assert lancedb.connect(str(desk.folder)).open_table("memories").schema.names == ["name"]
+        database.memories().list_all()
+    assert lancedb.connect(str(database.folder)).open_table("memories").schema.names == ["name"]
 
 
-def test_two_processes_lose_nothing_and_store_nothing_twice(desk: Desk) -> None:
-    command = [sys.executable, "-c", WRITER, str(desk.folder)]
+def test_two_processes_lose_nothing_and_store_nothing_twice(database: LtmDatabase) -> None:
+    command = [sys.executable, "-c", WRITER, str(database.folder)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     running = [subprocess.Popen([*command, name], env=env, stderr=subprocess.PIPE) for name in ("Ann", "Bob")]
     told = [process.communicate(timeout=60)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], told
-    texts = [row.text for row in desk.memories().everything()]
+    texts = [row.text for row in database.memories().list_all()]
     assert len(texts) == len(set(texts)) == 12
 
 
-def test_threads_share_one_memory(desk: Desk) -> None:
-    memories = desk.memories()
+def test_threads_share_one_memory(database: LtmDatabase) -> None:
+    memories = database.memories()
     failed: list[BaseException] = []
 
     def write(name: str) -> None:
@@ -145,61 +144,61 @@ def test_threads_share_one_memory(desk: Desk) -> None:
     assert memories.counts().total == 15
 
 
-def test_what_another_process_writes_is_seen_at_once(desk: Desk) -> None:
-    reader, writer = desk.memories(), desk.memories()
-    assert reader.everything() == []
+def test_what_another_process_writes_is_seen_at_once(database: LtmDatabase) -> None:
+    reader, writer = database.memories(), database.memories()
+    assert reader.list_all() == []
     writer.store("I prefer tea")
-    assert [row.text for row in reader.everything()] == ["I prefer tea"]
+    assert [row.text for row in reader.list_all()] == ["I prefer tea"]
     writer.store("The vault is green")
     assert len(reader.recall("which colour has the vault, green?", 3).found) == 1
 
 
-def test_many_small_writes_do_not_make_many_files(desk: Desk) -> None:
-    memories = desk.memories()
+def test_many_small_writes_do_not_make_many_files(database: LtmDatabase) -> None:
+    memories = database.memories()
     for number in range(60):
         memories.store(f"Shelf {number} holds box {number * 7}")
     assert memories.counts().total == 60
     import lancedb
 
-    stats: Any = lancedb.connect(str(desk.folder)).open_table("memories").stats()
+    stats: Any = lancedb.connect(str(database.folder)).open_table("memories").stats()
     assert stats["fragment_stats"]["num_fragments"] <= 30
 
 
 @pytest.mark.parametrize("scheme", ["memory://", "file://"])
-def test_an_address_is_passed_on(desk: Desk, scheme: str) -> None:
-    uri = scheme if scheme == "memory://" else f"file://{desk.folder}"
-    memories = desk.memories(uri=uri)
+def test_an_address_is_passed_on(database: LtmDatabase, scheme: str) -> None:
+    uri = scheme if scheme == "memory://" else f"file://{database.folder}"
+    memories = database.memories(uri=uri)
     row = memories.store("I prefer tea").row
     assert [one.row.id for one in memories.recall("do I prefer tea?", 3).found] == [row.id]
     assert memories.forget(row.id) == row
     assert memories.counts().total == 0
 
 
-def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path, desk: Desk) -> None:
+def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path, database: LtmDatabase) -> None:
     (tmp_path / "taken").write_text("x")
     with pytest.raises(StoreUnavailable, match="taken"):
-        desk.memories(uri=str(tmp_path / "taken")).everything()
+        database.memories(uri=str(tmp_path / "taken")).list_all()
 
 
-def test_damaged_files_are_told_and_not_a_crash(desk: Desk) -> None:
-    desk.memories().store("I prefer tea")
-    for path in (desk.folder / "memories.lance/data").iterdir():
+def test_damaged_files_are_told_and_not_a_crash(database: LtmDatabase) -> None:
+    database.memories().store("I prefer tea")
+    for path in (database.folder / "memories.lance/data").iterdir():
         path.write_bytes(b"junk")
-    with pytest.raises(RecallError, match=str(desk.folder)):
-        desk.memories().everything()
+    with pytest.raises(RecallError, match=str(database.folder)):
+        database.memories().list_all()
 
 
-def test_nothing_is_made_by_looking(desk: Desk) -> None:
-    assert desk.memories().everything() == []
-    assert desk.memories().recall("tea", 3).found == ()
-    assert list(desk.folder.iterdir()) == []
+def test_nothing_is_made_by_looking(database: LtmDatabase) -> None:
+    assert database.memories().list_all() == []
+    assert database.memories().recall("tea", 3).found == ()
+    assert list(database.folder.iterdir()) == []
 
 
-def test_a_missing_package_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_package_is_told_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "lancedb", None)
     with pytest.raises(PluginError) as told:
         Table(str(tmp_path / "lancedb")).count("id IS NOT NULL")
-    assert told.value.hint == 'Install it: pip install "mdrecall[lancedb]"'
+    assert told.value.hint == "Install mdrecall with its extra: mdrecall[lancedb]."
 
 
 def test_whether_the_packages_are_there_is_told_without_importing_them() -> None:
@@ -207,4 +206,4 @@ def test_whether_the_packages_are_there_is_told_without_importing_them() -> None
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout) == []
-    assert extra.PLUGIN == "memory-lancedb"
+    assert PLUGIN == "memory-lancedb"

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.memories import CHANGED
-from mdrecall.plugins.lancedb.thresholds import cuts_for, same_fact, shared_words
+from mdrecall.plugins.lancedb.thresholds import same_fact, shared_words, thresholds_for
 from mdrecall.types import Traits
 
 
@@ -29,9 +29,9 @@ def test_a_number_a_name_a_negation_or_an_order_makes_another_fact(one: str, oth
 
 
 def test_the_cuts_lie_in_the_range_of_the_embedder() -> None:
-    cuts = cuts_for(Traits(unrelated=0.5, related=0.9))
-    assert 0.5 < cuts.recall < cuts.prompt < cuts.candidate < cuts.alike <= 0.9
-    assert cuts_for(Traits(unrelated=0.1, related=0.6)).recall == pytest.approx(0.2)
+    thresholds = thresholds_for(Traits(unrelated=0.5, related=0.9))
+    assert 0.5 < thresholds.recall < thresholds.prompt < thresholds.candidate < thresholds.similar <= 0.9
+    assert thresholds_for(Traits(unrelated=0.1, related=0.6)).recall == pytest.approx(0.2)
 
 
 def test_shared_words_are_a_cosine() -> None:

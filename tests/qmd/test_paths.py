@@ -29,7 +29,7 @@ class Desk:
         file.write_text("text")
 
     def of(self, collection: str, path: str) -> tuple[str, str] | None:
-        place = self.places.of_hit(RawHit(collection, path, "", 1.0, 1, "", ""))
+        place = self.places.resolve_hit(RawHit(collection, path, "", 1.0, 1, "", ""))
         return None if place is None else (place.inside, place.shown)
 
 
@@ -70,17 +70,17 @@ def test_what_is_not_there_or_not_ours_has_no_place(desk: Desk) -> None:
 
 def test_a_path_of_an_answer_leads_back_to_its_file(desk: Desk) -> None:
     for path in ("memory/x.md", "qmd/dir/x.md", str(desk.workspace / "memory" / "x.md")):
-        place = desk.places.of_path(path)
+        place = desk.places.resolve_path(path)
         assert place is not None
         assert (place.collection.name, place.inside, place.shown) == ("dir", "x.md", "memory/x.md")
-    assert desk.places.of_path("other.md") is None
+    assert desk.places.resolve_path("other.md") is None
     with pytest.raises(PathOutside, match="no collection nope"):
-        desk.places.of_path("qmd/nope/x.md")
+        desk.places.resolve_path("qmd/nope/x.md")
 
 
 def test_a_folder_of_the_workspace_that_is_called_qmd_is_one(desk: Desk) -> None:
     desk.write("ws/qmd/x.md")
-    assert desk.places.of_path("qmd/x.md") is None
+    assert desk.places.resolve_path("qmd/x.md") is None
 
 
 @pytest.mark.parametrize(

@@ -126,15 +126,13 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
         first = pool.submit(updater.run, "boot", force=True)
         assert begun.wait(PATIENCE_S)
         assert updater.is_updating()
-        assert not updater.wait(0.01)
         later = pool.submit(updater.run, "manual", force=True)
         joined = pool.submit(updater.run, "search")
-        until(lambda: updater.waiting == 3)
+        until(lambda: updater.callers == 3)
         go.set()
         assert first.result(PATIENCE_S).reason == "boot"
         assert joined.result(PATIENCE_S).reason == "boot"
         assert later.result(PATIENCE_S).reason == "manual:queued"
-    assert updater.wait(0)
     assert not updater.is_updating()
     assert world.program.names() == ["update"] * 2
 
@@ -184,7 +182,7 @@ def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
     updater.start()
     assert both.acquire(timeout=PATIENCE_S)
     for number in range(2):
-        updater.wait(PATIENCE_S)
+        until(lambda: not updater.is_updating())
         assert not both.acquire(timeout=0.1)
         world.place.note(f"memory/{number}.md", "# New")
         assert both.acquire(timeout=PATIENCE_S)
@@ -199,7 +197,7 @@ def test_closing_ends_what_runs_drops_what_waits_and_may_be_done_twice(world: Wo
     assert begun.wait(PATIENCE_S)
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(updater.run, "manual", force=True)
-        until(lambda: updater.waiting == 2)
+        until(lambda: updater.callers == 2)
         updater.close()
         updater.close()
         assert later.result(PATIENCE_S).skipped == "closed"
@@ -300,7 +298,7 @@ def test_a_search_does_not_wait_for_embedding(world: World) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(updater.run, "manual", force=True)
         assert begun.wait(PATIENCE_S)
-        assert updater.wait(0)
+        assert not updater.is_updating()
         assert not updater.is_behind()
         updater.close()
         assert not first.result(PATIENCE_S).embedded
@@ -308,7 +306,7 @@ def test_a_search_does_not_wait_for_embedding(world: World) -> None:
 
 def test_the_rules_are_those_of_the_settings(world: World) -> None:
     world.place.qmd(update={"interval": "90s", "debounceMs": 250, "onBoot": False, "waitForBootSync": True})
-    assert UpdateRules.of(world.place.settings) == UpdateRules(90.0, 0.25, False, True)
+    assert UpdateRules.from_settings(world.place.settings) == UpdateRules(90.0, 0.25, False, True)
 
 
 def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(

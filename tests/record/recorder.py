@@ -102,7 +102,7 @@ _VARYING_TEXTS = (
     (r"Python \d\S+ \w+", "Python <version>"),
     (r"\d+\.\d MB", "<size>"),
     (r"(?<=choose from )[^)]*", "<choices>"),
-    (r"of [\d,]+ that the system allows", "of <limit> that the system allows"),
+    (r"system limit [\d,]+", "system limit <limit>"),
 )
 
 

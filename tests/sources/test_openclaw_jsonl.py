@@ -38,7 +38,7 @@ def test_openclaws_own_example_has_its_lines_its_map_and_its_hash() -> None:
         record("assistant", blocks),
         record("assistant", ""),
     ]
-    found = [message.redacted(lambda text: text.replace(KEY, "sk-abc…qrst")) for message in messages_of(*records)]
+    found = [message.redact_text(lambda text: text.replace(KEY, "sk-abc…qrst")) for message in messages_of(*records)]
     assert [message.line for message in found] == ["User: Hello there friend", "Assistant: Hi sk-abc…qrst"]
     assert [message.number for message in found] == [2, 6]
     assert fingerprint(found).startswith("200abab880d95532")
@@ -107,8 +107,8 @@ def test_a_transcript_is_measured_by_the_file_that_is_named_or_by_its_session(tm
 @pytest.mark.parametrize("name", ["s1.jsonl", "s1-topic-7.jsonl", "s1.jsonl.reset.2026-02-10T10-00-00.000Z"])
 def test_an_export_name_leads_back_to_its_transcript(name: str) -> None:
     reader = OpenClawJsonl("/nowhere")
-    assert reader.exported_path(reader.export_name(f"sessions/{name}")) == f"sessions/{name}"
+    assert reader.path_of_export(reader.export_name(f"sessions/{name}")) == f"sessions/{name}"
 
 
 def test_a_name_that_no_transcript_can_have_is_not_an_export(tmp_path: Path) -> None:
-    assert OpenClawJsonl(str(tmp_path)).exported_path("json+list") is None
+    assert OpenClawJsonl(str(tmp_path)).path_of_export("json+list") is None

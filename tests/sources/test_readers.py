@@ -79,7 +79,7 @@ class JsonListReader:
     def export_name(self, path: str) -> str:
         return f"list+{path.removeprefix(_PREFIX)}"
 
-    def exported_path(self, name: str) -> str | None:
+    def path_of_export(self, name: str) -> str | None:
         return self._path(name.removeprefix("list+")) if name.startswith("list+") else None
 
     def size_of(self, session: str, file: str = "") -> int:
@@ -191,8 +191,18 @@ def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:
     export = SessionExport(source, make_redactor(()), folder=str(folder), state_dir=str(tmp_path / "state"))
     assert export.run() == ExportReport(written=2)
     assert (folder / "list+new.md").read_text().startswith("# Session list+new\n\nUser: the walrus sleeps\n")
-    assert export.origin("list+new.md", 4, 4) == Origin("sessions/list/new", 3, 3)
-    assert export.origin("old.md", 3, 3) == Origin("sessions/old.jsonl", 1, 1)
+    assert export.find_origin("list+new.md", 4, 4) == Origin("sessions/list/new", 3, 3)
+    assert export.find_origin("old.md", 3, 3) == Origin("sessions/old.jsonl", 1, 1)
+
+
+def test_a_format_that_is_no_longer_read_leaves_the_index(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert memory.loaded
+    memory.sync()
+    monkeypatch.setattr(readers, "READERS", readers.READERS[1:])
+    with Memory.of(memory.loaded) as reopened:
+        assert reopened.sync().removed == 1
+        assert reopened.search("walrus", mode="keyword").results == ()
+        assert len(reopened.search("seal", mode="keyword").results) == 1
 
 
 def test_what_no_reader_owns_is_refused(memory: Memory) -> None:

@@ -42,7 +42,7 @@ def judge(scope: Mapping[str, Any], key: str) -> Verdict:
     return Verdict(scope.get("default", "allow") == "allow", f"{_SETTING}.default")
 
 
-def denial(verdict: Verdict, key: str) -> str:
+def explain_denial(verdict: Verdict, key: str) -> str:
     """Return a message that says why a search was denied and how to allow it."""
     parsed = parse(key)
     if not key.strip():

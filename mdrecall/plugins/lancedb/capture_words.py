@@ -1,7 +1,7 @@
-"""By which words one hears that something is worth keeping, in the languages that people write to agents in.
+"""The words that mark a message as worth keeping, in seventeen languages.
 
-A phrase stands for whole words; with ``*`` at its end the last word may go on. Scripts without spaces between words,
-and Korean, which hangs endings on words, are looked for anywhere. Case and accents do not count.
+A phrase matches whole words; with ``*`` at its end the last word may continue. Phrases in scripts without spaces, and
+in Korean, which attaches endings to words, match anywhere. Case and accents do not count.
 """
 
 REMEMBER = (
@@ -61,7 +61,7 @@ ALWAYS = (
     "いつも|必ず|絶対に|決して",
     "항상|절대|중요|반드시",
 )
-#: Triggers in every language but English, where OpenClaw has none; they make the category in all of them.
+#: Triggers in every language but English, where OpenClaw has none; in every language they make a text a decision.
 DECIDE = (
     "rozhodli jsme|budeme používat",
     "wir haben entschieden|haben uns entschieden|wir haben beschlossen|wir verwenden|wir werden verwenden",
@@ -87,7 +87,7 @@ CALLED = (
     "ik heet|nazywam się|mam na imię|nazywa się|меня зовут|зовут|мене звати|звати|benim adım|adım|اسمي|मेरा नाम",
     "我叫|名叫|叫做|と申します|という名前|제 이름|내 이름",
 )
-#: Saying whose something is, with what may come between: ``my favourite colour is``.
+#: Statements about what is one's own, with words in between: ``my favourite colour is``.
 MINE = (
     ("my", "is|are"),
     ("můj|moje|moji|má", "je|jsou"),
@@ -108,13 +108,13 @@ MINE_ALONE = (
     "is my|je můj|ist mein|ist meine|est mon|est ma|es mi|è il mio|è la mia|é o meu|é a minha|is mijn|to mój|to moja",
     "моя почта|мой адрес|мой номер|моя пошта|моя адреса|мій номер|adresim|numaram|e-postam|بريدي|رقمي|عنواني",
 )
-#: What states a fact.
+#: Verbs that state a fact.
 IS = (
     "is|are|has|have|je|má|jsou|ist|sind|hat|haben|est|sont|es|son|tiene|è|sono|ha|hanno|é|são|tem|zijn|heeft|hebben",
     "jest|są|ma|это|есть|находится|це|є|var|yok|है|हैं|هو|هي",
     "是|有|です|である|があります|입니다|이다|있습니다",
 )
-#: Telling a model to drop what it was told: a verb, and within a few words an object.
+#: Attempts to make a model drop its instructions: a verb, and within a few words an object.
 IGNORE = (
     ("ignore|disregard|forget|override|bypass", "instruction|instructions|rules|directives|guidelines|prompt|prompts"),
     ("ignoruj|zapomeň", "instrukce|pokyny|pravidla"),

@@ -1,4 +1,4 @@
-"""Memories that come and go by themselves: put before a prompt, taken from what the user has said."""
+"""The hooks of the plugin: memories are put before a prompt, and captured from what the user says."""
 
 import hashlib
 import logging
@@ -10,15 +10,17 @@ from mdrecall.config.settings import LanceDb
 from mdrecall.core.conversation.session_key import parse
 from mdrecall.core.ranking.snippet import utf16_units
 from mdrecall.errors import RecallError
-from mdrecall.plugins.lancedb.capture import newest, user_texts
+from mdrecall.plugins.lancedb.capture import list_user_texts, pick_newest
 from mdrecall.plugins.lancedb.memories import LongTermMemory
-from mdrecall.plugins.lancedb.memory_texts import Entry, relevant_block
+from mdrecall.plugins.lancedb.rendering import Entry, relevant_block
 
 _log = logging.getLogger(__name__)
-_LEAST_PROMPT = 5
-_MOST_RECALLED = 3
-_MOST_CAPTURED = 3
-_MOST_SEEN = 20_000
+# The first three are OpenClaw's limits.
+_MIN_PROMPT_UNITS = 5
+_MAX_RECALLED = 3
+_MAX_CAPTURED = 3
+#: Bounds the memory of a long-running process; messages older than this many may be captured a second time.
+_MAX_SEEN = 20_000
 
 
 class LongTermHooks:
@@ -31,34 +33,38 @@ class LongTermHooks:
         self._seen: OrderedDict[bytes, None] = OrderedDict()
 
     def before_agent_start(self, prompt: str, session_key: str = "") -> str:
-        """Up to three memories that would help with a prompt, as a block of data to put before it."""
-        if not self._settings.auto_recall or utf16_units(prompt) < _LEAST_PROMPT or not self._is_private(session_key):
+        """Return up to three memories that would help with a prompt, as a block of data to put before it."""
+        if (
+            not self._settings.auto_recall
+            or utf16_units(prompt) < _MIN_PROMPT_UNITS
+            or not self._is_private(session_key)
+        ):
             return ""
         try:
-            found = self._memories.recall(prompt, _MOST_RECALLED, for_prompt=True).found
+            found = self._memories.recall(prompt, _MAX_RECALLED, for_prompt=True).found
         except RecallError as error:
             _log.warning("No memories could be recalled: %s", error)
             return ""
         return relevant_block(Entry(one.row.category, one.row.text) for one in found)
 
     def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
-        """Keep up to three of the user's newest messages that sound worth it; none is kept twice."""
+        """Store up to three of the user's newest messages that are worth keeping, none of them twice."""
         if not self._settings.auto_capture or not success or not self._is_private(session_key):
             return
-        texts = [text for text in user_texts(messages) if self._is_new(text, session_key)]
-        left = newest(texts, _MOST_CAPTURED, self._settings.capture_max_chars)
+        texts = [text for text in list_user_texts(messages) if self._is_new(text, session_key)]
+        waiting = pick_newest(texts, _MAX_CAPTURED, self._settings.capture_max_chars)
         try:
-            while left:
-                self._memories.store(left[0], source="capture")
-                del left[0]
+            while waiting:
+                self._memories.store(waiting[0], source="capture")
+                del waiting[0]
         except RecallError as error:
             _log.warning("A message could not be kept as a memory: %s", error)
-        for text in left:
-            # It comes again with the next turn, when it may be possible.
+        for text in waiting:
+            # The next turn brings it again, and storing it may work then.
             self._seen.pop(_digest(text, session_key), None)
 
     def _is_private(self, session_key: str) -> bool:
-        """Whether one person talks with this agent; without a key it is whoever runs it."""
+        """True if one person talks with this agent; without a session key it is the person who runs it."""
         if not session_key.strip():
             return True
         key = parse(session_key)
@@ -69,7 +75,7 @@ class LongTermHooks:
         if digest in self._seen:
             return False
         self._seen[digest] = None
-        while len(self._seen) > _MOST_SEEN:
+        while len(self._seen) > _MAX_SEEN:
             self._seen.popitem(last=False)
         return True
 

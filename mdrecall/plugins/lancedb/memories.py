@@ -1,11 +1,11 @@
-"""The rules of the long-term memory: whose memories, which are the same, which answer, which are gone.
+"""The rules of the long-term memory: ownership, duplicates, recall, deletion and expiry.
 
-* A memory belongs to one agent and is seen by no other; that is part of every query, before anything is ranked. Rows
-  without an owner, which OpenClaw wrote, belong to the default agent.
-* A memory that says the same as one that is there is not stored; the later of the two expiries holds. One that is alike
-  but differs in a word is stored beside it, and the answer names the other so that it can be replaced.
-* What has expired is never found, and deleted at the next write.
-* Vectors of another embedder are not compared with ours; they are told of until ``reembed`` makes them anew.
+* A memory belongs to one agent and no other agent sees it. That is a condition of every query, before anything is
+  ranked. Rows without an owner, which OpenClaw wrote, belong to the default agent.
+* A memory that says the same as a stored one is not stored; the later of the two expiries holds. One that is similar
+  but differs in a word is stored, and the answer names the other so that it can be replaced.
+* A memory that has expired is never found, and is deleted at the next write.
+* Vectors of another embedder are not compared with ours. They are counted and reported until ``reembed`` replaces them.
 """
 
 import re
@@ -19,53 +19,58 @@ from mdrecall.core.ranking.snippet import utf16_units
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import ArgumentError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.capture import category as category_of
-from mdrecall.plugins.lancedb.extra import PLUGIN
-from mdrecall.plugins.lancedb.table import Row, Table, quoted
-from mdrecall.plugins.lancedb.thresholds import Cuts, cuts_for, same_fact, shared_words
+from mdrecall.plugins.lancedb.capture import categorize
+from mdrecall.plugins.lancedb.table import PLUGIN, Row, Table, quote
+from mdrecall.plugins.lancedb.thresholds import Thresholds, same_fact, shared_words, thresholds_for
 from mdrecall.types import EmbedInput
 
-USUAL_IMPORTANCE = 0.7
-MOST_UNITS = 10_000
-_CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+#: OpenClaw's default.
+DEFAULT_IMPORTANCE = 0.7
+#: A memory is a sentence or two; a longer text belongs in a note. In UTF-16 units, as OpenClaw counts.
+MAX_UNITS = 10_000
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+#: How many neighbours are compared with a new text, or offered when one is to be forgotten.
 _NEIGHBOURS = 5
+#: How many stored vectors tell the range of an embedder whose range is not known.
 _SAMPLE = 256
-_TOLD_ALIKE = 3
-_AT_ONCE = 64
+#: How many similar memories the answer to a store names; more would be noise for a model.
+_MAX_SIMILAR = 3
+#: How many texts are embedded in one call while all vectors are replaced.
+_BATCH = 64
 
 
-class Found(NamedTuple):
+class Match(NamedTuple):
     """A memory and how close it is: the cosine of its vector, or of its words."""
 
     row: Row
     score: float
 
 
-class Stored(NamedTuple):
-    """What came of storing."""
+class StoreResult(NamedTuple):
+    """The outcome of storing a text."""
 
     action: str
     """``created``, ``updated`` or ``duplicate``."""
     row: Row
-    """What is there now."""
+    """What is stored now."""
     before: str = ""
-    """What an updated memory said before."""
+    """The former text of an updated memory."""
     is_masked: bool = False
-    """Whether there was a secret in the text, which was not stored."""
-    alike: tuple[Found, ...] = ()
-    """Others that are close; one of them may be out of date."""
+    """True if the text held a secret, which was not stored."""
+    similar: tuple[Match, ...] = ()
+    """Other memories that are close; one of them may be out of date."""
 
 
-class Recalled(NamedTuple):
-    """What a question has brought up."""
+class RecallResult(NamedTuple):
+    """The memories that answer a question."""
 
-    found: tuple[Found, ...]
+    found: tuple[Match, ...]
     unsearched: int
-    """How many memories of this agent have vectors of another embedder."""
+    """How many memories of this agent were not searched, because another embedder made their vectors."""
 
 
 class Counts(NamedTuple):
-    """What there is."""
+    """How many memories there are."""
 
     total: int
     """Memories of this agent."""
@@ -79,15 +84,15 @@ class Counts(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Whose memories."""
+    """The agent that memories belong to."""
 
     agent: str
     is_default: bool
-    """Whether rows without an owner are this agent's."""
+    """True if rows without an owner are this agent's."""
 
     @property
     def where(self) -> str:
-        own = f"agent = {quoted(self.agent)}"
+        own = f"agent = {quote(self.agent)}"
         return f"({own} OR agent IS NULL)" if self.is_default else f"({own})"
 
 
@@ -102,43 +107,46 @@ class LongTermMemory:
         *,
         redact: Callable[[str], str],
         now_ms: Callable[[], float],
-        adopts: bool = False,
+        adopt_unlabelled: bool = False,
     ) -> None:
-        """``embedder`` is made when first needed; ``adopts``, if rows that do not say who embedded them are its."""
+        """``embedder`` is called when it is first needed.
+
+        With ``adopt_unlabelled``, rows that do not say which embedder made them are taken for this embedder's.
+        """
         self.table = table
         self._make_embedder = embedder
         self._owner = owner
         self._redact = redact
         self._now_ms = now_ms
-        self._adopts = adopts
+        self._adopt_unlabelled = adopt_unlabelled
         self._embedder: Embedder | None = None
         self._is_ready = False
         self._analyser = Analyser()
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
 
     @property
-    def who(self) -> Embedder:
-        """Who embeds; asking for its name costs nothing."""
-        with self._making:
+    def unprepared_embedder(self) -> Embedder:
+        """The embedder as it is created, which is cheap: enough for its name and traits."""
+        with self._lock:
             if self._embedder is None:
                 self._embedder = self._make_embedder()
             return self._embedder
 
     @property
     def embedder(self) -> Embedder:
-        """Who embeds, ready to do so: its vectors are as long as those that it has stored, or it is asked."""
-        embedder = self.who
+        """The embedder, ready for use; the length of its vectors comes from the stored ones, if there are any."""
+        embedder = self.unprepared_embedder
         if not self._is_ready:
-            is_known = self.table.count(f"embedder = {quoted(self.identity)}") > 0
+            is_known = self.table.count(f"embedder = {quote(self.identity)}") > 0
             embedder.prepare(self.table.dimensions() if is_known else 0)
             self._is_ready = True
         return embedder
 
     @property
     def identity(self) -> str:
-        """Who embeds, as each row says it."""
-        who = self.who
-        return f"{who.provider}/{who.model}/{who.fingerprint[:12]}"
+        """The embedder as each row names it."""
+        embedder = self.unprepared_embedder
+        return f"{embedder.provider}/{embedder.model}/{embedder.fingerprint[:12]}"
 
     def store(
         self,
@@ -149,21 +157,21 @@ class LongTermMemory:
         ttl_ms: float | None = None,
         replaces: str = "",
         source: str = "tool",
-    ) -> Stored:
-        """Keep a text, or make it what an older memory says from now on; secrets in it are masked first."""
-        text = _writable(text)
-        said = self._redact(text).strip()
-        _check_text(said)
-        vector = self._kept_vector(said)
+    ) -> StoreResult:
+        """Store a text, or make it the new text of the memory that it ``replaces``; secrets are masked first."""
+        text = _drop_surrogates(text)
+        masked = self._redact(text).strip()
+        _check_text(masked)
+        vector = self._embed_texts([masked])[0]
         expires = None if ttl_ms is None else self._now_ms() + ttl_ms
-        is_masked = said != text.strip()
+        is_masked = masked != text.strip()
         with self.table.writing():
-            self._purge()
-            old = self._replaced(replaces) if replaces else None
-            near = [one for one in self._near(said, vector, _NEIGHBOURS) if old is None or one.row.id != old.id]
-            if old is None and (same := next((one for one in near if self._is_same(said, one)), None)):
-                return Stored("duplicate", self._prolonged(same.row, expires), is_masked=is_masked)
-            row = self._new_row(said, source) if old is None else self._changed_row(old, said, source)
+            self._delete_expired()
+            old = self._require(replaces) if replaces else None
+            near = [one for one in self._nearest(masked, vector, _NEIGHBOURS) if old is None or one.row.id != old.id]
+            if old is None and (same := next((one for one in near if self._is_same(masked, one)), None)):
+                return StoreResult("duplicate", self._extend(same.row, expires), is_masked=is_masked)
+            row = self._new_row(masked, source) if old is None else self._changed_row(old, masked, source)
             row = row._replace(
                 importance=row.importance if importance is None else importance,
                 category=category or row.category,
@@ -172,10 +180,10 @@ class LongTermMemory:
             self.table.put([(row, vector)])
             if old:
                 self.table.compact()
-        alike = tuple(one for one in near if one.score >= self._cuts(vector).alike)[:_TOLD_ALIKE]
-        return Stored("updated" if old else "created", row, old.text if old else "", is_masked, alike)
+        similar = tuple(one for one in near if one.score >= self._thresholds(vector).similar)[:_MAX_SIMILAR]
+        return StoreResult("updated" if old else "created", row, old.text if old else "", is_masked, similar)
 
-    def _replaced(self, memory_id: str) -> Row:
+    def _require(self, memory_id: str) -> Row:
         row = self.get(memory_id)
         if row is None:
             raise ArgumentError(f"No memory has the id {memory_id}.", name="replaces", hint="Recall it first.")
@@ -183,60 +191,60 @@ class LongTermMemory:
 
     def _new_row(self, text: str, source: str) -> Row:
         agent, now = self._owner.agent, self._now_ms()
-        kind = category_of(text)
-        return Row(str(uuid.uuid4()), text, USUAL_IMPORTANCE, kind, now, agent, source, self.identity, None, None)
+        category = categorize(text)
+        return Row(str(uuid.uuid4()), text, DEFAULT_IMPORTANCE, category, now, agent, source, self.identity, None, None)
 
     def _changed_row(self, old: Row, text: str, source: str) -> Row:
         return old._replace(
             text=text, agent=self._owner.agent, source=source, embedder=self.identity, updated_ms=self._now_ms()
         )
 
-    def recall(self, query: str, limit: int, *, for_prompt: bool = False) -> Recalled:
-        """What answers a question, or would help with a prompt, the closest first."""
-        vector = self._asked_vector(query)
-        cuts = self._cuts(vector)
-        cut = cuts.prompt if for_prompt else cuts.recall
-        found = [one for one in self._near(query, vector, limit) if one.score >= cut]
-        return Recalled(tuple(found[:limit]), self._unsearched())
+    def recall(self, query: str, limit: int, *, for_prompt: bool = False) -> RecallResult:
+        """Return the memories that answer a question, or that would help with a prompt, the closest first."""
+        vector = self._embed_query(query)
+        thresholds = self._thresholds(vector)
+        least = thresholds.prompt if for_prompt else thresholds.recall
+        found = [one for one in self._nearest(query, vector, limit) if one.score >= least]
+        return RecallResult(tuple(found[:limit]), self._count_unsearched())
 
-    def meant(self, query: str) -> tuple[list[Found], Found | None]:
-        """What may be meant when something is to be forgotten, and the one that surely is."""
-        vector = self._asked_vector(query)
-        cuts = self._cuts(vector)
-        found = [one for one in self._near(query, vector, _NEIGHBOURS) if one.score >= cuts.candidate]
+    def find_to_forget(self, query: str) -> tuple[list[Match], Match | None]:
+        """Return the memories that a request to forget may mean, and the one that it surely means if there is one."""
+        vector = self._embed_query(query)
+        thresholds = self._thresholds(vector)
+        found = [one for one in self._nearest(query, vector, _NEIGHBOURS) if one.score >= thresholds.candidate]
         same = [one for one in found if same_fact(query, one.row.text)]
         if len(same) == 1:
             return found, same[0]
-        return found, found[0] if len(found) == 1 and found[0].score >= cuts.only else None
+        return found, found[0] if len(found) == 1 and found[0].score >= thresholds.only else None
 
     def get(self, memory_id: str) -> Row | None:
-        """One memory of this agent that has not expired."""
-        found = self.table.rows(f"id = {quoted(checked_id(memory_id))} AND {self._live}", 1)
+        """Return one memory of this agent; None if there is none with this id, or it has expired."""
+        found = self.table.rows(f"id = {quote(parse_id(memory_id))} AND {self._live}", 1)
         return found[0] if found else None
 
-    def beginning_with(self, prefix: str) -> list[Row]:
-        """The memories whose id begins so; a prefix has at least 8 characters."""
+    def find_by_prefix(self, prefix: str) -> list[Row]:
+        """Return up to two memories whose id starts with a prefix of at least 8 characters."""
         if not re.fullmatch(r"[0-9a-fA-F-]{8,36}", prefix):
-            hint = "`mdrecall ltm list` shows the ids; give one, or at least its first 8 characters."
+            hint = "Give the id of a memory, or at least its first 8 characters."
             raise ArgumentError(f"Invalid memory ID format: {prefix[:40]!r}.", name="memoryId", hint=hint)
-        return self.table.rows(f"id LIKE {quoted(prefix.lower() + '%')} AND {self._live}", 2)
+        return self.table.rows(f"id LIKE {quote(prefix.lower() + '%')} AND {self._live}", 2)
 
     def forget(self, memory_id: str) -> Row | None:
-        """Delete one memory, from the disk too; gives what it was, or None if this agent has no such memory."""
+        """Delete one memory, from the disk too, and return it; None if this agent has no such memory."""
         with self.table.writing():
             row = self.get(memory_id)
             if row is not None:
-                self.table.delete(f"id = {quoted(row.id)}")
+                self.table.delete(f"id = {quote(row.id)}")
             return row
 
-    def everything(self, *, all_agents: bool = False) -> list[Row]:
-        """Every memory that has not expired, the newest first."""
+    def list_all(self, *, all_agents: bool = False) -> list[Row]:
+        """Return every memory that has not expired, the newest first."""
         rows = self.table.rows(self._unexpired if all_agents else self._live)
         return sorted(rows, key=lambda row: (-(row.updated_ms or row.created_ms), row.id))
 
     def counts(self) -> Counts:
-        """What there is, without asking the embedder for anything but its name."""
-        rows = self.everything()
+        """Return how many memories there are; the embedder need not be usable."""
+        rows = self.list_all()
         categories: dict[str, int] = {}
         for row in rows:
             categories[row.category] = categories.get(row.category, 0) + 1
@@ -244,25 +252,26 @@ class LongTermMemory:
         expired = f"NOT ({self._unexpired})"
         total = self.table.count(self._unexpired)
         return Counts(len(rows), categories, self.table.count(expired), total - len(rows),
-                      self._unsearched(), min(times), max(times))  # fmt: skip
+                      self._count_unsearched(), min(times), max(times))  # fmt: skip
 
     def reembed(self) -> int:
-        """Make the vectors of all memories of all agents anew with the embedder of now; gives how many."""
+        """Replace the vectors of all memories of all agents with the current embedder's; return how many."""
         with self.table.writing():
             rows = self.table.rows("id IS NOT NULL")
-            self.who.prepare(0)
+            self.unprepared_embedder.prepare(0)
             self._is_ready = True
             vectors: list[bytes] = []
-            for start in range(0, len(rows), _AT_ONCE):
-                vectors += self._kept_vectors([row.text for row in rows[start : start + _AT_ONCE]])
+            for start in range(0, len(rows), _BATCH):
+                vectors += self._embed_texts([row.text for row in rows[start : start + _BATCH]])
             identity = self.identity
             length = len(vectors[0]) // 4 if vectors else self.embedder.dimensions
-            anew = [row._replace(embedder=identity) for row in rows]
+            renamed = [row._replace(embedder=identity) for row in rows]
             if rows:
-                self.table.replace_all(list(zip(anew, vectors, strict=True)), length)
+                self.table.replace_all(list(zip(renamed, vectors, strict=True)), length)
             return len(rows)
 
     def close(self) -> None:
+        """Close the embedder and the table; may be called twice."""
         if self._embedder is not None:
             self._embedder.interrupt()
             self._embedder.close()
@@ -278,60 +287,63 @@ class LongTermMemory:
 
     @property
     def _comparable(self) -> str:
-        return f"embedder = {quoted(self.identity)}"
+        return f"embedder = {quote(self.identity)}"
 
-    def _near(self, text: str, vector: bytes, limit: int) -> list[Found]:
-        """The closest memories, by their vectors; by their words where the embedder knows none of them."""
+    def _nearest(self, text: str, vector: bytes, limit: int) -> list[Match]:
+        """Return the closest memories by vectors, and by words in scripts that the embedder does not know."""
         self._check_length(vector)
         where = f"{self._live} AND {self._comparable}"
-        found = {row.id: Found(row, score) for row, score in self.table.nearest(vector, where, limit)}
-        if self.who.traits.latin_only and latin_share(text) < 1:
-            for one in self._by_words(text):
+        found = {row.id: Match(row, score) for row, score in self.table.nearest(vector, where, limit)}
+        if self.unprepared_embedder.traits.latin_only and latin_share(text) < 1:
+            for one in self._match_words(text):
                 if one.row.id not in found or found[one.row.id].score < one.score:
                     found[one.row.id] = one
         return sorted(found.values(), key=lambda one: (-one.score, -one.row.created_ms, one.row.id))[:limit]
 
-    def _by_words(self, text: str) -> list[Found]:
-        asked = self._analyser.terms(text)
+    def _match_words(self, text: str) -> list[Match]:
+        terms = self._analyser.terms(text)
         rows = self.table.rows(self._live)
-        return [Found(row, score) for row in rows if (score := shared_words(asked, self._analyser.terms(row.text)))]
+        return [Match(row, score) for row in rows if (score := shared_words(terms, self._analyser.terms(row.text)))]
 
-    def _is_same(self, text: str, other: Found) -> bool:
-        return other.score >= cuts_for(self.who.traits).duplicate and same_fact(text, other.row.text)
+    def _is_same(self, text: str, other: Match) -> bool:
+        return other.score >= thresholds_for(self.unprepared_embedder.traits).duplicate and same_fact(
+            text, other.row.text
+        )
 
-    def _prolonged(self, row: Row, expires: float | None) -> Row:
-        """The later of two expiries holds; none is the latest."""
+    def _extend(self, row: Row, expires: float | None) -> Row:
+        """Return the row with the later of two expiries; no expiry is the latest."""
         if row.expires_ms is None or (expires is not None and expires <= row.expires_ms):
             return row
-        self.table.update(f"id = {quoted(row.id)}", {"expiresAt": expires})
+        self.table.update(f"id = {quote(row.id)}", {"expiresAt": expires})
         return row._replace(expires_ms=expires)
 
-    def _cuts(self, vector: bytes) -> Cuts:
+    def _thresholds(self, vector: bytes) -> Thresholds:
         traits = self.embedder.traits
         if not traits.measured:
-            return cuts_for(traits)
+            return thresholds_for(traits)
         import numpy
 
         mean, count = self.table.mean_vector(f"{self._live} AND {self._comparable}", _SAMPLE)
         cosine = float(numpy.dot(numpy.frombuffer(vector, dtype="<f4"), mean)) if count else 0.0
-        return cuts_for(measure_traits(traits, cosine, count))
+        return thresholds_for(measure_traits(traits, cosine, count))
 
-    def _kept_vector(self, text: str) -> bytes:
-        return self._kept_vectors([text])[0]
-
-    def _kept_vectors(self, texts: Sequence[str]) -> list[bytes]:
+    def _embed_texts(self, texts: Sequence[str]) -> list[bytes]:
         embedder = self.embedder
         most = embedder.traits.input_bytes
-        made = embedder.embed_chunks([EmbedInput("", _cut(text, most)) for text in texts])
+        made = embedder.embed_chunks([EmbedInput("", _cut_bytes(text, most)) for text in texts])
         return [embedding.vector for embedding in made]
 
-    def _asked_vector(self, query: str) -> bytes:
+    def _embed_query(self, query: str) -> bytes:
         self._adopt()
-        return self.embedder.embed_query(_cut(query, self.embedder.traits.input_bytes), {})
+        return self.embedder.embed_query(_cut_bytes(query, self.embedder.traits.input_bytes), {})
 
     def _adopt(self) -> None:
-        """Rows of OpenClaw were embedded by what its configuration names, if that is what embeds now."""
-        if self._adopts and self.table.count("embedder IS NULL") and self._length_fits(self.embedder.dimensions):
+        """Label OpenClaw's rows, which its configured embedder made, if that is the embedder in use."""
+        if (
+            self._adopt_unlabelled
+            and self.table.count("embedder IS NULL")
+            and self._length_fits(self.embedder.dimensions)
+        ):
             self.table.update("embedder IS NULL", {"embedder": self.identity})
 
     def _length_fits(self, length: int) -> bool:
@@ -341,27 +353,28 @@ class LongTermMemory:
     def _check_length(self, vector: bytes) -> None:
         self._adopt()
         if not self._length_fits(len(vector) // 4):
-            who = f"{self.embedder.provider} {self.embedder.model}"
-            said = (
-                f"The memories at {self.table.uri} have vectors of {self.table.dimensions()} numbers, but {who} gives"
+            embedder = f"{self.embedder.provider} {self.embedder.model}"
+            message = (
+                f"The memories at {self.table.uri} have vectors of {self.table.dimensions()} numbers, but those of"
+                f" {embedder} have {len(vector) // 4}."
             )
-            hint = "Run `mdrecall ltm reembed` to embed them anew, or configure the embedder they were made with."
-            raise PluginError(f"{said} {len(vector) // 4}.", plugin=PLUGIN, hint=hint)
+            hint = "Embed the memories again, or configure the embedder that they were made with."
+            raise PluginError(message, plugin=PLUGIN, hint=hint)
 
-    def _unsearched(self) -> int:
+    def _count_unsearched(self) -> int:
         try:
             theirs = f"(embedder IS NULL OR NOT ({self._comparable}))"
         except RecallError:
-            return 0  # Without an embedder there is nothing to compare with, which a search tells.
+            return 0  # Without an embedder there is nothing to compare with; a search reports that.
         return self.table.count(f"{self._live} AND {theirs}")
 
-    def _purge(self) -> None:
+    def _delete_expired(self) -> None:
         self.table.delete(f"NOT ({self._unexpired})")
 
 
-def checked_id(text: str) -> str:
-    """A canonical UUID, which is the only thing that goes into a condition as an id."""
-    if not _CANONICAL.fullmatch(text.strip()):
+def parse_id(text: str) -> str:
+    """Return a canonical UUID, the only form in which an id goes into a condition."""
+    if not _UUID.fullmatch(text.strip()):
         message = f"Invalid memory ID format: {text[:40]!r}."
         raise ArgumentError(message, name="memoryId", hint="Give the id of a recalled memory.")
     return text.strip().lower()
@@ -370,15 +383,15 @@ def checked_id(text: str) -> str:
 def _check_text(text: str) -> None:
     if not text:
         raise ArgumentError("text required", name="text", hint="Give text as a text that is not blank.")
-    if utf16_units(text) > MOST_UNITS:
-        said = f"A memory has at most {MOST_UNITS:,} characters, this has {utf16_units(text):,}."
-        raise ArgumentError(said, name="text", hint="Store what matters of it, or write it into a note.")
+    if utf16_units(text) > MAX_UNITS:
+        message = f"A memory has at most {MAX_UNITS:,} characters, this has {utf16_units(text):,}."
+        raise ArgumentError(message, name="text", hint="Store what matters of it, or write it into a note.")
 
 
-def _writable(text: str) -> str:
-    """Without halves of characters, which no UTF-8 has."""
+def _drop_surrogates(text: str) -> str:
+    """Replace half characters, which UTF-8 cannot write."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _cut(text: str, most_bytes: int) -> str:
+def _cut_bytes(text: str, most_bytes: int) -> str:
     return text.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")

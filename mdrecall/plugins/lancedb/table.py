@@ -1,9 +1,11 @@
-"""The table ``memories`` in LanceDB: rows in, rows out, with LanceDB's errors told as ours.
+"""The table ``memories`` in LanceDB: rows in, rows out, with LanceDB's errors translated into ours.
 
 The schema is OpenClaw's with five more columns, all of which may be empty; a table that OpenClaw has made gets them
 when it is first opened. Every write is an upsert by id, so that it can be tried again.
 """
 
+import importlib
+import importlib.util
 import logging
 import os
 import re
@@ -14,29 +16,39 @@ from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.errors import PluginError, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.locks import FileLock
-from mdrecall.plugins.lancedb.extra import PLUGIN, need
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
+PLUGIN = "memory-lancedb"
 NAME = "memories"
-_OLD = ("id", "text", "importance", "category", "createdAt")
-_TEXTS = ("agent", "source", "embedder")
-_TIMES = ("updatedAt", "expiresAt")
-_COLUMNS = (*_OLD, *_TEXTS, *_TIMES)
-_FOREIGN = (ValueError, RuntimeError, OSError, NotImplementedError, LookupError)
+_PACKAGES = ("lancedb", "pyarrow")
+_OPENCLAW_COLUMNS = ("id", "text", "importance", "category", "createdAt")
+_TEXT_COLUMNS = ("agent", "source", "embedder")
+_TIME_COLUMNS = ("updatedAt", "expiresAt")
+_COLUMNS = (*_OPENCLAW_COLUMNS, *_TEXT_COLUMNS, *_TIME_COLUMNS)
+#: What LanceDB raises when the disk, the data or another process is at fault.
+_LANCEDB_ERRORS = (ValueError, RuntimeError, OSError, NotImplementedError, LookupError)
+#: A conflict with another process passes; one that lasts is a fault to report.
 _ATTEMPTS = 4
-#: What LanceDB puts after its messages.
-_WHERE_IN_RUST = re.compile(r",? /\S+\.rs:\d+:\d+$")
-_WAIT_S = 10.0
-_MOST_FRAGMENTS = 24
-_MOST_ROWS = 1_000_000
-_HOUR_S = 3600.0
-_AT_ONCE_S = 0.001
+#: The place in its own source that LanceDB puts after its messages.
+_RUST_LOCATION = re.compile(r",? /\S+\.rs:\d+:\d+$")
+#: How long a write waits for another process to finish its own.
+_LOCK_WAIT_S = 10.0
+#: Every write adds a small file, and a search opens them all; beyond this many they are merged.
+_MAX_FRAGMENTS = 24
+#: A query needs a limit; this one is beyond any memory.
+_MAX_ROWS = 1_000_000
+#: Old versions of the table are kept this long after ordinary writes, for readers that still use them.
+_KEEP_VERSIONS_S = 3600.0
+#: After a deletion as good as no old version is kept: those hold the deleted text.
+_KEEP_NO_VERSIONS_S = 0.001
+#: LanceDB's messages may hold a whole plan; a reader needs the first sentence.
+_MAX_REASON_CHARS = 300
 
 
 class Row(NamedTuple):
-    """One memory as it is stored; times are milliseconds since 1970."""
+    """One stored memory; times are milliseconds since 1970."""
 
     id: str
     text: str
@@ -51,7 +63,7 @@ class Row(NamedTuple):
 
 
 class Table:
-    """The table at a path or the address of an object store."""
+    """The table at a path or at the address of an object store."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -62,51 +74,51 @@ class Table:
         self._is_writing = False
 
     def dimensions(self) -> int:
-        """How long the stored vectors are; 0 if there are none."""
-        table = self._opened()
-        if table is None or not self._tried(lambda: table.count_rows(), "read"):
+        """Return the length of the stored vectors; 0 if there are none."""
+        table = self._open()
+        if table is None or not self._try(lambda: table.count_rows(), "read"):
             return 0
         return _length(table)
 
     def put(self, rows: Sequence[tuple[Row, bytes]]) -> None:
         """Write memories with their vectors; one with the same id is replaced."""
         with self.writing():
-            table, length = self._opened(), len(rows[0][1]) // 4
+            table, length = self._open(), len(rows[0][1]) // 4
             if table is None or (_length(table) != length and not self.dimensions()):
-                table = self._created(length, anew=table is not None)
+                table = self._create(length, replace=table is not None)
             data = self._data(rows, _length(table))
             upsert = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-            self._tried(lambda: upsert.execute(data), "written to")
-            self._tidied()
+            self._try(lambda: upsert.execute(data), "written to")
+            self._merge_fragments()
 
     def replace_all(self, rows: Sequence[tuple[Row, bytes]], dimensions: int) -> None:
-        """Make the table anew with vectors of another length, in one step."""
+        """Replace the whole table, with vectors of another length, in one step."""
         with self.writing():
             data = self._data(rows, dimensions)
-            self._table = self._tried(lambda: self._db.create_table(NAME, data, mode="overwrite"), "written to")
+            self._table = self._try(lambda: self._db.create_table(NAME, data, mode="overwrite"), "written to")
             self.compact()
 
     def update(self, where: str, values: Mapping[str, Any]) -> None:
         with self.writing():
-            if (table := self._opened()) is not None:
-                self._tried(lambda: table.update(where=where, values=dict(values)), "written to")
+            if (table := self._open()) is not None:
+                self._try(lambda: table.update(where=where, values=dict(values)), "written to")
 
     def delete(self, where: str) -> int:
-        """Delete what a condition names, from the disk too; gives how many there were."""
+        """Delete the rows that meet a condition, from the disk too; return how many there were."""
         with self.writing():
-            table = self._opened()
+            table = self._open()
             count = self.count(where)
             if table is None or not count:
                 return 0
-            self._tried(lambda: table.delete(where), "written to")
+            self._try(lambda: table.delete(where), "written to")
             self.compact()
             return count
 
     def nearest(self, vector: bytes, where: str, limit: int) -> list[tuple[Row, float]]:
-        """The rows closest to a vector among those that a condition admits, with their cosines."""
+        """Return the rows closest to a vector among those that meet a condition, with their cosines."""
         import numpy
 
-        table = self._opened()
+        table = self._open()
         if table is None or not self.dimensions():
             return []
         asked = numpy.frombuffer(vector, dtype="<f4")
@@ -117,48 +129,48 @@ class Table:
             found: list[dict[str, Any]] = query.to_list()
             return found
 
-        return [(_row(entry), 1.0 - float(entry["_distance"])) for entry in self._tried(ask, "searched")]
+        return [(_row(entry), 1.0 - float(entry["_distance"])) for entry in self._try(ask, "searched")]
 
-    def rows(self, where: str, limit: int = _MOST_ROWS) -> list[Row]:
-        """The rows that a condition admits, in no order."""
-        table = self._opened()
+    def rows(self, where: str, limit: int = _MAX_ROWS) -> list[Row]:
+        """Return the rows that meet a condition, in no order."""
+        table = self._open()
         if table is None:
             return []
         return [
             _row(entry)
-            for entry in self._tried(
+            for entry in self._try(
                 lambda: table.search().where(where).select(list(_COLUMNS)).limit(limit).to_list(), "read"
             )
         ]
 
     def mean_vector(self, where: str, most: int) -> tuple[Any, int]:
-        """The mean of some vectors and how many they are."""
+        """Return the mean of the vectors that meet a condition, of at most ``most``, and how many they were."""
         import numpy
 
-        table = self._opened()
+        table = self._open()
         found: list[Any] = []
         if table is not None:
-            entries = self._tried(lambda: table.search().where(where).select(["vector"]).limit(most).to_list(), "read")
+            entries = self._try(lambda: table.search().where(where).select(["vector"]).limit(most).to_list(), "read")
             found = [entry["vector"] for entry in entries]
         return (numpy.asarray(found, dtype="f4").mean(axis=0), len(found)) if found else (None, 0)
 
     def count(self, where: str) -> int:
-        table = self._opened()
-        return 0 if table is None else int(self._tried(lambda: table.count_rows(where), "read"))
+        table = self._open()
+        return 0 if table is None else int(self._try(lambda: table.count_rows(where), "read"))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Nobody else writes meanwhile: on a disk by a lock, so that looking first and writing then is one step."""
+        """Keep other threads out, and on a disk other processes too, so that a check and a write are one step."""
         with self._thread:
             if self._is_writing or not self._is_local:
                 yield
                 return
             lock = FileLock(os.path.join(self._folder(), f"{NAME}.lock"))
             try:
-                if not lock.acquire(_WAIT_S, "writing memories"):
+                if not lock.acquire(_LOCK_WAIT_S, "writing memories"):
                     raise StoreBusy(f"Another process keeps writing to {self.uri}.", hint="Try again.")
             except OSError as error:
-                raise self._unusable("written to", error) from error
+                raise self._unavailable("written to", error) from error
             self._is_writing = True
             try:
                 yield
@@ -166,85 +178,88 @@ class Table:
                 self._is_writing = False
                 lock.release()
 
-    def compact(self, older_s: float = _AT_ONCE_S) -> None:
-        """Make few files of many, and delete versions that are older; a failure costs nothing but room."""
+    def compact(self, older_s: float = _KEEP_NO_VERSIONS_S) -> None:
+        """Merge small files and delete versions older than ``older_s``; a failure costs nothing but disk space."""
         from datetime import timedelta
 
         with suppress(StoreError):
-            table = self._opened()
+            table = self._open()
             if table is not None:
-                self._tried(lambda: table.optimize(cleanup_older_than=timedelta(seconds=older_s)), "tidied")
+                self._try(lambda: table.optimize(cleanup_older_than=timedelta(seconds=older_s)), "tidied")
 
     def close(self) -> None:
         self._table = self._db = None
 
-    def _tidied(self) -> None:
-        with suppress(*_FOREIGN):
-            if self._table.stats()["fragment_stats"]["num_small_fragments"] > _MOST_FRAGMENTS:
-                self.compact(_HOUR_S)
+    def _merge_fragments(self) -> None:
+        with suppress(*_LANCEDB_ERRORS):
+            if self._table.stats()["fragment_stats"]["num_small_fragments"] > _MAX_FRAGMENTS:
+                self.compact(_KEEP_VERSIONS_S)
 
     def _folder(self) -> str:
         try:
             os.makedirs(self.uri, mode=0o700, exist_ok=True)
         except OSError as error:
-            raise self._unusable("made", error) from error
+            raise self._unavailable("created", error) from error
         return self.uri
 
-    def _opened(self) -> Any:
-        """LanceDB's table, or None if there is none yet."""
+    def _open(self) -> Any:
+        """Return LanceDB's table, or None if there is none yet."""
         with self._thread:
             if self._table is None:
                 self._connect()
-                self._table = self._tried(self._found, "opened")
+                self._table = self._try(self._find_table, "opened")
                 if self._table is not None:
-                    self._upgraded()
+                    self._add_missing_columns()
             return self._table
 
     def _connect(self) -> None:
         from datetime import timedelta
 
         if self._db is None:
-            lancedb = need("lancedb")
+            lancedb = import_package("lancedb")
             if self._is_local:
                 self._folder()
-            at_once = timedelta(0)  # What another process writes is seen by the next read.
-            self._db = self._tried(lambda: lancedb.connect(self.uri, read_consistency_interval=at_once), "opened")
+            at_once = timedelta(0)  # The next read sees what another process has written.
+            self._db = self._try(lambda: lancedb.connect(self.uri, read_consistency_interval=at_once), "opened")
 
-    def _found(self) -> Any:
+    def _find_table(self) -> Any:
         try:
             return self._db.open_table(NAME)
         except ValueError:
-            # How LanceDB says that there is none, or that another process is just making it; damage is a RuntimeError.
+            # So LanceDB says that there is none, or that another process is just creating it; damage is a RuntimeError.
             return None
 
-    def _created(self, dimensions: int, *, anew: bool) -> Any:
-        """A table for vectors of this length; ``anew``, if an empty one for others is there."""
+    def _create(self, dimensions: int, *, replace: bool) -> Any:
+        """Create the table for vectors of this length; ``replace`` an empty one for vectors of another length."""
         self._connect()
         schema = self._schema(dimensions)
-        how: dict[str, Any] = {"mode": "overwrite"} if anew else {"exist_ok": True}
-        made = self._tried(lambda: self._db.create_table(NAME, schema=schema, **how), "made")
-        self._table = made
-        return made
+        how: dict[str, Any] = {"mode": "overwrite"} if replace else {"exist_ok": True}
+        self._table = self._try(lambda: self._db.create_table(NAME, schema=schema, **how), "created")
+        return self._table
 
-    def _upgraded(self) -> None:
-        """A table that OpenClaw has made gets the columns that it lacks, empty."""
+    def _add_missing_columns(self) -> None:
+        """Add the columns, all empty, that a table of OpenClaw's does not have."""
         missing = [name for name in ("id", "text", "vector") if name not in self._table.schema.names]
         if missing:
-            said = f"The table {NAME} at {self.uri} has no {', '.join(missing)}."
+            message = f"The table {NAME} at {self.uri} has no {', '.join(missing)}."
             hint = "It is not one of OpenClaw's or mdrecall's; set another dbPath."
-            raise PluginError(said, plugin=PLUGIN, hint=hint)
-        if self._lacking():
+            raise PluginError(message, plugin=PLUGIN, hint=hint)
+        if self._missing_columns():
             with self.writing():
-                # Another process may just have added them.
-                if lacking := self._lacking():
-                    self._tried(lambda: self._table.add_columns(lacking), "given columns")
+                # Another process may have added them since.
+                if missing_columns := self._missing_columns():
+                    self._try(lambda: self._table.add_columns(missing_columns), "given columns")
 
-    def _lacking(self) -> list[Any]:
+    def _missing_columns(self) -> list[Any]:
         there = self._table.schema.names
-        return [field for field in self._schema(1) if field.name in (*_TEXTS, *_TIMES) and field.name not in there]
+        return [
+            field
+            for field in self._schema(1)
+            if field.name in (*_TEXT_COLUMNS, *_TIME_COLUMNS) and field.name not in there
+        ]
 
     def _schema(self, dimensions: int) -> Any:
-        pa = need("pyarrow")
+        pa = import_package("pyarrow")
         return pa.schema(
             [
                 ("id", pa.utf8()),
@@ -253,18 +268,18 @@ class Table:
                 ("importance", pa.float64()),
                 ("category", pa.utf8()),
                 ("createdAt", pa.float64()),
-                *((name, pa.utf8()) for name in _TEXTS),
-                *((name, pa.float64()) for name in _TIMES),
+                *((name, pa.utf8()) for name in _TEXT_COLUMNS),
+                *((name, pa.float64()) for name in _TIME_COLUMNS),
             ]
         )
 
     def _data(self, rows: Sequence[tuple[Row, bytes]], dimensions: int) -> Any:
         import numpy
 
-        pa = need("pyarrow")
+        pa = import_package("pyarrow")
         if any(len(vector) != 4 * dimensions for _, vector in rows):
-            said = f"The memories at {self.uri} have vectors of {dimensions} numbers, the embedder gives others."
-            raise PluginError(said, plugin=PLUGIN, hint="Run `mdrecall ltm reembed`.")
+            message = f"The memories at {self.uri} have vectors of {dimensions} numbers, the embedder makes others."
+            raise PluginError(message, plugin=PLUGIN, hint="Embed the memories again.")
         columns = {name: [row[place] for row, _ in rows] for place, name in enumerate(_COLUMNS)}
         flat = numpy.frombuffer(b"".join(vector for _, vector in rows), dtype="<f4")
         schema = self._schema(dimensions)
@@ -274,30 +289,30 @@ class Table:
             schema=schema,
         )
 
-    def _tried(self, act: Callable[[], _T], what: str) -> _T:
-        """What LanceDB gives; a version that another process has taken away, or a conflict, is tried again."""
+    def _try(self, act: Callable[[], _T], what: str) -> _T:
+        """Return what ``act`` returns; a conflict with another process is tried again."""
         for left in range(_ATTEMPTS - 1, -1, -1):
             try:
                 return act()
-            except _FOREIGN as error:
+            except _LANCEDB_ERRORS as error:
                 is_passing = isinstance(error, RuntimeError | OSError) and self._is_there()
                 if not left or not is_passing:
-                    raise self._unusable(what, error) from error
+                    raise self._unavailable(what, error) from error
                 _log.debug("LanceDB failed, trying again: %s", error)
         raise AssertionError("unreachable")
 
     def _is_there(self) -> bool:
         return not self._is_local or os.path.isdir(self.uri)
 
-    def _unusable(self, what: str, error: Exception) -> StoreUnavailable:
-        said = str(getattr(error, "strerror", None) or error).partition("\n")[0]
-        said = _WHERE_IN_RUST.sub("", said)[:300].rstrip(".")
+    def _unavailable(self, what: str, error: Exception) -> StoreUnavailable:
+        reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]
+        reason = _RUST_LOCATION.sub("", reason)[:_MAX_REASON_CHARS].rstrip(".")
         hint = "Check the path, the disk and the permissions (plugins.entries.memory-lancedb.config.dbPath)."
-        return StoreUnavailable(f"The long-term memory at {self.uri} cannot be {what}: {said}.", hint=hint)
+        return StoreUnavailable(f"The long-term memory at {self.uri} cannot be {what}: {reason}.", hint=hint)
 
 
-def quoted(text: str) -> str:
-    """A text in a condition."""
+def quote(text: str) -> str:
+    """Return a text as a literal in a condition."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -313,5 +328,25 @@ def _row(entry: Mapping[str, Any]) -> Row:
         float(importance) if importance is not None else 0.0,
         str(entry.get("category") or "other"),
         float(created) if created is not None else 0.0,
-        *(entry.get(name) for name in (*_TEXTS, *_TIMES)),
+        *(entry.get(name) for name in (*_TEXT_COLUMNS, *_TIME_COLUMNS)),
     )
+
+
+def require_packages() -> None:
+    """Raise ``PluginError`` if a package of the extra ``lancedb`` is missing; nothing is imported."""
+    for package in _PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise _package_missing(package, "it is not installed")
+
+
+def import_package(package: str) -> Any:
+    """Import a package of the extra ``lancedb``, or raise ``PluginError``."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise _package_missing(package, str(error)) from error
+
+
+def _package_missing(package: str, why: str) -> PluginError:
+    message = f"The plugin {PLUGIN} needs the Python package {package}: {why}."
+    return PluginError(message, plugin=PLUGIN, hint="Install mdrecall with its extra: mdrecall[lancedb].")

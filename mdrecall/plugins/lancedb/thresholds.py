@@ -1,4 +1,4 @@
-"""When two memories are one, and when one answers a question: by the cosine of their vectors, and by their words."""
+"""When two memories say the same, and when one answers a question: by their vectors and by their words."""
 
 import math
 import re
@@ -7,61 +7,62 @@ from typing import NamedTuple
 from mdrecall.core.text.words import fold, tokens
 from mdrecall.types import Traits
 
-# Shares of the way from what is unrelated to what answers, chosen by `python -m benchmarks.memories`.
+# Shares of the way from an embedder's cosine of unrelated texts to that of related ones. They were chosen with
+# benchmarks/memories.py; docs/plugins.md has the figures.
 _RECALL = 0.2
 _PROMPT = 0.3
 _CANDIDATE = 0.6
-_ALIKE = 1.0
-# OpenClaw's 0.9 of 1 / (1 + distance).
+_SIMILAR = 1.0
+# The cosine at which OpenClaw's score, 1 / (1 + distance), reaches the 0.9 that it deletes from.
 _ONLY = 0.944
-# Less than OpenClaw's 0.974, because the words must agree too.
+# Lower than OpenClaw's 0.974, because here the words must agree too.
 _DUPLICATE = 0.75
 
 
-class Cuts(NamedTuple):
-    """The least cosines."""
+class Thresholds(NamedTuple):
+    """The lowest cosines."""
 
     recall: float
-    """For an answer to a question that was asked of the memory."""
+    """For an answer to a question."""
     prompt: float
-    """For what is put before a prompt that nobody meant as a question."""
+    """For what is put before a prompt, which may not be a question."""
     candidate: float
-    """For what may be meant when something is to be forgotten."""
-    alike: float
-    """For what is told of when something is stored: it may be out of date now."""
+    """For a memory that a request to forget may mean."""
+    similar: float
+    """For a memory that may be out of date once another is stored."""
     only: float
-    """For what is surely meant."""
+    """For the only candidate to be deleted without asking."""
     duplicate: float
-    """For what says the same, if no word that matters differs."""
+    """For a memory that says the same, if no word that matters differs."""
 
 
-def cuts_for(traits: Traits) -> Cuts:
-    """The cuts for an embedder, by the range of its cosines."""
+def thresholds_for(traits: Traits) -> Thresholds:
+    """Return the thresholds for an embedder, by the range of its cosines."""
 
     def share(part: float) -> float:
         return traits.unrelated + part * (traits.related - traits.unrelated)
 
-    return Cuts(share(_RECALL), share(_PROMPT), share(_CANDIDATE), share(_ALIKE), _ONLY, _DUPLICATE)
+    return Thresholds(share(_RECALL), share(_PROMPT), share(_CANDIDATE), share(_SIMILAR), _ONLY, _DUPLICATE)
 
 
-#: Words without which a statement says the same. Who, when and whether is never among them.
-_LITTLE = frozenset(("a", "an", "the", "is", "are", "am", "has", "have", "please", "really", "very", "just", "also"))
+#: Words that change nothing of what a statement says. None of them says who, when or not.
+_FILLERS = frozenset(("a", "an", "the", "is", "are", "am", "has", "have", "please", "really", "very", "just", "also"))
 _NOT = re.compile(r"n['’]t\b")
 
 
 def same_fact(one: str, other: str) -> bool:
-    """Whether two texts differ in nothing but case, accents, signs and small words.
+    """True if two texts differ in nothing but case, accents, punctuation and filler words.
 
-    A cosine alone does not tell: all-MiniLM-L6-v2 gives two phone numbers that differ in a digit 0.996.
+    A cosine alone cannot tell: with all-MiniLM-L6-v2, phone numbers that differ in one digit have 0.996.
     """
-    return _weighty(one) == _weighty(other)
+    return _content_words(one) == _content_words(other)
 
 
-def _weighty(text: str) -> list[str]:
+def _content_words(text: str) -> list[str]:
     words = (fold(token).rstrip(".") for token in tokens(_NOT.sub(" not", text)))
-    return [word for word in words if word not in _LITTLE]
+    return [word for word in words if word not in _FILLERS]
 
 
 def shared_words(one: frozenset[str], other: frozenset[str]) -> float:
-    """The cosine of two texts by their terms, for scripts of which an embedder knows nothing."""
+    """Return the cosine of two texts by their terms, for scripts that an embedder does not know."""
     return len(one & other) / math.sqrt(len(one) * len(other)) if one and other else 0.0

@@ -77,7 +77,7 @@ class OpenClawJsonl:
         """Return the file name without ``.jsonl``; after a reset, the whole file name."""
         return path.removeprefix(_PREFIX).removesuffix(_ENDING)
 
-    def exported_path(self, name: str) -> str | None:
+    def path_of_export(self, name: str) -> str | None:
         """Return the path of the transcript with this export name."""
         path = f"{_PREFIX}{name}" if _RESET in name else f"{_PREFIX}{name}{_ENDING}"
         return path if self.owns(path) else None

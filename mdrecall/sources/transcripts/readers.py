@@ -57,9 +57,9 @@ class Transcripts:
         """Return the file name, without an ending, that stands for a transcript."""
         return self._owner(path).export_name(path)
 
-    def exported_path(self, name: str) -> str | None:
+    def path_of_export(self, name: str) -> str | None:
         """Return the path of the transcript with this export name; None if it is nobody's."""
-        return next((path for reader in self._readers if (path := reader.exported_path(name))), None)
+        return next((path for reader in self._readers if (path := reader.path_of_export(name))), None)
 
     def size_of(self, session: str, file: str = "") -> int:
         """Return the size of a session's transcript by the first reader that has it, else 0."""

@@ -48,7 +48,7 @@ def read_transcript(
             is_wanted = first <= total and (last is None or total <= last) and following is None
             if not is_wanted or not record.is_message:
                 continue
-            line = f"{total}  {record.redacted(redact).line}"
+            line = f"{total}  {record.redact_text(redact).line}"
             used += utf16_units(line) + 1
             if used > max_chars and shown:
                 following = total
@@ -66,4 +66,4 @@ def last_messages(
     with reader.open(path) as transcript:
         said = (record for record in transcript.records() if record.is_message and not record.is_command)
         last = deque(said, maxlen=count)
-    return [record.redacted(redact) for record in last]
+    return [record.redact_text(redact) for record in last]

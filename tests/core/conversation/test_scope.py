@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.settings import DEFAULT_SCOPE
-from mdrecall.core.conversation.scope import denial, judge
+from mdrecall.core.conversation.scope import explain_denial, judge
 
 #: What OpenClaw allows under its default, and does so here.
 DIRECT = ["main", "agent:main:main", "agent:main:telegram:direct:123", "agent:main:whatsapp:acc:direct:1",
@@ -86,11 +86,11 @@ def test_a_person_at_the_machine_may_search_whatever_the_default_is() -> None:
 def test_a_rule_for_the_channel_cli_is_one_for_the_person_at_the_machine() -> None:
     verdict = judge(rules({"action": "deny", "match": {"channel": "CLI"}}, default="allow"), "")
     assert not verdict.allowed
-    assert "rules[0]" in denial(verdict, "")
+    assert "rules[0]" in explain_denial(verdict, "")
 
 
 def test_whoever_is_denied_is_told_by_what_and_how_to_change_it() -> None:
-    said = denial(judge(DEFAULT_SCOPE, "agent:main:slack:group:7"), "agent:main:slack:group:7")
+    said = explain_denial(judge(DEFAULT_SCOPE, "agent:main:slack:group:7"), "agent:main:slack:group:7")
     assert "a group conversation" in said
     assert "memory.qmd.scope.default" in said
     assert '{"action": "allow", "match": {"keyPrefix": "slack:group:7"}}' in said

@@ -1,4 +1,4 @@
-"""What ``mdrecall eval`` prints: figures, questions and comparisons, for people and as JSON."""
+"""The output of ``mdrecall eval``: figures, questions and comparisons, for people and as JSON."""
 
 import json
 import math
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mdrecall.cli.output import counted, print_issues, printable, style
+from mdrecall.cli.output import plural, print_issues, printable, style
 from mdrecall.config.load import is_secret
 from mdrecall.core.eval_metrics import Difference, Figures, Ranks, compare, means
 from mdrecall.evaluate import Evaluation, Outcome
@@ -15,7 +15,7 @@ from mdrecall.wire import to_json
 
 
 class Run(NamedTuple):
-    """One way to answer, and what came of it."""
+    """The settings of one run and its outcome."""
 
     settings: Mapping[str, Any]
     evaluation: Evaluation
@@ -36,7 +36,7 @@ class Report(NamedTuple):
 
 
 class Below(NamedTuple):
-    """A figure that is lower than it may be."""
+    """A figure that is lower than required."""
 
     figure: str
     value: float
@@ -52,7 +52,7 @@ class _Group(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A question whose right answer moved."""
+    """A question whose right answer changed its rank."""
 
     outcome: Outcome
     before: int | None
@@ -60,13 +60,13 @@ class _Change(NamedTuple):
 
 
 def report_to_json(report: Report, below: Sequence[Below] | None) -> dict[str, Any]:
-    """The first run, and under ``against`` the second with the differences."""
-    everything, *groups = _groups(report)
-    found = {"questions": len(everything.first)} | _run_to_json(report, report.first)
-    found["categories"] = [_group_to_json(report, group, group.first) for group in groups]
+    """Return the first run, and under ``against`` the second with the differences."""
+    everything, *groups = _group_questions(report)
+    record = {"questions": len(everything.first)} | _run_to_json(report, report.first)
+    record["categories"] = [_group_to_json(report, group, group.first) for group in groups]
     if report.second:
-        better, worse = _changes(report.first, report.second)
-        found["against"] = _run_to_json(report, report.second) | {
+        better, worse = _find_changes(report.first, report.second)
+        record["against"] = _run_to_json(report, report.second) | {
             "categories": [
                 _group_to_json(report, group, group.second) | {"differences": _differences_to_json(report, group)}
                 for group in groups
@@ -76,14 +76,14 @@ def report_to_json(report: Report, below: Sequence[Below] | None) -> dict[str, A
             "worse": [_change_to_json(change) for change in worse],
         }
     if below is not None:
-        found["below"] = [to_json(entry._replace(value=_rounded(entry.value))) for entry in below]
+        record["below"] = [to_json(entry._replace(value=_round(entry.value))) for entry in below]
     if report.issues:
-        found["issues"] = to_json(report.issues)
-    return found
+        record["issues"] = to_json(report.issues)
+    return record
 
 
 def print_report(report: Report, below: Sequence[Below]) -> None:
-    """The questions or what changed of them, then the figures; warnings go to standard error."""
+    """Print the questions or their changes, then the figures; warnings go to standard error."""
     if report.second is None or report.failures_only:
         _print_questions(report)
     if report.second is None:
@@ -96,8 +96,8 @@ def print_report(report: Report, below: Sequence[Below]) -> None:
         print(f"{style('!', 'red', stream=sys.stderr)} {name} is {value:.3f}, below {least:g}", file=sys.stderr)
 
 
-def _groups(report: Report) -> list[_Group]:
-    """All questions, then those of each category in the order of the file."""
+def _group_questions(report: Report) -> list[_Group]:
+    """Return all questions, then those of each category in the order of the file."""
     first = report.first.evaluation.outcomes
     second = report.second.evaluation.outcomes if report.second else first
     groups = [_Group(None, [], [])]
@@ -112,8 +112,8 @@ def _groups(report: Report) -> list[_Group]:
     return groups + list(by_category.values())
 
 
-def _changes(first: Run, second: Run) -> tuple[list[_Change], list[_Change]]:
-    """The questions whose first right result stands higher in the second run, and those where it stands lower."""
+def _find_changes(first: Run, second: Run) -> tuple[list[_Change], list[_Change]]:
+    """Return the questions whose first right result ranks higher in the second run, and those where it ranks lower."""
     pairs = zip(first.evaluation.outcomes, second.evaluation.outcomes, strict=True)
     changes = [_Change(after, before.rank, after.rank) for before, after in pairs]
     better = [change for change in changes if (change.after or math.inf) < (change.before or math.inf)]
@@ -121,31 +121,31 @@ def _changes(first: Run, second: Run) -> tuple[list[_Change], list[_Change]]:
     return better, worse
 
 
-def _shown(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without secrets; a group may hold one."""
+def _hide_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without secrets; a group may contain one."""
     return {
         name: "***" if is_secret(f"memorySearch.{name}") or isinstance(value, dict) else value
         for name, value in settings.items()
     }
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return round(value, 4) + 0.0
 
 
 def _run_to_json(report: Report, run: Run) -> dict[str, Any]:
     evaluation = run.evaluation
-    kept = [outcome for outcome in evaluation.outcomes if outcome.rank is None or not report.failures_only]
+    selected = [outcome for outcome in evaluation.outcomes if outcome.rank is None or not report.failures_only]
     return {
-        "settings": _shown(run.settings),
+        "settings": _hide_secrets(run.settings),
         "mode": evaluation.mode,
         "figures": _figures_to_json(means(report.names, [outcome.ranks for outcome in evaluation.outcomes])),
-        "results": [_outcome_to_json(outcome) for outcome in kept],
+        "results": [_outcome_to_json(outcome) for outcome in selected],
     }
 
 
 def _figures_to_json(figures: Figures) -> dict[str, float]:
-    return {name: _rounded(value) for name, value in figures.items()}
+    return {name: _round(value) for name, value in figures.items()}
 
 
 def _group_to_json(report: Report, group: _Group, ranks: list[Ranks]) -> dict[str, Any]:
@@ -155,21 +155,21 @@ def _group_to_json(report: Report, group: _Group, ranks: list[Ranks]) -> dict[st
 
 def _differences_to_json(report: Report, group: _Group) -> list[dict[str, Any]]:
     return [
-        {name: _rounded(value) if isinstance(value, float) else value for name, value in to_json(entry).items()}
+        {name: _round(value) if isinstance(value, float) else value for name, value in to_json(entry).items()}
         for entry in compare(report.names, group.first, group.second)
     ]
 
 
 def _question_to_json(outcome: Outcome) -> dict[str, Any]:
     question = outcome.question
-    found: dict[str, Any] = to_json(question._replace(expect=()))
-    return found | {"expect": [expected.citation for expected in question.expect]}
+    record: dict[str, Any] = to_json(question._replace(expect=()))
+    return record | {"expect": [expected.citation for expected in question.expect]}
 
 
 def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     more = {"rank": outcome.rank, "cameFirst": outcome.came_first or None, "reason": outcome.reason or None}
-    told = {name: value for name, value in more.items() if value is not None}
-    return _question_to_json(outcome) | {"ranks": list(outcome.ranks)} | told
+    present = {name: value for name, value in more.items() if value is not None}
+    return _question_to_json(outcome) | {"ranks": list(outcome.ranks)} | present
 
 
 def _change_to_json(change: _Change) -> dict[str, Any]:
@@ -178,35 +178,39 @@ def _change_to_json(change: _Change) -> dict[str, Any]:
 
 
 def _print_questions(report: Report) -> None:
-    """The misses first, then the rest in the order of the file."""
+    """Print the misses first, then the other questions in the order of the file."""
     outcomes = report.first.evaluation.outcomes
     missed = [outcome for outcome in outcomes if outcome.rank is None]
-    print(style(f"{counted(len(outcomes), 'question')}, {len(missed) or 'none'} missed", "bold"))
+    print(style(f"{plural(len(outcomes), 'question')}, {len(missed) or 'none'} missed", "bold"))
     print()
     for outcome in missed if report.failures_only else missed + [entry for entry in outcomes if entry.rank is not None]:
         rank = f"{outcome.rank or '–':>3}"
-        print(f"{style(rank, 'green') if outcome.rank else style(rank, 'red', 'bold')}  {_asked(outcome)}")
+        print(f"{style(rank, 'green') if outcome.rank else style(rank, 'red', 'bold')}  {_format_question(outcome)}")
         if outcome.rank != 1:
-            print(style(f"       {_instead(outcome)}", "dim"))
+            print(style(f"       {_format_miss(outcome)}", "dim"))
     if missed or not report.failures_only:
         print()
 
 
-def _asked(outcome: Outcome) -> str:
+def _format_question(outcome: Outcome) -> str:
     query = " ".join(printable(outcome.question.query).split())
     query = query if len(query) <= 100 else query[:99] + "…"
     return query + (style(f"  [{printable(outcome.question.id)}]", "dim") if outcome.question.id else "")
 
 
-def _instead(outcome: Outcome) -> str:
+def _format_miss(outcome: Outcome) -> str:
     expected = ", ".join(printable(entry.citation) for entry in outcome.question.expect)
-    came = f"first came {printable(outcome.came_first)}" if outcome.came_first else f"nothing came ({outcome.reason})"
-    return f"expected {expected}; {came}"
+    first = (
+        f"the first result was {printable(outcome.came_first)}"
+        if outcome.came_first
+        else f"no results ({outcome.reason})"
+    )
+    return f"expected {expected}; {first}"
 
 
 def _figure_rows(report: Report) -> list[list[str]]:
     rows = [["", "questions", *report.names]]
-    for group in _groups(report):
+    for group in _group_questions(report):
         figures = means(report.names, group.first)
         values = [f"{figures[name]:.3f}" for name in report.names]
         rows.append([printable(group.category or "all"), str(len(group.first)), *values])
@@ -214,29 +218,29 @@ def _figure_rows(report: Report) -> list[list[str]]:
 
 
 def _print_comparison(report: Report, second: Run) -> None:
-    everything, *groups = _groups(report)
-    print(style(counted(len(everything.first), "question"), "bold"))
+    everything, *groups = _group_questions(report)
+    print(style(plural(len(everything.first), "question"), "bold"))
     for label, run in (("first", report.first), ("second", second)):
-        print(f"{label + ':':8} {_described(run)}")
+        print(f"{label + ':':8} {_format_settings(run)}")
     for group in (everything, *groups):
         print()
         if group.category:
-            print(style(f"{printable(group.category)} ({counted(len(group.first), 'question')})", "bold"))
+            print(style(f"{printable(group.category)} ({plural(len(group.first), 'question')})", "bold"))
         rows = map(_difference_row, compare(report.names, group.first, group.second))
         _print_table([["", "first", "second", "difference", "95 % interval", ""], *rows])
     for label, colour, changes in zip(
-        ("Better", "Worse"), ("green", "red"), _changes(report.first, second), strict=True
+        ("Better", "Worse"), ("green", "red"), _find_changes(report.first, second), strict=True
     ):
         print("\n" + style(f"{label}: {len(changes) or 'none'}", "bold"))
         for change in changes:
             moved = f"{change.before or '–':>3} → {change.after or '–':<3}"
-            print(f"{style(moved, colour)}  {_asked(change.outcome)}")
+            print(f"{style(moved, colour)}  {_format_question(change.outcome)}")
 
 
-def _described(run: Run) -> str:
+def _format_settings(run: Run) -> str:
     parts = [
         f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for name, value in _shown(run.settings).items()
+        for name, value in _hide_secrets(run.settings).items()
     ]
     return printable(", ".join(parts)) or "as configured"
 
@@ -257,12 +261,12 @@ def _difference_row(entry: Difference) -> list[str]:
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns of equal width: the first to the left, the others to the right."""
-    for number, line in enumerate(_aligned(rows)):
+    """Print columns of equal width, the first aligned left and the others right."""
+    for number, line in enumerate(_align(rows)):
         print(style(line, "dim") if number == 0 else line)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
         cells = [f"{first:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))]

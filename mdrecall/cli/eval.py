@@ -1,4 +1,4 @@
-"""``mdrecall eval``: measure how well your own questions are answered, and compare two ways to answer them."""
+"""``mdrecall eval``: measure search quality with your own questions, and compare two configurations."""
 
 import argparse
 import json
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from mdrecall.cli.evaluation import Below, Report, Run, print_report, report_to_json
-from mdrecall.cli.options import add_common, share, whole_number
-from mdrecall.cli.output import print_json
-from mdrecall.cli.progress import progress_line
+from mdrecall.cli.eval_report import Below, Report, Run, print_report, report_to_json
+from mdrecall.cli.options import add_common, parse_fraction, parse_positive
+from mdrecall.cli.output import print_json, progress_line
 from mdrecall.core.eval_metrics import figure_names
 from mdrecall.errors import ConfigError, QuestionsError, suggest_name
 from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Question, evaluate, memory_with, parse_questions, read_questions
 from mdrecall.types import MODES, ProgressCallback
 
-_MOST_RESULTS = 1000
+#: Results asked for at most: deeper ranks say nothing about what a person or a model reads.
+_MAX_RESULTS = 1000
 _FIGURE = re.compile(r"(?:hit|recall)@([1-9]\d{0,2})|mrr")
 
 
@@ -25,21 +25,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help='JSON lines such as {"query": "…", "expect": ["MEMORY.md#L3-L9"]}; - reads stdin'
     )
-    parser.add_argument("--k", type=_cuts, default=CUTS, metavar="N,…", help="after how many results (1,3,6,10)")
-    parser.add_argument("--failures", action="store_true", help="show only the questions that were missed")
-    changes: dict[str, Any] = {"type": _setting, "action": "append", "default": [], "metavar": "KEY=VALUE"}
-    parser.add_argument("--set", **changes, help="answer with this memorySearch setting (or mode=…) instead")
-    parser.add_argument("--against", **changes, help="answer once more with this setting, and compare")
     parser.add_argument(
-        "--fail-under", type=_least, action="append", default=[], metavar="FIGURE=VALUE",
+        "--k", type=_parse_cuts, default=CUTS, metavar="N,…", help="measure after N results (default: 1,3,6,10)"
+    )
+    parser.add_argument("--failures", action="store_true", help="show only the questions without a right answer")
+    changes: dict[str, Any] = {"type": _parse_setting, "action": "append", "default": [], "metavar": "KEY=VALUE"}
+    parser.add_argument("--set", **changes, help="use this memorySearch setting (or mode=…)")
+    parser.add_argument("--against", **changes, help="run again with this setting and compare the two")
+    parser.add_argument(
+        "--fail-under", type=_parse_minimum, action="append", default=[], metavar="FIGURE=VALUE",
         help="exit with 1 if this figure, such as hit@6, is lower",
     )  # fmt: skip
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    questions = _questions(options.file)
-    runs = [_run(options.set)] + ([_run(options.against)] if options.against else [])
+    questions = _read_questions(options.file)
+    runs = [_make_run(options.set)] + ([_make_run(options.against)] if options.against else [])
     cuts = {*options.k, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
     with progress_line("Evaluating") as progress:
         evaluations = _evaluate(options, runs, questions, max(cuts), progress)
@@ -54,21 +56,21 @@ def run(options: argparse.Namespace) -> int:
     return 1 if below else 0
 
 
-def _questions(file: str) -> tuple[Question, ...]:
+def _read_questions(file: str) -> tuple[Question, ...]:
     if file != "-":
         return read_questions(file)
     if sys.stdin is None:
-        raise QuestionsError("There is no standard input.", hint="Name a file of questions instead of -.")
+        raise QuestionsError("There is no standard input.", hint="Give a file of questions instead of -.")
     return parse_questions(sys.stdin.buffer.read(), "standard input")
 
 
-def _run(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """The settings of a run; ``mode``, which is no setting but a way to ask, among them."""
+def _make_run(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the settings of a run, with ``mode``, which is an argument of the search, among them."""
     settings = dict(pairs)
     if "mode" in settings:
         mode = str(settings["mode"])
         if mode not in MODES:
-            raise ConfigError(f"mode={mode} is not known{suggest_name(mode, MODES)}.", hint="Use one of these.")
+            raise ConfigError(f"mode={mode} is not known{suggest_name(mode, MODES)}.", hint="Choose one of them.")
     return settings
 
 
@@ -76,12 +78,12 @@ def _evaluate(
     options: argparse.Namespace,
     runs: Sequence[dict[str, Any]],
     questions: tuple[Question, ...],
-    most: int,
+    max_cut: int,
     progress: ProgressCallback | None,
 ) -> list[Evaluation]:
-    """Ask the questions in every way; all memories are open before the first is asked, so that no error comes late."""
+    """Ask the questions in every run. All memories are opened first, so that no error comes late."""
     with ExitStack() as stack:
-        asked = []
+        searches = []
         for settings in runs:
             overrides = {name: value for name, value in settings.items() if name != "mode"}
             memory = stack.enter_context(
@@ -93,20 +95,22 @@ def _evaluate(
                     progress=progress,
                 )
             )
-            depth = None if "query.maxResults" in settings else max(DEPTH, most)
-            asked.append((memory, depth, settings.get("mode")))
-        return [evaluate(memory, questions, depth=depth, mode=mode, progress=progress) for memory, depth, mode in asked]
+            depth = None if "query.maxResults" in settings else max(DEPTH, max_cut)
+            searches.append((memory, depth, settings.get("mode")))
+        return [
+            evaluate(memory, questions, depth=depth, mode=mode, progress=progress) for memory, depth, mode in searches
+        ]
 
 
-def _cuts(text: str) -> tuple[int, ...]:
-    cuts = tuple(whole_number(part.strip()) for part in text.split(","))
-    if max(cuts) > _MOST_RESULTS:
-        raise argparse.ArgumentTypeError(f"{max(cuts)} is more than {_MOST_RESULTS} results")
+def _parse_cuts(text: str) -> tuple[int, ...]:
+    cuts = tuple(parse_positive(part.strip()) for part in text.split(","))
+    if max(cuts) > _MAX_RESULTS:
+        raise argparse.ArgumentTypeError(f"{max(cuts)} is more than the maximum of {_MAX_RESULTS} results")
     return cuts
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    """``query.minScore=0.1``: a name, with or without ``memorySearch.``, and JSON or a plain word."""
+def _parse_setting(text: str) -> tuple[str, Any]:
+    """Parse ``query.minScore=0.1``: a name, with or without ``memorySearch.``, and JSON or a plain word."""
     name, sign, value = text.partition("=")
     name = name.strip().removeprefix("memorySearch.")
     if not sign or not name:
@@ -117,8 +121,8 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, value.strip()
 
 
-def _least(text: str) -> tuple[str, float]:
+def _parse_minimum(text: str) -> tuple[str, float]:
     name, _, value = text.replace(" ", "").partition("=")
     if not _FIGURE.fullmatch(name):
         raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=VALUE, such as hit@6=0.9, recall@10=0.8 or mrr=0.7")
-    return name, share(value)
+    return name, parse_fraction(value)

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.plugins.lancedb.memory_texts import Entry, escaped, numbered, relevant_block
+from mdrecall.plugins.lancedb.rendering import Entry, escape, number_entries, relevant_block
 
 
 def test_entities_are_those_of_openclaw() -> None:
-    assert escaped("""<b> & "x" 'y'""") == "&lt;b&gt; &amp; &quot;x&quot; &#39;y&#39;"
+    assert escape("""<b> & "x" 'y'""") == "&lt;b&gt; &amp; &quot;x&quot; &#39;y&#39;"
 
 
 def test_entries_are_numbered_with_category_and_score() -> None:
-    assert numbered([Entry("fact", "one", 0.614), Entry("other", "two")]) == "1. [fact] one (61%)\n2. [other] two"
+    assert number_entries([Entry("fact", "one", 0.614), Entry("other", "two")]) == "1. [fact] one (61%)\n2. [other] two"
 
 
 def test_without_memories_there_is_no_block() -> None:

@@ -1,0 +1,76 @@
+"""Remedies in the words of the command line, added to what the parts below the doors say.
+
+Those parts name no flag and no command, because a Python program or a model may read their messages as well. This
+table has the command-line words, keyed by the ``reason`` of an empty answer and by the class of an error.
+"""
+
+import argparse
+from typing import NamedTuple
+
+from mdrecall.errors import (
+    ConfigError,
+    CorruptIndex,
+    EmbedderError,
+    FileMissing,
+    PathOutside,
+    PluginError,
+    RecallError,
+    WorkspaceError,
+)
+from mdrecall.types import Reason, SearchAnswer
+
+REMEDY_BY_REASON: dict[Reason, str] = {
+    "": "",
+    "no_match": "Run `mdrecall status` to see what is indexed.",
+    "below_min_score": "To see every match, add --min-score 0.",
+    "index_empty": "Choose another folder with --workspace, or run `mdrecall index` if its notes are not indexed yet.",
+    "no_searchable_words": "",
+    "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
+}
+
+
+class _Remedy(NamedTuple):
+    """What to do about an error of a class."""
+
+    error: type[RecallError]
+    text: str
+    option: str = ""
+    """The option that the text names: a command without it does not get the remedy."""
+    only_for: tuple[str, ...] = ()
+    not_for: tuple[str, ...] = ()
+    """Commands that are the remedy themselves."""
+
+
+_LIST_SESSIONS = "Run `mdrecall sessions list` to see the sessions."
+#: The first that fits is taken.
+_BY_ERROR = (
+    _Remedy(ConfigError, "Run `mdrecall config check` to check the whole configuration.", not_for=("config",)),
+    _Remedy(WorkspaceError, "Choose the folder with --workspace.", option="workspace"),
+    _Remedy(FileMissing, _LIST_SESSIONS, only_for=("sessions",)),
+    _Remedy(PathOutside, _LIST_SESSIONS, only_for=("sessions",)),
+    _Remedy(CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes."),
+    _Remedy(EmbedderError, "Run `mdrecall providers` to see which providers can be used.", not_for=("providers",)),
+    _Remedy(PluginError, "Run `mdrecall doctor` to check the plugin."),
+)
+
+
+def add_remedy(answer: SearchAnswer) -> SearchAnswer:
+    """Return the answer with the command-line remedy at the end of its ``action``."""
+    remedy = REMEDY_BY_REASON[answer.reason]
+    return answer.replace(action=f"{answer.action} {remedy}".strip())
+
+
+def hint_for(error: RecallError, options: argparse.Namespace) -> str:
+    """Return the hint of an error with its command-line remedy."""
+    for remedy in _BY_ERROR:
+        if isinstance(error, remedy.error) and _fits(remedy, options):
+            return f"{error.hint} {remedy.text}".strip()
+    return error.hint
+
+
+def _fits(remedy: _Remedy, options: argparse.Namespace) -> bool:
+    if remedy.option and not hasattr(options, remedy.option):
+        return False
+    if options.command in remedy.not_for:
+        return False
+    return not remedy.only_for or options.command in remedy.only_for

@@ -1,0 +1,151 @@
+"""Answers search requests with qmd: bring the index up to date, search it, and turn the hits into results."""
+
+import time
+from typing import TYPE_CHECKING
+
+from mdrecall.config.settings import Settings
+from mdrecall.core.ranking.budget import fit_results
+from mdrecall.core.ranking.diversity import interleave_sources
+from mdrecall.core.ranking.stages import NO_MATCH, answer_below_min_score
+from mdrecall.engine.refresh import RefreshResult
+from mdrecall.errors import BackendNotReady
+from mdrecall.qmd.results import Results
+from mdrecall.qmd.search import QmdSearch, SearchHits
+from mdrecall.qmd.tool_client import Mode as QmdMode
+from mdrecall.qmd.updater import Updater
+from mdrecall.types import Issue, Mode, ProgressCallback, SearchAnswer, SearchRequest, SearchResult
+
+if TYPE_CHECKING:
+    from mdrecall.qmd.status import QmdParts
+
+_QMD_MODES: dict[Mode, QmdMode] = {"keyword": "search", "vector": "vsearch", "hybrid": "query"}
+_MODES: dict[QmdMode, Mode] = {"search": "keyword", "vsearch": "vector", "query": "hybrid"}
+# How long a search of an open memory waits for an update: short enough not to be noticed.
+_UPDATE_WAIT_S = 0.5
+# A search that has used up its time still gets this much to fail properly.
+_MIN_SEARCH_S = 0.05
+_PROBE_QUERY = "mdrecall"
+
+
+class QmdAnswers:
+    """Answers the requests of one workspace while its qmd is running."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: "QmdParts",
+        updater: Updater,
+        search: QmdSearch,
+        results: Results,
+        *,
+        one_shot: bool,
+    ) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._updater = updater
+        self._search = search
+        self._results = results
+        self._one_shot = one_shot
+
+    def answer(self, request: SearchRequest) -> SearchAnswer:
+        """Return the best passages for a query within the time limit; raise ``BackendUnavailable``."""
+        limits = self._settings.memory.qmd.limits
+        until = time.monotonic() + limits.timeout_ms / 1000
+        refresh = self._catch_up(request.progress)
+        if self._one_shot:
+            until = time.monotonic() + limits.timeout_ms / 1000
+        total = sum(self._parts.status.documents().values())
+        if not total:
+            return mark_answer(self._explain_empty_index(refresh), "search")
+        if refresh.stale and self._is_mostly_unindexed(total):
+            raise BackendNotReady("qmd is building its first index.")
+        mode, degraded = self._choose_mode(request.mode)
+        most = max(1, min(limits.max_results, request.max_results or limits.max_results))
+        names = [entry.name for entry in self._parts.collections if request.source in (None, entry.source)]
+        left_s = max(_MIN_SEARCH_S, until - time.monotonic())
+        found = self._search.search(request.query, mode, limit=2 * most, within_s=left_s, names=names)
+        answer = self._build_answer(request, found, total, most)
+        issues = (*refresh.issues, *found.issues, *answer.issues)
+        return mark_answer(answer.replace(stale=refresh.stale, issues=issues, degraded=degraded), found.mode)
+
+    def probe(self) -> None:
+        """Search for a word as a request would; raise ``BackendUnavailable``."""
+        self._updater.start(one_shot=True)
+        within_s = self._settings.memory.qmd.limits.timeout_ms / 1000
+        self._search.search(_PROBE_QUERY, self._choose_mode(None)[0], limit=1, within_s=within_s)
+
+    def _catch_up(self, progress: ProgressCallback | None) -> RefreshResult:
+        if not self._settings.memory_search.sync.on_search:
+            return RefreshResult()
+        own, limits = self._settings.mdrecall, self._settings.memory.qmd.limits
+        if not self._one_shot:
+            return self._updater.catch_up(min(_UPDATE_WAIT_S, limits.timeout_ms / 2000), progress)
+        # This moves a damaged index aside, which is then built again like a first one.
+        self._updater.start(one_shot=True)
+        is_first = not self._parts.database.exists()
+        # What is not indexed when this process ends is lost: the next process would begin again.
+        wait_ms = own.first_index_wait_ms if is_first else max(own.search_wait_ms, limits.timeout_ms)
+        return self._updater.catch_up(wait_ms / 1000, progress)
+
+    def _choose_mode(self, requested: Mode | None) -> tuple[QmdMode, str]:
+        """Return the mode to search in, and why it is not the requested one."""
+        configured: QmdMode = self._settings.memory.qmd.search_mode  # type: ignore[assignment]
+        mode = _QMD_MODES[requested] if requested else configured
+        if mode != "search" and not self._parts.status.probe().ok:
+            return "search", "qmd has made no vectors yet; index the notes to make them"
+        return mode, ""
+
+    def _build_answer(self, request: SearchRequest, found: SearchHits, total: int, most: int) -> SearchAnswer:
+        issues: list[Issue] = []
+        if found.mode == "search":
+            results = self._results.from_keywords(found.hits, request.query, total, issues)
+        else:
+            results = self._results.from_models(found.hits, issues)
+        min_score = request.min_score
+        good = [result for result in results if min_score is None or result.score >= min_score]
+        if not good:
+            return _explain_empty(results, min_score).replace(issues=tuple(issues))
+        good = interleave_sources(_limit_per_file(good, self._settings.mdrecall.max_per_file), most)
+        budget = self._settings.memory.qmd.limits.max_injected_chars
+        return SearchAnswer(tuple(fit_results(good, budget)), issues=tuple(issues))
+
+    def _explain_empty_index(self, refresh: RefreshResult) -> SearchAnswer:
+        """Answer that there are no notes. If the index is not ready, raise, so that another backend answers."""
+        if self._updater.search_error is not None:
+            raise self._updater.search_error
+        if refresh.stale or self._updater.is_updating() or self._updater.is_behind():
+            raise BackendNotReady("qmd is building its first index.")
+        if refresh.issues:
+            first = refresh.issues[0]
+            action = f"No note could be indexed: {first.path} {first.problem}."
+        else:
+            workspace = self._settings.workspace
+            action = f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
+        return SearchAnswer((), reason="index_empty", action=action)
+
+    def _is_mostly_unindexed(self, total: int) -> bool:
+        """True if the first update is in progress and most notes are not in the index yet."""
+        is_first = self._updater.is_updating() and self._updater.status()["lastUpdateAt"] is None
+        return is_first and total < len(self._parts.files.scan().stamps) / 2
+
+
+def mark_answer(answer: SearchAnswer, mode: QmdMode) -> SearchAnswer:
+    """Return an answer as one of qmd in a mode."""
+    return answer.replace(backend="qmd", mode=_MODES[mode], provider="qmd", model="qmd")
+
+
+def _explain_empty(results: list[SearchResult], min_score: float | None) -> SearchAnswer:
+    if not results or min_score is None:
+        return NO_MATCH
+    return answer_below_min_score(results[0].citation, results[0].score, min_score)
+
+
+def _limit_per_file(results: list[SearchResult], most: int | None) -> list[SearchResult]:
+    """Keep only the best few results of each file."""
+    counts: dict[str, int] = {}
+    kept = []
+    for result in results:
+        counts[result.path] = counts.get(result.path, 0) + 1
+        if most is None or counts[result.path] <= most:
+            kept.append(result)
+    return kept
