@@ -1,4 +1,4 @@
-"""A rebuilt index takes the place of the old one, under the eyes of all who use it."""
+"""A rebuilt index file replaces the old one: what is on disk meanwhile, after a crash, and on a full disk."""
 
 import os
 import subprocess

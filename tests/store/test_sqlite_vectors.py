@@ -1,4 +1,4 @@
-"""Vectors in the index, and that both engines find the same in them."""
+"""Vectors in an index file: both engines find the same, and which one is chosen."""
 
 import os
 import random
