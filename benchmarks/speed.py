@@ -168,7 +168,8 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     put_chunks(store, words, count)
     ChunkEmbedder(store, embedder, Caching(False, None)).fill()
     options = RankingOptions(6, 0.35, mode="hybrid", vector_weight=0.35)
-    searcher = Searcher(store, Analyser(), options, VectorSearcher(store, [embedder], older={}, timeout_s=1))
+    vectors = VectorSearcher(store.vectors, [embedder], older={}, timeout_s=1)
+    searcher = Searcher(store.chunks, Analyser(), options, vectors)
     searcher.search(SearchRequest(queries[0]))
     both: dict[str, tuple[float, float]] = {
         "keyword leg": spread(lambda query: searcher.search(SearchRequest(query, mode="keyword")), queries),
@@ -177,7 +178,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     matrix = numpy.random.default_rng(1).standard_normal((count, embedder.dimensions)).astype(numpy.float32)
     one = matrix[0].copy()
     both["one pass over the matrix"] = spread(lambda query: matrix @ one, queries)
-    store.close()
+    store.admin.close()
     figures = {f"{name} p50": value[0] for name, value in both.items()}
     over = figures["hybrid search p50"] - figures["keyword leg p50"]
     return {
@@ -199,7 +200,7 @@ def put_chunks(store: Any, words: list[str], count: int) -> None:
             text = " ".join(draw.choices(words, cum_weights=frequency, k=50))
             chunks.append(IndexedChunk(Chunk(number + 1, number + 1, text, 0, ()), text, "", ""))
         document = Document("memory", f"memory/{first}.md", "", "00", (0, 0, 0, 0), 0)
-        store.put_documents([(document, chunks)], "benchmark")
+        store.documents.put([(document, chunks)], "benchmark")
 
 
 def spread(act: Callable[[str], object], queries: list[str]) -> tuple[float, float]:

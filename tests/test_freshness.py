@@ -497,7 +497,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
     owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     analyser = Breaking(error)
-    indexer = Indexer(store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), analyser)
+    indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), analyser)
     try:
         for _ in range(3):
             report = indexer.sync()
@@ -505,7 +505,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
             assert issue.path == "memory/bad.md"
             assert issue.problem.startswith("cannot be indexed, which is a bug: ")
             assert type(error).__name__ in issue.problem
-            assert store.hashes("memory").keys() == {"memory/a.md"}
+            assert store.documents.hashes("memory").keys() == {"memory/a.md"}
         assert (report.added, report.changed, report.unchanged) == (0, 0, 1)
         assert analyser.tried == 1
         workspace.write("memory/bad.md", "poison still")
@@ -514,9 +514,9 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
         workspace.write("memory/bad.md", "medicine")
         report = indexer.sync()
         assert (report.failed, report.added) == ((), 1)
-        assert store.hashes("memory").keys() == {"memory/a.md", "memory/bad.md"}
+        assert store.documents.hashes("memory").keys() == {"memory/a.md", "memory/bad.md"}
     finally:
-        store.close()
+        store.admin.close()
 
 
 def test_searches_go_on_while_the_index_is_rebuilt_again_and_again(workspace: Workspace) -> None:

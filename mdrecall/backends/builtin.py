@@ -43,7 +43,7 @@ class IndexRepair:
         try:
             return act()
         except CorruptIndex:
-            self._store.recreate()
+            self._store.admin.recreate()
             self._refresh.catch_up_anyway()
             return act()
 
@@ -100,11 +100,11 @@ class BuiltinBackend:
     def _index_issues(self, known: tuple[Issue, ...]) -> tuple[Issue, ...]:
         """Return what is wrong with the index file, apart from what is known already."""
         store, issues = self._store, []
-        if store.quarantined_path:
-            problem = f"was damaged; it was moved to {store.quarantined_path} and rebuilt"
-            issues.append(Issue(store.place, problem))
-        if store.write_problem and not any(issue.path == store.place for issue in (*known, *issues)):
-            issues.append(Issue(store.place, f"is not written: {store.write_problem}"))
+        if store.health.quarantined_path:
+            problem = f"was damaged; it was moved to {store.health.quarantined_path} and rebuilt"
+            issues.append(Issue(store.admin.place, problem))
+        if store.health.write_problem and not any(issue.path == store.admin.place for issue in (*known, *issues)):
+            issues.append(Issue(store.admin.place, f"is not written: {store.health.write_problem}"))
         return tuple(issues)
 
     def _explain_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
@@ -151,7 +151,7 @@ class BuiltinBackend:
     def _count_unembedded(self) -> int:
         embedder = self._embedding.chunk_embedder if self._embedding else None
         if embedder is None:
-            return self._store.count_chunks()
+            return self._store.chunks.count()
         return embedder.missing() if embedder.last_error else 0
 
     def warm(self) -> None:
@@ -173,11 +173,11 @@ class BuiltinBackend:
             chunks=sum(count.chunks for count in counts),
             dirty=lacks_vectors or files_changed,
             workspace_dir=self._settings.workspace,
-            db_path=self._store.place,
+            db_path=self._store.admin.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=counts,
-            cache={"enabled": search.cache.enabled, "entries": self._repair.run(self._store.count_cached)}
+            cache={"enabled": search.cache.enabled, "entries": self._repair.run(self._store.cache.count)}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
             fallback=self._repair.run(self._embedding.fallback) if self._embedding else None,
@@ -200,10 +200,10 @@ class BuiltinBackend:
             custom["providerUnavailableReason"] = chosen.unusable_reason
         if chosen and (note := f"{chosen.note} {chosen.hint}".strip()):
             custom["providerNote"] = note
-        if self._store.quarantined_path:
-            custom["damagedIndexKeptAt"] = self._store.quarantined_path
-        if self._store.write_problem:
-            custom["indexNotWritten"] = self._store.write_problem
+        if self._store.health.quarantined_path:
+            custom["damagedIndexKeptAt"] = self._store.health.quarantined_path
+        if self._store.health.write_problem:
+            custom["indexNotWritten"] = self._store.health.write_problem
         return custom
 
     def _lacks_vectors(self) -> bool:
@@ -227,7 +227,7 @@ class BuiltinBackend:
         self.watch.close()
         if self._embedding is not None:
             self._embedding.close()
-        self._store.close()
+        self._store.admin.close()
 
 
 class BuiltinSessions:
@@ -286,7 +286,7 @@ class BuiltinAdmin:
 
     def counts(self) -> tuple[SourceCount, ...]:
         """Return how many files and chunks of each active source are indexed."""
-        counted = {count.source: count for count in self._repair.run(self._store.count_by_source)}
+        counted = {count.source: count for count in self._repair.run(self._store.chunks.count_by_source)}
         sources = self._settings.memory_search.sources
         return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
 
@@ -301,17 +301,17 @@ class BuiltinAdmin:
     def check(self) -> tuple[str, ...]:
         """Return what is damaged in the index; empty if it is sound."""
         try:
-            return self._store.check()
+            return self._store.admin.check()
         except CorruptIndex as damage:
             return (str(damage),)
 
     def index_sizes(self) -> list[tuple[str, int]]:
         """Return each file that belongs to the index with its size in bytes."""
-        return self._store.sizes()
+        return self._store.admin.sizes()
 
     def reset(self) -> None:
         """Delete the index; the next search or sync builds it again from the notes."""
-        self._store.destroy()
+        self._store.admin.destroy()
 
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""

@@ -45,7 +45,7 @@ class EmbeddingStatus(NamedTuple):
 
     def lacks_vectors(self, store: Store) -> bool:
         """True if some chunk has no vector yet."""
-        return self.chunk_embedder is not None and store.count_chunks() > 0 and not self.chunk_embedder.is_complete()
+        return self.chunk_embedder is not None and store.chunks.count() > 0 and not self.chunk_embedder.is_complete()
 
     def vector_status(self, store: Store, library: str | None) -> dict[str, Any]:
         """Return how vectors are searched, and how many there are."""
@@ -62,10 +62,10 @@ class EmbeddingStatus(NamedTuple):
             space, _ = current_space
             found["dims"] = space.space.dimensions
             try:
-                found["engine"] = store.vector_engine(space)
+                found["engine"] = store.vectors.engine(space)
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
-            found["chunks"] = store.count_vectors(space.id)
+            found["chunks"] = store.vectors.count(space.id)
         return found
 
     def batch_status(self, search: MemorySearch, store: Store) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class EmbeddingStatus(NamedTuple):
         if self.jobs and self.jobs.last_error:
             found["lastError"] = self.jobs.last_error
         if self.chosen.embedders:
-            open_jobs, texts = store.count_jobs(self.chosen.embedders[0].fingerprint)
+            open_jobs, texts = store.jobs.count(self.chosen.embedders[0].fingerprint)
             found |= {"jobs": open_jobs, "texts": texts} if open_jobs else {}
         return found
 

@@ -98,10 +98,10 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     refresh = IndexRefresh(settings, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
     options = _ranking_options(settings)
     if embedding is None:
-        searcher = Searcher(store, analyser, options)
+        searcher = Searcher(store.chunks, analyser, options)
     else:
         reason = embedding.chosen.unusable_reason
-        searcher = Searcher(store, analyser, options, embedding.vector_searcher, why_no_vectors=reason)
+        searcher = Searcher(store.chunks, analyser, options, embedding.vector_searcher, why_no_vectors=reason)
     watcher = _watcher(settings, store, refresh)
     return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding)
 
@@ -122,8 +122,8 @@ def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWa
         )
 
     def prepare() -> None:
-        store.open()
-        store.require_writable()
+        store.admin.open()
+        store.health.require_writable()
 
     return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
@@ -150,7 +150,7 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
     if "sessions" not in settings.memory_search.sources:
-        return [Indexer(store, files, size, analyser)]
+        return [Indexer(store.documents, files, size, analyser)]
     from mdrecall.core.redact import make_redactor
     from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
     from mdrecall.sources.transcripts.readers import open_transcripts
@@ -161,7 +161,7 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     index_format = describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
-        store,
+        store.documents,
         open_transcripts(settings),
         size,
         analyser,
@@ -174,7 +174,7 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     )
     indexers: list[Indexes] = [transcripts]
     if with_notes:
-        indexers.insert(0, Indexer(store, files, size, analyser, index_format=index_format))
+        indexers.insert(0, Indexer(store.documents, files, size, analyser, index_format=index_format))
     return indexers
 
 
@@ -185,7 +185,7 @@ def _embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
     settings = loaded.settings
     jobs = _jobs(settings, chosen.embedders[0])
     searcher = VectorSearcher(
-        store,
+        store.vectors,
         chosen.embedders,
         older={"offline": OfflineEmbedder},
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
@@ -205,7 +205,7 @@ def _chunk_embedder(
     first, *others = chosen.embedders
     if not others:
         return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.wanted if chosen.unusable_reason else "")
-    from mdrecall.engine.fallback import FallbackEmbedder
+    from mdrecall.engine.fallback_embedder import FallbackEmbedder
 
     second = others[0]
     return FallbackEmbedder(

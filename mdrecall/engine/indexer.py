@@ -8,7 +8,7 @@ from mdrecall.core.text.chunk import CHUNKER_VERSION, chunk_markdown, title_text
 from mdrecall.core.text.headings import titles
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import FileMissing, FileUnreadable, ReadError
-from mdrecall.interfaces import Source, Store
+from mdrecall.interfaces import DocumentWriter, Source
 from mdrecall.types import (
     Chunk,
     Document,
@@ -98,18 +98,18 @@ class Indexer:
     """Writes what a source has into a store."""
 
     def __init__(
-        self, store: Store, source: Source, size: ChunkSize, analyser: Analyser, *, index_format: str = ""
+        self, documents: DocumentWriter, source: Source, size: ChunkSize, analyser: Analyser, *, index_format: str = ""
     ) -> None:
-        self._store = store
+        self._documents = documents
         self._source = source
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
         self.index_format = index_format or describe_index_format(size)
 
-    def on(self, store: Store) -> "Indexer":
+    def on(self, documents: DocumentWriter) -> "Indexer":
         """The same for another store."""
-        return Indexer(store, self._source, self._size, self._analyser, index_format=self.index_format)
+        return Indexer(documents, self._source, self._size, self._analyser, index_format=self.index_format)
 
     @property
     def source(self) -> Source:
@@ -117,7 +117,7 @@ class Indexer:
 
     def look(self, *, everything: bool = False) -> FileChanges:
         """Compare the files with the index, as far as stamps can tell. Every change counts, in any case."""
-        known = self._store.known_stamps(self._source.name, _STAMP_SETTLES_NS)
+        known = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         listing = self._source.scan()
         stamp_of, stamps = known.get, listing.stamps
         unsettled = [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
@@ -134,7 +134,7 @@ class Indexer:
     def changed(self, look: FileChanges) -> Iterator[bool]:
         """For each file that a look has found, whether it has another content than the index knows."""
         for path in look.unsettled:
-            known = self._store.known_document(self._source.name, path)
+            known = self._documents.known_document(self._source.name, path)
             try:
                 yield known is None or known.hash != self._source.read(path, look.listing).hash
             except ReadError:
@@ -149,7 +149,7 @@ class Indexer:
                 document = self._source.read(path, look.listing)
             except ReadError:
                 return False
-            known = self._store.known_document(self._source.name, path)
+            known = self._documents.known_document(self._source.name, path)
             if known is None or known.hash != document.hash or _has_settled(document):
                 return False
         return True
@@ -187,14 +187,14 @@ class Indexer:
     def _write(self, work: _Work, embed: Callable[[], object] | None) -> None:
         """One transaction: a batch of documents, with what else is known by now."""
         gone = [path for path in work.removed if path in work.look.known]
-        with self._store.transaction():
+        with self._documents.transaction():
             if work.settled:
-                self._store.refresh_stamps(work.settled)
+                self._documents.refresh_stamps(work.settled)
             if gone:
-                self._store.remove_documents(self._source.name, gone)
+                self._documents.remove(self._source.name, gone)
                 work.changes += [FileChange(path, "removed") for path in gone]
             if work.batch:
-                self._store.put_documents(work.batch, self.index_format)
+                self._documents.put(work.batch, self.index_format)
             if embed:
                 embed()
         work.batch, work.settled, work.removed, work.chars = [], [], [], 0
@@ -203,7 +203,7 @@ class Indexer:
         """What had vanished when it was looked for, unless another process has stored it anew since."""
         if not look.vanished:
             return []
-        now = self._store.known_stamps(self._source.name, _STAMP_SETTLES_NS)
+        now = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         return [
             path
             for path in look.vanished
@@ -238,7 +238,7 @@ class Indexer:
         document = self._read(path, work)
         if document is None:
             return
-        before = self._store.known_document(self._source.name, path) if path in work.look.known else None
+        before = self._documents.known_document(self._source.name, path) if path in work.look.known else None
         if before == KnownDocument(document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))

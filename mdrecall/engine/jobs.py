@@ -1,4 +1,4 @@
-"""Many texts through a provider's batch jobs, each paid for once: jobs are written down, found again, and collected."""
+"""Embedding many texts by a provider's batch jobs, each paid for once: jobs are recorded, found again and collected."""
 
 import os
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from mdrecall.engine.requests import fits
+from mdrecall.engine.embed_requests import has_right_size
 from mdrecall.errors import (
     EmbedderError,
     EmbedderUnavailable,
@@ -18,35 +18,40 @@ from mdrecall.errors import (
     WrongAnswer,
     message_with_hint,
 )
-from mdrecall.interfaces import BatchApi, Embedder, Store
+from mdrecall.interfaces import BatchApi, Embedder, JobJournal
 from mdrecall.types import Embedding, Job, JobState, Stop
 
 if TYPE_CHECKING:
-    from mdrecall.engine.chunk_embedder import Waiting
+    from mdrecall.engine.chunk_embedder import PendingText
 
-    Wanted: TypeAlias = Mapping[bytes, Waiting]
-    Arrived: TypeAlias = Callable[[Mapping[bytes, Embedding | None], Wanted], None]
+    PendingTexts: TypeAlias = Mapping[bytes, PendingText]
+    StoreAnswers: TypeAlias = Callable[[Mapping[bytes, Embedding | None], PendingTexts], None]
 
-#: After so many failures texts are embedded directly, for as long as the memory is open.
+#: After so many failures in a row texts are embedded directly, for as long as the memory is open.
 MOST_FAILURES = 2
+# How often the creation of a job is tried whose answer was lost, and how long to wait before the second time.
 _CREATE_ATTEMPTS = 3
 _CREATE_WAIT_S = 0.3
+# So many requests for the state of a job may fail in a row before the run gives up.
 _POLLS_MISSED = 5
+# Results are stored in portions, so that a crash loses few and memory stays bounded.
 _STORED_AT_ONCE = 500
+# With an interval of 0, which tests use, polling must still not keep a core busy.
 _LEAST_POLL_S = 0.01
-_SLICE_S = 0.2
+# How soon a request to stop is noticed while waiting.
+_STOP_CHECK_S = 0.2
 
 
 class JobRules(NamedTuple):
-    """How batch jobs are made."""
+    """The settings of batch jobs."""
 
     wait: bool = True
-    """Whether a job is waited for; if not, a later sync collects it."""
+    """True to wait for a job; otherwise a later sync collects it."""
     at_once: int = 2
     poll_s: float = 2.0
     timeout_s: float = 3600.0
     least: int = 1
-    """Fewer texts than this are not worth a job."""
+    """Fewer texts than this are embedded directly."""
 
 
 class _Open(NamedTuple):
@@ -61,110 +66,111 @@ class Jobs:
         self.rules = rules
         self.failures = 0
         self.last_error = ""
-        self.said = ""
+        self.waiting_message = ""
+        """Which jobs were left running by the last run, for people; empty if none."""
         self._api = api
         self._is_off = False
 
     @property
     def is_on(self) -> bool:
-        """Whether jobs are made, or have failed too often."""
+        """False if jobs have failed too often."""
         return not self._is_off
 
     @property
     def most_texts(self) -> int:
-        """How many texts are dealt with at a time."""
+        """How many texts a run takes at most."""
         return self._api.most_texts * self.rules.at_once
 
     def run(
         self,
-        store: Store,
+        journal: JobJournal,
         embedder: Embedder,
-        waiting: "Wanted",
-        arrived: "Arrived",
-        tell: Callable[[str], None],
+        waiting: "PendingTexts",
+        store_answers: "StoreAnswers",
+        report: Callable[[str], None],
         stop: Stop,
     ) -> bool:
-        """Embed texts by jobs; whether that is over, so that what is left is to be embedded directly."""
-        run = _Run(self, self._api, store, embedder, waiting, arrived, tell, stop)
-        return run.work()
+        """Embed texts by jobs; True if that is finished, so that the rest is to be embedded directly."""
+        run = _Run(self, self._api, journal, embedder, waiting, store_answers, report, stop)
+        return run.run()
 
-    def failed(self, error: EmbedderError, *, for_good: bool = False) -> None:
-        """Count a failure."""
+    def record_failure(self, error: EmbedderError, *, for_good: bool = False) -> None:
+        """Count a failure; turn jobs off after too many, or at once if they can never work."""
         self.failures += 1
         self.last_error = message_with_hint(error)
         self._is_off = self._is_off or for_good or self.failures >= MOST_FAILURES
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Forget earlier failures."""
         self.failures, self.last_error = 0, ""
 
 
 class _Run:
-    """Jobs for one lot of texts."""
+    """The jobs for one group of texts."""
 
     def __init__(
         self,
         jobs: Jobs,
         api: BatchApi,
-        store: Store,
+        journal: JobJournal,
         embedder: Embedder,
-        waiting: "Wanted",
-        arrived: "Arrived",
-        tell: Callable[[str], None],
+        waiting: "PendingTexts",
+        store_answers: "StoreAnswers",
+        report: Callable[[str], None],
         stop: Stop,
     ) -> None:
         self._jobs = jobs
         self._api = api
-        self._store = store
+        self._journal = journal
         self._embedder = embedder
         self._waiting = waiting
-        self._arrived = arrived
-        self._tell = tell
+        self._store_answers = store_answers
+        self._report = report
         self._stop = stop
         self._open: list[_Open] = []
         self._began = time.monotonic()
         self._missed = 0
 
-    def work(self) -> bool:
-        self._jobs.said = ""
-        self._take_up()
-        groups = self._groups()
-        self._look_after()
+    def run(self) -> bool:
+        self._jobs.waiting_message = ""
+        self._resume()
+        groups = self._split_texts()
+        self._poll()
         self._open = [entry for entry in self._open if any(digest in self._waiting for digest in entry.job.digests)]
         while True:
             while groups and self._jobs.is_on and len(self._open) < self._jobs.rules.at_once:
                 self._submit(groups.pop(0))
-            self._look_after()
+            self._poll()
             if not self._open and not (groups and self._jobs.is_on):
                 return True
             if self._open and not self._jobs.rules.wait:
-                return self._leave(sum(len(group) for group in groups))
+                return self._leave_running(sum(len(group) for group in groups))
             if self._open and self._pause():
                 return False
 
-    def _take_up(self) -> None:
-        """Go on with jobs that were handed over before; one whose creation was never confirmed is looked for.
+    def _resume(self) -> None:
+        """Continue the recorded jobs. A job whose creation was never confirmed is looked up at the provider.
 
-        Where the provider has no list of its jobs there is no telling, and the texts are handed over again.
+        A provider that cannot list its jobs cannot tell, and the texts are submitted again.
         """
-        for job in self._store.jobs(self._embedder.fingerprint):
+        for job in self._journal.pending(self._embedder.fingerprint):
             state = JobState(job.id, "running") if job.id else None
             if state is None:
                 with suppress(NotThere):
                     state = self._api.find(job.tag, job.file)
             if state is None:
-                self._store.drop_job(job.tag)
+                self._journal.drop(job.tag)
             else:
-                self._hold(job, state)
+                self._track(job, state)
 
-    def _hold(self, job: Job, state: JobState) -> None:
+    def _track(self, job: Job, state: JobState) -> None:
         if job.id != state.id:
             job = job._replace(id=state.id)
-            self._store.put_job(job)
+            self._journal.put(job)
         self._open.append(_Open(job, state))
 
-    def _groups(self) -> list[list[bytes]]:
-        """The texts that are in no job yet, as many together as go into one."""
+    def _split_texts(self) -> list[list[bytes]]:
+        """Return the texts that are in no job yet, in groups that fit into one job."""
         taken = {digest for entry in self._open for digest in entry.job.digests}
         fresh = [digest for digest in self._waiting if digest not in taken]
         if len(fresh) < self._jobs.rules.least:
@@ -173,29 +179,29 @@ class _Run:
         return [fresh[start : start + most] for start in range(0, len(fresh), most)]
 
     def _submit(self, digests: Sequence[bytes]) -> None:
-        """Hand texts over; the job is written down before it can cost anything."""
+        """Submit texts; the job is recorded before it can cost anything."""
         tag = f"mdrecall-{os.urandom(8).hex()}"
-        self._tell(f"handing {len(digests):,} texts over to {self._embedder.provider}")
+        self._report(f"submitting {len(digests):,} texts to {self._embedder.provider}")
         try:
-            file = self._api.upload(tag, {digest.hex(): self._waiting[digest].passage for digest in digests})
+            file = self._api.upload(tag, {digest.hex(): self._waiting[digest].input for digest in digests})
         except EmbedderError as error:
-            self._jobs.failed(error, for_good=isinstance(error, NotThere))
+            self._jobs.record_failure(error, for_good=isinstance(error, NotThere))
             return
         job = Job(tag, self._embedder.fingerprint, file, "", time.time(), tuple(digests))
-        self._store.put_job(job)
-        made = self._created(job)
+        self._journal.put(job)
+        made = self._create(job)
         if isinstance(made, JobState):
-            self._hold(job, made)
+            self._track(job, made)
         else:
-            self._store.drop_job(tag)
-            self._jobs.failed(made, for_good=isinstance(made, NotThere))
+            self._journal.drop(tag)
+            self._jobs.record_failure(made, for_good=isinstance(made, NotThere))
 
-    def _created(self, job: Job) -> JobState | EmbedderError:
-        """Make a job, once; or why there is none. Where the answer was lost, the provider is asked whether it has it.
+    def _create(self, job: Job) -> JobState | EmbedderError:
+        """Create a job once, or return why that failed. If the answer was lost, ask whether the provider has the job.
 
-        If even that cannot be known, the error is raised: what may be paid for already is not asked for otherwise.
+        If that fails too, the error is raised: texts that may already be paid for are not embedded in another way.
         """
-        problem: EmbedderError = JobFailed("The job was not made.")
+        problem: EmbedderError = JobFailed("The job was not created.")
         for attempt in range(_CREATE_ATTEMPTS):
             try:
                 return self._api.create(job.tag, job.file)
@@ -210,27 +216,27 @@ class _Run:
             time.sleep(_CREATE_WAIT_S * 2**attempt)
         return problem
 
-    def _look_after(self) -> None:
-        """Ask after every open job, and collect those that are over."""
+    def _poll(self) -> None:
+        """Ask for the state of every open job, and collect those that have ended."""
         still: list[_Open] = []
         for entry in self._open:
-            state = self._state(entry)
+            state = self._ask_state(entry)
             if state is None:
                 continue
             if state.status == "running" and self._is_late():
-                state = self._given_up(state)
+                state = self._give_up(state)
             if state.status == "running":
                 still.append(_Open(entry.job, state))
             else:
                 self._collect(entry.job, state)
         self._open = still
 
-    def _state(self, entry: _Open) -> JobState | None:
+    def _ask_state(self, entry: _Open) -> JobState | None:
         try:
             state = entry.state if entry.state.status != "running" else self._api.state(entry.job.id)
         except (NotThere, InputRefused) as error:
-            self._store.drop_job(entry.job.tag)
-            self._jobs.failed(error)
+            self._journal.drop(entry.job.tag)
+            self._jobs.record_failure(error)
             return None
         except (EmbedderUnavailable, RateLimited, WrongAnswer):
             self._missed += 1
@@ -244,10 +250,10 @@ class _Run:
         rules = self._jobs.rules
         return rules.wait and time.monotonic() - self._began > rules.timeout_s
 
-    def _given_up(self, state: JobState) -> JobState:
-        """A job that has taken too long is cancelled, so that it is not paid for beside what takes its place.
+    def _give_up(self, state: JobState) -> JobState:
+        """Cancel a job that takes too long, so that its texts are not paid for twice, and return its last state.
 
-        It may have been done meanwhile, or in part. If it cannot be known, the error is raised and the job stays.
+        It may have finished meanwhile, or in part. If the state cannot be read, the error is raised and the job stays.
         """
         with suppress(WrongAnswer, InputRefused):
             self._api.cancel(state.id)
@@ -256,31 +262,31 @@ class _Run:
         if state.status == "done":
             return state
         minutes = self._jobs.rules.timeout_s / 60
-        return state._replace(status="failed", error=f"it was not done after {minutes:g} minutes")
+        return state._replace(status="failed", error=f"it did not finish within {minutes:g} minutes")
 
     def _collect(self, job: Job, state: JobState) -> None:
-        """Take what has come of a job, even of one that failed half way, and forget it."""
+        """Store the results of a job, even of one that failed half way, and drop the job."""
         ours = set(job.digests)
         got, problem = 0, state.error
         made: dict[bytes, Embedding | None] = {}
-        for digest, found in self._results(state):
-            if isinstance(found, str) or digest not in ours or not fits(self._embedder, found):
+        for digest, found in self._read_results(state):
+            if isinstance(found, str) or digest not in ours or not has_right_size(self._embedder, found):
                 problem = problem or (found if isinstance(found, str) else "")
                 continue
             got += 1
             made[digest] = found
             if len(made) >= _STORED_AT_ONCE:
-                self._arrived(made, self._waiting)
+                self._store_answers(made, self._waiting)
                 made = {}
-        self._arrived(made, self._waiting)
-        self._store.drop_job(job.tag)
+        self._store_answers(made, self._waiting)
+        self._journal.drop(job.tag)
         if state.status == "failed" or not got:
-            named = f"The batch job {state.id} of {self._embedder.provider} failed"
-            self._jobs.failed(JobFailed(f"{named}: {problem or 'it gave nothing'}."))
+            message = f"The batch job {state.id} of {self._embedder.provider} failed"
+            self._jobs.record_failure(JobFailed(f"{message}: {problem or 'it returned nothing'}."))
         else:
-            self._jobs.succeeded()
+            self._jobs.record_success()
 
-    def _results(self, state: JobState) -> Iterator[tuple[bytes, Embedding | str]]:
+    def _read_results(self, state: JobState) -> Iterator[tuple[bytes, Embedding | str]]:
         if not state.outputs:
             return
         try:
@@ -290,24 +296,26 @@ class _Run:
         except WrongAnswer as error:
             yield b"", message_with_hint(error)
 
-    def _leave(self, more: int) -> bool:
-        """Do not wait: what is under way is collected by a later sync."""
+    def _leave_running(self, more: int) -> bool:
+        """Leave the open jobs to a later sync; return False, because the texts are not embedded yet."""
         texts = sum(len(entry.job.digests) for entry in self._open) + more
         names = ", ".join(entry.job.id for entry in self._open)
-        self._jobs.said = f"{texts:,} texts wait for {self._embedder.provider} ({names}); a later sync collects them."
+        self._jobs.waiting_message = (
+            f"{texts:,} texts are waiting for {self._embedder.provider} ({names}); a later sync collects them."
+        )
         return False
 
     def _pause(self) -> bool:
-        """Wait until the jobs are asked after again; whether to stop instead."""
-        self._tell(self._how_far())
+        """Wait until the next poll is due; True to stop instead."""
+        self._report(self._describe_progress())
         until = time.monotonic() + max(_LEAST_POLL_S, self._jobs.rules.poll_s)
         while (left := until - time.monotonic()) > 0:
             if self._stop():
                 return True
-            time.sleep(min(left, _SLICE_S))
+            time.sleep(min(left, _STOP_CHECK_S))
         return self._stop()
 
-    def _how_far(self) -> str:
+    def _describe_progress(self) -> str:
         states = [entry.state for entry in self._open]
         done = sum(state.completed for state in states)
         total = sum(state.total or len(entry.job.digests) for entry, state in zip(self._open, states, strict=True))

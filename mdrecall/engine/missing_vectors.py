@@ -55,7 +55,7 @@ class MissingVectors:
         if self._embedder is None or self._embedder.is_complete():
             return ()
         if self._embedder.is_instant:
-            with suppress(StoreBusy), self._store.write_lock("indexing", max(0.0, until - time.monotonic())):
+            with suppress(StoreBusy), self._store.admin.write_lock("indexing", max(0.0, until - time.monotonic())):
                 issues = self._embed(progress, lambda: time.monotonic() >= until)
                 if issues or self._embedder.is_complete():
                     return issues
@@ -67,7 +67,7 @@ class MissingVectors:
         provider = self._embedder.space.provider
         problem = f"has {missing} chunk{'' if missing == 1 else 's'} without a vector of {provider} yet"
         hint = "; index again to add them" if self._one_shot else ""
-        return (*self._issues, Issue(self._store.place, problem + hint))
+        return (*self._issues, Issue(self._store.admin.place, problem + hint))
 
     def embed_in_background(self) -> None:
         """Make the vectors that are missing in a thread, if that takes time."""
@@ -94,4 +94,4 @@ class MissingVectors:
         try:
             self.embed()
         except CorruptIndex as damage:
-            self._issues = (Issue(self._store.place, str(damage)),)
+            self._issues = (Issue(self._store.admin.place, str(damage)),)

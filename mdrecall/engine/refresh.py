@@ -66,7 +66,7 @@ class IndexRefresh:
                 self._sessions.add(session_key)
             return result
         except StoreUnavailable as problem:
-            if self._store.count_chunks() or not self._store.use_temporary(problem):
+            if self._store.chunks.count() or not self._store.health.use_temporary(problem):
                 return self._explain_hindrance(problem, None)
         except StoreBusy as problem:
             return self._explain_hindrance(problem, None)
@@ -103,7 +103,7 @@ class IndexRefresh:
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index up to date, and embed every chunk."""
         report = self._flight.run(SyncRequest(force=force, progress=progress, stop=stop)) or SyncReport()
-        self._store.require_writable()
+        self._store.health.require_writable()
         if stop() or self._closing.is_set():
             return report
         issues = self._vectors.embed(progress, stop)
@@ -163,14 +163,14 @@ class IndexRefresh:
             return self._explain_hindrance(problem, changes)
         if report is None:
             return RefreshResult(_kept(changes), f"{_describe(changes)} being indexed")
-        about_index = tuple(issue for issue in report.issues if issue.path == self._store.place)
+        about_index = tuple(issue for issue in report.issues if issue.path == self._store.admin.place)
         issues = report.failed + report.kept + about_index + self._vectors.embed_for_search(progress, until)
         return RefreshResult(issues, _describe_left(report.left, self._one_shot))
 
     def _wait_s(self) -> float:
         """Return how long a search waits: longer if the index is empty, or outdated and the process answers once."""
         own = self._settings.mdrecall
-        is_empty = not self._store.count_chunks()
+        is_empty = not self._store.chunks.count()
         if is_empty or (self._one_shot and self._sync.is_outdated()):
             return own.first_index_wait_ms / 1000
         return own.search_wait_ms / 1000
@@ -194,7 +194,7 @@ class IndexRefresh:
         self, problem: StoreBusy | StoreUnavailable, changes: Sequence[FileChanges] | None
     ) -> RefreshResult:
         """Return the result of a refresh that could not write; the index is stale only if a note has changed."""
-        issues = (Issue(self._store.place, f"may be behind the notes: {message_with_hint(problem)}"),)
+        issues = (Issue(self._store.admin.place, f"may be behind the notes: {message_with_hint(problem)}"),)
         try:
             changed = self._sync.count_changed(changes or self.compare())
         except (StoreBusy, StoreUnavailable):
@@ -211,7 +211,7 @@ class IndexRefresh:
         try:
             return self._sync.run(request)
         except CorruptIndex:
-            self._store.recreate()
+            self._store.admin.recreate()
             return self._sync.run(request._replace(force=False, changes=None))
 
 

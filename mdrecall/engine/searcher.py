@@ -27,7 +27,7 @@ from mdrecall.core.ranking.stages import (
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
-from mdrecall.interfaces import Store
+from mdrecall.interfaces import ChunkReader
 from mdrecall.types import Mode, SearchAnswer, SearchRequest, SourceName
 
 #: The ranking, in the order in which it runs. A new stage, such as a reranker, is one more entry.
@@ -61,7 +61,7 @@ class Searcher:
 
     def __init__(
         self,
-        store: Store,
+        chunks: ChunkReader,
         analyser: Analyser,
         options: RankingOptions,
         vectors: VectorSearcher | None = None,
@@ -70,7 +70,7 @@ class Searcher:
     ) -> None:
         """``why_no_vectors`` is the reason given in answers if ``vectors`` is None."""
         self.options = options
-        self._store = store
+        self._chunks = chunks
         self._analyser = analyser
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
@@ -85,11 +85,11 @@ class Searcher:
             return NO_SEARCHABLE_WORDS
         options = _apply_request(self.options, request)
         embedded, degraded = self._embed_before(query, options.mode)
-        with self._store.snapshot():
-            chunk_count = self._store.count_chunks()
+        with self._chunks.snapshot():
+            chunk_count = self._chunks.count()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
-            matches = self._store.match_terms(terms, chunk_count)
+            matches = self._chunks.match_terms(terms)
             weights = weigh(matches, chunk_count)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 embedded, degraded = _embed(self._vectors, query, options.mode, word_weights(matches, chunk_count))
@@ -143,7 +143,7 @@ class Searcher:
             [chunk_id for chunk_id, _ in self._vectors.nearest(embedded, limit)] if embedded and self._vectors else []
         )
         by_keywords = [] if options.mode == "vector" else [entry.chunk_id for entry in rank(found, limit)]
-        sources = self._store.sources_of([chunk for chunk in {*near, *by_keywords} if chunk not in known])
+        sources = self._chunks.sources_of([chunk for chunk in {*near, *by_keywords} if chunk not in known])
         notes = {chunk for chunk, source in sources.items() if source != "sessions"}
         best = [[chunk for chunk in chunks if chunk in notes][: options.max_results] for chunks in (by_keywords, near)]
         return list(dict.fromkeys((*best[0], *best[1])))
@@ -181,7 +181,7 @@ class Searcher:
         return [entry for entry in ranked if entry.chunk_id in kept]
 
     def _filter_source(self, chunks: list[int], source: SourceName) -> list[int]:
-        sources = self._store.sources_of(chunks)
+        sources = self._chunks.sources_of(chunks)
         return [chunk for chunk in chunks if sources.get(chunk) == source]
 
     def _candidates(
@@ -189,7 +189,7 @@ class Searcher:
     ) -> list[Candidate]:
         """Load the chunks, and compare the windows of those that have a vector."""
         ids = [entry.chunk_id for entry in best]
-        chunks = {chunk.id: chunk for chunk in self._store.load_chunks(ids)}
+        chunks = {chunk.id: chunk for chunk in self._chunks.load(ids)}
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
         return [

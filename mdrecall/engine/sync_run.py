@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
-from mdrecall.interfaces import Source, Store, TranscriptReader
+from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 # How long a run waits for another process that is writing, unless its caller says otherwise.
@@ -66,7 +66,7 @@ class Indexes(Protocol):
     @property
     def index_format(self) -> str: ...
 
-    def on(self, store: Store) -> "Indexes": ...
+    def on(self, documents: DocumentWriter) -> "Indexes": ...
 
     def look(self, *, everything: bool = ...) -> FileChanges: ...
 
@@ -122,7 +122,7 @@ class SyncRun:
 
     def is_outdated(self) -> bool:
         """True if the index was made with other settings, or by another version."""
-        return self._store.index_format() not in ("", *(indexer.index_format for indexer in self._indexers))
+        return self._store.documents.index_format() not in ("", *(indexer.index_format for indexer in self._indexers))
 
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
@@ -133,7 +133,7 @@ class SyncRun:
         changes = request.changes or self.compare(everything=True)
         if reason := self._why_not_rebuild(changes):
             report = self._update(request._replace(changes=changes))
-            return report._replace(issues=(*report.issues, Issue(self._store.place, reason)))
+            return report._replace(issues=(*report.issues, Issue(self._store.admin.place, reason)))
         return self._rebuild(request)
 
     def embed_missing(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
@@ -145,11 +145,11 @@ class SyncRun:
         except CorruptIndex:
             raise
         except StoreError as error:
-            return (Issue(self._store.place, f"is without some vectors: {message_with_hint(error)}"),)
+            return (Issue(self._store.admin.place, f"is without some vectors: {message_with_hint(error)}"),)
 
     def _update(self, request: SyncRequest) -> SyncReport:
         wait_s = _WAIT_S if request.wait_s is None else request.wait_s
-        with self._store.write_lock("indexing", wait_s):
+        with self._store.admin.write_lock("indexing", wait_s):
             changes = request.changes or self.compare(everything=True)
             embed = _instant_embedding(self._embedder)
             reports = [
@@ -172,18 +172,18 @@ class SyncRun:
     def _rebuild(self, request: SyncRequest) -> SyncReport:
         """Index every source again, in a new index beside the one that goes on answering."""
         progress, stop = request.progress, request.stop
-        before = {indexer.source.name: self._store.hashes(indexer.source.name) for indexer in self._indexers}
+        before = {indexer.source.name: self._store.documents.hashes(indexer.source.name) for indexer in self._indexers}
         changes = self.compare(everything=True)
         with self._store.rebuilding(sum(entry.text_bytes for entry in changes)) as fresh:
-            indexers = [indexer.on(fresh) for indexer in self._indexers]
+            indexers = [indexer.on(fresh.documents) for indexer in self._indexers]
             embedder = self._embedder.on(fresh, cache=self._store) if self._embedder else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]
             embedded = embedder.fill(progress=progress, stop=stop) if embedder else EmbedReport()
             if stop():
                 return SyncReport(left=sum(len(entry.listing.stamps) for entry in changes))
-            with self._store.write_lock("publishing a rebuilt index"):
+            with self._store.admin.write_lock("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_instant_embedding(embedder)) for indexer in indexers]
-                after = {indexer.source.name: fresh.hashes(indexer.source.name) for indexer in indexers}
+                after = {indexer.source.name: fresh.documents.hashes(indexer.source.name) for indexer in indexers}
                 self._store.publish(fresh)
         self._rebuilt_at = time.monotonic()
         report = _report_rebuild(before, after, reduce(SyncReport.merge, reports))
@@ -192,10 +192,10 @@ class SyncRun:
     def _describe_problems(self, embedded: EmbedReport) -> tuple[Issue, ...]:
         if embedded.error:
             problem = "has the vectors of the fallback" if embedded.is_complete else "is without some vectors"
-            return (Issue(self._store.place, f"{problem}: {embedded.error}"),)
+            return (Issue(self._store.admin.place, f"{problem}: {embedded.error}"),)
         if embedded.refused and self._embedder:
             problem = f"has {embedded.refused} chunks that {self._embedder.space.provider} does not embed"
-            return (Issue(self._store.place, problem),)
+            return (Issue(self._store.admin.place, problem),)
         return ()
 
 

@@ -15,7 +15,7 @@ from mdrecall.core.text.chunk import chunk_markdown, title_text
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges
 from mdrecall.errors import FileMissing, ReadError
-from mdrecall.interfaces import OpenTranscript, Store, TranscriptReader
+from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 from mdrecall.types import (
     Chunk,
     Document,
@@ -67,7 +67,7 @@ class TranscriptIndexer:
 
     def __init__(
         self,
-        store: Store,
+        documents: DocumentWriter,
         source: TranscriptReader,
         size: ChunkSize,
         analyser: Analyser,
@@ -78,7 +78,7 @@ class TranscriptIndexer:
         issues: tuple[Issue, ...] = (),
     ) -> None:
         """``issues`` are reported with those of every scan."""
-        self._store = store
+        self._documents = documents
         self._source = source
         self._size = size
         self._analyser = analyser
@@ -88,10 +88,10 @@ class TranscriptIndexer:
         self._issues = issues
         self.index_format = index_format
 
-    def on(self, store: Store) -> "TranscriptIndexer":
+    def on(self, documents: DocumentWriter) -> "TranscriptIndexer":
         """Return the same indexer for another store."""
         return TranscriptIndexer(
-            store,
+            documents,
             self._source,
             self._size,
             self._analyser,
@@ -108,7 +108,7 @@ class TranscriptIndexer:
     def look(self, *, everything: bool = False) -> FileChanges:
         """Compare the transcripts with the index; unless ``everything``, growth below the thresholds does not count."""
         listing = self._source.scan()
-        known = self._store.transcripts()
+        known = self._documents.transcripts()
         stamps = listing.stamps
         changed = [path for path, stamp in stamps.items() if not _is_known(known.get(path), stamp)]
         due = [path for path in changed if everything or self._is_due(path, known.get(path), stamps[path])]
@@ -146,7 +146,7 @@ class TranscriptIndexer:
     ) -> SyncReport:
         """Index what was added since the last time, and remove transcripts that no longer exist."""
         look = look or self.look(everything=True)
-        known = self._store.transcripts()
+        known = self._documents.transcripts()
         changes: list[FileChange] = []
         failed: list[Issue] = []
         done = 0
@@ -167,7 +167,7 @@ class TranscriptIndexer:
         left = len(look.unsettled) - done
         gone = [path for path in look.vanished if path in known and self._is_gone(path)] if not left else []
         if gone:
-            self._store.remove_transcripts(gone)
+            self._documents.remove_transcripts(gone)
         if progress and look.unsettled:
             progress(Progress(done, len(look.unsettled), ""))
         changes += [FileChange(path, "removed") for path in gone]
@@ -229,8 +229,8 @@ class TranscriptIndexer:
         return True
 
     def _write(self, run: "_Run", seal: bytes, embed: Callable[[], object] | None) -> None:
-        with self._store.transaction():
-            self._store.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
+        with self._documents.transaction():
+            self._documents.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
             if embed:
                 embed()
         run.start_next_write()

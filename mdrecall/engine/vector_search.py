@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mdrecall.core.ranking.fusion import Similarity, latin_share, measure_traits, similarity
 from mdrecall.engine.background import run_in_background
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import Embedder, Store
+from mdrecall.interfaces import Embedder, VectorIndex
 from mdrecall.types import Space, StoredSpace, Traits
 
 # Queries that one embedder may be working on. A provider that hangs holds a thread for each, so there must be a bound.
@@ -43,7 +43,7 @@ class VectorSearcher:
 
     def __init__(
         self,
-        store: Store,
+        vectors: VectorIndex,
         embedders: Sequence[Embedder],
         *,
         older: Mapping[str, Callable[[], Embedder]],
@@ -57,7 +57,7 @@ class VectorSearcher:
         ``fallback_reason`` says why the first embedder is not the configured one. ``why_empty`` says why there are no
         vectors.
         """
-        self._store = store
+        self._vectors = vectors
         self._embedders = [_QueryEmbedder(embedder, timeout_s) for embedder in embedders]
         self._older = older
         self._older_embedders: dict[str, _QueryEmbedder] = {}
@@ -100,7 +100,7 @@ class VectorSearcher:
     def nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
         """Return the chunks most similar as a whole, with their cosines, and those that tie with the last one."""
         try:
-            found = self._store.nearest(query.space, query.vector, (1 + _MAX_TIES) * limit)
+            found = self._vectors.nearest(query.space, query.vector, (1 + _MAX_TIES) * limit)
         except StoreUnavailable as error:
             raise Unavailable(message_with_hint(error)) from error
         # Ties are kept because the order in which chunks were indexed must not decide.
@@ -108,13 +108,13 @@ class VectorSearcher:
 
     def cosines(self, query: EmbeddedQuery, ids: Sequence[int]) -> Mapping[int, float]:
         """Return the cosines of these chunks; one without a vector is left out."""
-        return self._store.cosines(query.space, query.vector, ids)
+        return self._vectors.cosines(query.space, query.vector, ids)
 
     def similarities(
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
     ) -> dict[int, tuple[Similarity, int | None]]:
         """Return how similar each chunk and its best window are, with the number of that window."""
-        best = self._store.best_windows(query.space, query.vector, list(cosines))
+        best = self._vectors.best_windows(query.space, query.vector, list(cosines))
         found: dict[int, tuple[Similarity, int | None]] = {}
         for chunk_id, cosine in cosines.items():
             window, number = best.get(chunk_id, (None, None))
@@ -150,14 +150,14 @@ class VectorSearcher:
         if not traits.measured:
             return traits
         try:
-            mean = self._store.mean_cosine(space, vector)
+            mean = self._vectors.mean_cosine(space, vector)
         except StoreUnavailable as error:
             raise Unavailable(message_with_hint(error)) from error
-        return measure_traits(traits, mean, self._store.count_vectors(space.id))
+        return measure_traits(traits, mean, self._vectors.count(space.id))
 
     def _candidates(self) -> Iterator[tuple[StoredSpace, "_QueryEmbedder"]]:
         """Yield what can answer, best first: complete spaces of the embedders, older complete ones, incomplete ones."""
-        stored = self._store.spaces()
+        stored = self._vectors.spaces()
         own = [(embedder, _own_space(embedder.embedder, stored)) for embedder in self._embedders]
         for embedder, space in own:
             if space and space.was_filled:
@@ -167,7 +167,7 @@ class VectorSearcher:
             if space.was_filled and not is_own and (older := self._embedder_for(space.space)):
                 yield space, older
         for embedder, space in own:
-            if space and not space.was_filled and self._store.count_vectors(space.id):
+            if space and not space.was_filled and self._vectors.count(space.id):
                 yield space, embedder
 
     def _embedder_for(self, space: Space) -> "_QueryEmbedder | None":

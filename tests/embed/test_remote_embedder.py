@@ -9,7 +9,7 @@ from mdrecall.embed.remote import embedder as module
 from mdrecall.embed.remote.client import Endpoint, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.engine.requests import embedded, packed
+from mdrecall.engine.embed_requests import embed_inputs, pack_requests
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
 from mdrecall.types import EmbedInput, Secret
 from tests.embed.asking import Clock, address_of, asking, embed
@@ -230,7 +230,7 @@ def test_a_provider_that_was_well_and_now_refuses_everything_is_not_asked_text_b
         embed(embedder, "one")
         server.faults.add(fault.times(None))
         with pytest.raises(EmbedderError):
-            embedded(embedder, [EmbedInput("", f"{word} {'x' * 500}") for word in ("one", "two", "six")])
+            embed_inputs(embedder, [EmbedInput("", f"{word} {'x' * 500}") for word in ("one", "two", "six")])
         assert len(server.requests) == 3
 
 
@@ -238,7 +238,7 @@ def test_what_is_too_long_is_split_until_it_is_taken() -> None:
     limits = Limits(inputs=2, tokens_each=30)
     texts = ["a" * 100, "b" * 100, "word " * 60, "c" * 10]
     with ProviderServer("openai", dimensions=8, limits=limits) as server, asking(server) as embedder:
-        found = embedded(embedder, [EmbedInput("", text) for text in texts])
+        found = embed_inputs(embedder, [EmbedInput("", text) for text in texts])
         assert [made is not None and len(made.vector) for made in found] == [32] * 4
         assert embedder.traits.request_inputs <= 2
         sent = "".join(server.embedded_texts()).replace("ping", "")
@@ -247,14 +247,14 @@ def test_what_is_too_long_is_split_until_it_is_taken() -> None:
 
 def test_one_text_that_is_never_taken_leaves_the_others_theirs() -> None:
     with ProviderServer("openai", dimensions=8, faults=Script([refusing("bad")])) as server, asking(server) as embedder:
-        found = embedded(embedder, [EmbedInput("", text) for text in ("one", "bad", "two", "six")])
+        found = embed_inputs(embedder, [EmbedInput("", text) for text in ("one", "bad", "two", "six")])
         assert [made is not None for made in found] == [True, False, True, True]
 
 
 def test_requests_are_filled_up_to_what_the_provider_takes() -> None:
     with ProviderServer("openai") as server, asking(server) as embedder:
         wanted = {bytes([number]): EmbedInput("", "x" * 4000) for number in range(130)}
-        sizes = [len(group) for group in packed(wanted, embedder.traits)]
+        sizes = [len(group) for group in pack_requests(wanted, embedder.traits)]
     assert sizes == [64, 64, 2]
     assert embedder.traits.host == embedder.client.endpoint.host
 

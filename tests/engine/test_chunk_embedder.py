@@ -43,12 +43,12 @@ class Bench(NamedTuple):
     def search(
         self, query: str, embedder: Embedder, older: dict[str, Callable[[], Embedder]] | None = None
     ) -> SearchAnswer:
-        leg = VectorSearcher(self.store, [embedder], older=older or {}, timeout_s=60)
+        leg = VectorSearcher(self.store.vectors, [embedder], older=older or {}, timeout_s=60)
         options = RankingOptions(max_results=10, min_score=0.0, mode="hybrid", vector_weight=0.35)
-        return Searcher(self.store, Analyser(), options, leg).search(SearchRequest(query, explain=True))
+        return Searcher(self.store.chunks, Analyser(), options, leg).search(SearchRequest(query, explain=True))
 
     def tables(self) -> set[str]:
-        return {f"vectors_{space.id}" for space in self.store.spaces()}
+        return {f"vectors_{space.id}" for space in self.store.vectors.spaces()}
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_note_that_moves_or_comes_back_is_not_embedded_again(bench: Bench) -> 
     bench.write(b="pool")
     assert bench.fill(embedder) == EmbedReport(from_cache=1)
     assert len(embedder.asked) == 3
-    assert bench.store.count_vectors(bench.store.spaces()[0].id) == 2
+    assert bench.store.vectors.count(bench.store.vectors.spaces()[0].id) == 2
 
 
 def test_another_title_is_another_text_to_embed(bench: Bench) -> None:
@@ -124,7 +124,7 @@ def test_equal_texts_are_asked_for_once(bench: Bench) -> None:
     embedder = HashEmbedder()
     bench.fill(embedder)
     assert embedder.asked == ["the walrus sleeps"]
-    assert bench.store.count_vectors(bench.store.spaces()[0].id) == 2
+    assert bench.store.vectors.count(bench.store.vectors.spaces()[0].id) == 2
 
 
 def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
@@ -136,7 +136,7 @@ def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
     assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
     bench.write(a="four")
     bench.fill(embedder, caching)
-    assert bench.store.count_cached() == 3
+    assert bench.store.cache.count() == 3
     bench.write(a="one")
     assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
     bench.write(a="three")
@@ -150,7 +150,7 @@ def test_without_a_cache_nothing_is_kept(bench: Bench) -> None:
     for text in ("one", "two", "one"):
         bench.write(a=text)
         assert bench.fill(embedder, caching) == EmbedReport(embedded=1)
-    assert bench.store.count_cached() == 0
+    assert bench.store.cache.count() == 0
 
 
 def many(count: int) -> dict[str, str]:
@@ -254,19 +254,19 @@ def test_a_text_above_the_limit_becomes_the_mean_of_its_parts(bench: Bench, inpu
     assert "".join(parts) == text
     assert len(parts) == count
     assert all(len(part) + len("a") <= input_bytes for part in parts)
-    space = bench.store.spaces()[0]
+    space = bench.store.vectors.spaces()[0]
     mean = [0.0] * 16
     for part in parts:
         mean = [value + len(part) * more for value, more in zip(mean, array("f", embedder.vector(part)), strict=True)]
     length = math.hypot(*mean)
     expected = array("f", (value / length for value in mean)).tobytes()
-    (chunk_id,) = [chunk.id for chunk in bench.store.load_chunks([1, 2]) if chunk.path == "memory/a.md"]
+    (chunk_id,) = [chunk.id for chunk in bench.store.chunks.load([1, 2]) if chunk.path == "memory/a.md"]
     # Halves of halves are means already, so that with more than two parts the weights are not exactly their lengths.
-    assert bench.store.cosines(space, expected, [chunk_id])[chunk_id] == pytest.approx(
+    assert bench.store.vectors.cosines(space, expected, [chunk_id])[chunk_id] == pytest.approx(
         1, abs=1e-5 if count == 2 else 0.01
     )
     axes = [array("f", (float(place == axis) for place in range(16))).tobytes() for axis in range(16)]
-    parts_of_length = [bench.store.cosines(space, axis, [chunk_id])[chunk_id] for axis in axes]
+    parts_of_length = [bench.store.vectors.cosines(space, axis, [chunk_id])[chunk_id] for axis in axes]
     assert math.hypot(*parts_of_length) == pytest.approx(1, abs=1e-4)
 
 
@@ -292,8 +292,8 @@ def test_fewer_vectors_than_texts_are_not_stored(bench: Bench) -> None:
             return super().embed_chunks(passages)[1:]
 
     filled = bench.fill(Forgetful())
-    assert (filled.is_complete, filled.error) == (False, "test gave 1 vectors for 2 texts.")
-    assert bench.store.count_vectors(1) == bench.store.count_cached() == 0
+    assert (filled.is_complete, filled.error) == (False, "test returned 1 vectors for 2 texts.")
+    assert bench.store.vectors.count(1) == bench.store.cache.count() == 0
 
 
 def test_the_old_vectors_serve_until_a_new_model_has_all_of_its_own(bench: Bench) -> None:
@@ -372,7 +372,7 @@ def test_old_vectors_that_go_while_a_query_is_embedded_leave_the_words_and_the_i
     assert (answer.mode, paths(answer)) == ("keyword", ["memory/a.md"])
     assert "replaced" in answer.degraded
     assert bench.search("walrus", new).mode == "hybrid"
-    assert bench.store.quarantined_path == ""
+    assert bench.store.health.quarantined_path == ""
 
 
 def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: Bench) -> None:
@@ -380,4 +380,4 @@ def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: B
     embedder = HashEmbedder(traits=Traits(never_waits=True))
     assert bench.fill(embedder) == EmbedReport(embedded=150)
     assert len(embedder.requests) == 1
-    assert bench.store.count_cached() == 0
+    assert bench.store.cache.count() == 0

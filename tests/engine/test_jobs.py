@@ -180,7 +180,7 @@ def test_progress_says_how_many_texts_are_done_and_how_long_it_may_take(desk: De
     desk.plan(polls_until_done=3)
     desk.write(*SIX)
     desk.sync()
-    assert f"handing 6 texts over to {desk.server.kind}" in desk.labels
+    assert f"submitting 6 texts to {desk.server.kind}" in desk.labels
     told = [label for label in desk.labels if "batch job" in label]
     assert told
     for label in told:

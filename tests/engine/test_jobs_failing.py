@@ -244,7 +244,7 @@ def test_a_job_that_takes_too_long_is_cancelled_and_its_texts_are_embedded_direc
     assert (desk.batch, desk.direct, desk.kept(), desk.asked("cancel")) == ([], sorted(SIX), [], 1)
     batch = memory.status().batch
     assert (batch["enabled"], batch["failures"]) == (True, 1)
-    assert "was not done after 0 minutes" in batch["lastError"]
+    assert "did not finish within 0 minutes" in batch["lastError"]
 
 
 def test_a_job_that_is_done_at_the_last_moment_is_used(desk: Desk) -> None:

@@ -32,11 +32,11 @@ def test_a_job_that_is_not_waited_for_is_told_of_and_a_later_sync_collects_it(de
     memory = desk.workspace.memory()
     (issue,) = desk.sync(memory).issues
     (job,) = desk.made
-    assert f"6 texts wait for {desk.server.kind} ({job}); a later sync collects them." in issue.problem
+    assert f"6 texts are waiting for {desk.server.kind} ({job}); a later sync collects them." in issue.problem
     assert (desk.direct, desk.kept()) == ([], [(job, 6)])
     batch = memory.status().batch
     assert (batch["wait"], batch["jobs"], batch["texts"], batch["failures"]) == (False, 1, 6, 0)
-    assert "6 texts wait" in desk.sync(memory).issues[0].problem
+    assert "6 texts are waiting" in desk.sync(memory).issues[0].problem
     desk.server.batch.finish_job(job)
     assert desk.sync().issues == ()
     assert paid_once(desk)
@@ -51,7 +51,7 @@ def test_of_jobs_that_are_not_waited_for_no_more_are_open_than_may_be(
     desk.configure(wait=False, concurrency=2)
     desk.plan(polls_until_done=None)
     desk.write(*SIX)
-    assert "4 texts wait" in desk.sync().issues[0].problem
+    assert "4 texts are waiting" in desk.sync().issues[0].problem
     assert [texts for _, texts in desk.kept()] == [2, 2]
     while desk.sync().issues:
         for job in [job for job in desk.made if not desk.server.batch.jobs[job].over]:

@@ -18,7 +18,7 @@ from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 def agent(tmp_path: Path) -> Iterator[TranscriptFolder]:
     found = TranscriptFolder(tmp_path)
     yield found
-    found.store.close()
+    found.store.admin.close()
 
 
 def test_a_chunk_cites_the_records_it_is_from(agent: TranscriptFolder) -> None:
@@ -107,14 +107,14 @@ def test_a_file_that_is_written_over_while_it_is_read_is_read_again(
 ) -> None:
     path = agent.write("a.jsonl", *(message(f"number {number:04d} " + "word " * 20) for number in range(3_000)))
     other = path.read_bytes().replace(b"number", b"FIGURE")
-    put = agent.store.put_transcript
+    put = agent.store.documents.put_transcript
 
     def meanwhile(*arguments: Any) -> None:
         put(*arguments)
         with path.open("r+b") as file:
             file.write(other + message("more").encode())
 
-    monkeypatch.setattr(agent.store, "put_transcript", meanwhile)
+    monkeypatch.setattr(agent.store.documents, "put_transcript", meanwhile)
     agent.indexer.sync()
     monkeypatch.undo()
     agent.indexer.sync()
@@ -160,16 +160,18 @@ def test_a_long_line_is_put_together_once(agent: TranscriptFolder, monkeypatch: 
 
 
 def test_growth_is_stored_without_looking_at_what_is_there(agent: TranscriptFolder) -> None:
-    from mdrecall.store.sqlite import transcripts, vectors
-
     agent.write("a.jsonl", message("the walrus"))
     agent.indexer.sync()
-    space = vectors.ensure_space(db := apsw.Connection(agent.store.file_path), Space("p", "m", "f", 4))
+    store = agent.store
+    space = store.vectors.ensure_space(Space("p", "m", "f", 4))
+    (state,) = store.documents.transcripts().values()
     ran: list[tuple[str, Any]] = []
-    db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
-    transcripts.put(db, agent.store.transcripts()["sessions/a.jsonl"], 0, (), "recipe")
-    vectors.pending(db, space, 0, 10)
-    db.exec_trace = None
+    with store.documents.transaction(), store._file.writing() as db:
+        db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
+        store.documents.put_transcript(state, 0, (), "format")
+        store.vectors.pending(space, 0, 10)
+        db.exec_trace = None
+    db = apsw.Connection(store.file_path)
     asks = [(sql, bindings) for sql, bindings in ran if sql.startswith(("SELECT", "DELETE", "UPDATE"))]
     steps = [row[3] for sql, bindings in asks for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
     db.close()
@@ -266,7 +268,7 @@ class TestPatience:
         agent.write("a.jsonl", *(message("more") for _ in range(count)))
         assert bool(agent.indexer.look().unsettled) is due
         assert agent.indexer.look(everything=True).unsettled == ["sessions/a.jsonl"]
-        agent.store.close()
+        agent.store.admin.close()
 
     def test_after_so_many_bytes(self, tmp_path: Path) -> None:
         agent = self.agent(tmp_path, GrowthThresholds(2_000, 0))
@@ -278,14 +280,14 @@ class TestPatience:
         assert agent.indexer.look().unsettled == ["sessions/a.jsonl"]
         agent.indexer.sync(look=agent.indexer.look())
         assert agent.indexer.look().unsettled == []
-        agent.store.close()
+        agent.store.admin.close()
 
     def test_a_time_in_the_future_does_not_keep_it_waiting(self, tmp_path: Path) -> None:
         agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
         path = agent.write("a.jsonl", message("the first"))
         os.utime(path, (4_000_000_000, 4_000_000_000))
         assert agent.indexer.look().unsettled == ["sessions/a.jsonl"]
-        agent.store.close()
+        agent.store.admin.close()
 
     @pytest.mark.parametrize(
         ("thresholds", "due"), [(GrowthThresholds(0, 50), True), (GrowthThresholds(100_000, 0), False)]
@@ -298,7 +300,7 @@ class TestPatience:
         agent.indexer.sync()
         agent.write("a.jsonl", *(message("x") for _ in range(60)))
         assert bool(agent.indexer.look().unsettled) is due
-        agent.store.close()
+        agent.store.admin.close()
 
     def test_or_when_nothing_more_is_said(self, tmp_path: Path) -> None:
         agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
@@ -306,4 +308,4 @@ class TestPatience:
         assert agent.indexer.look().unsettled == []
         os.utime(path, (LONG_AGO, LONG_AGO))
         assert agent.indexer.look().unsettled == ["sessions/a.jsonl"]
-        agent.store.close()
+        agent.store.admin.close()

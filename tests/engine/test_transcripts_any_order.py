@@ -72,10 +72,10 @@ class Talks(RuleBasedStateMachine):
     def the_index_is_as_a_new_one(self) -> None:
         self.agent.indexer.sync()
         assert self.agent.content() == self.agent.reindexed()
-        assert self.agent.store.check() == ()
+        assert self.agent.store.admin.check() == ()
 
     def teardown(self) -> None:
-        self.agent.store.close()
+        self.agent.store.admin.close()
         self.scratch.cleanup()
 
 

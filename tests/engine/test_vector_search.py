@@ -35,17 +35,20 @@ class Shelf(NamedTuple):
 
     def searcher(self, embedder: Embedder, timeout_s: float = PATIENT) -> Searcher:
         return Searcher(
-            self.store, Analyser(), OPTIONS, VectorSearcher(self.store, [embedder], older={}, timeout_s=timeout_s)
+            self.store.chunks,
+            Analyser(),
+            OPTIONS,
+            VectorSearcher(self.store.vectors, [embedder], older={}, timeout_s=timeout_s),
         )
 
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Iterator[Shelf]:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
-    store.put_documents([indexed(path, text) for path, text in NOTES.items()], "r")
+    store.documents.put([indexed(path, text) for path, text in NOTES.items()], "r")
     ChunkEmbedder(store, HashEmbedder(), Caching(enabled=True, most=None)).fill()
     yield Shelf(store)
-    store.close()
+    store.admin.close()
 
 
 def ask(query: str, mode: Mode = "hybrid") -> SearchRequest:
@@ -66,7 +69,7 @@ def test_by_words_alone_the_embedder_is_not_asked(shelf: Shelf) -> None:
 
 
 def by_words(shelf: Shelf, query: str = "walrus") -> SearchAnswer:
-    return Searcher(shelf.store, Analyser(), OPTIONS).search(ask(query, "keyword"))
+    return Searcher(shelf.store.chunks, Analyser(), OPTIONS).search(ask(query, "keyword"))
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector"])
@@ -90,8 +93,8 @@ def test_only_queries_that_nothing_is_wrong_with_tell_that_an_embedder_fails(she
                 raise problems.pop(0)
             return super().embed_query(text, weights)
 
-    leg = VectorSearcher(shelf.store, [Failing()], older={}, timeout_s=PATIENT)
-    searcher = Searcher(shelf.store, Analyser(), OPTIONS, leg)
+    leg = VectorSearcher(shelf.store.vectors, [Failing()], older={}, timeout_s=PATIENT)
+    searcher = Searcher(shelf.store.chunks, Analyser(), OPTIONS, leg)
     for _ in range(5):
         assert searcher.search(ask("walrus")).degraded
         assert leg.failure() == ""
@@ -148,7 +151,9 @@ def test_an_embedder_that_hangs_leaves_the_words_and_is_left_alone(shelf: Shelf,
 
 def test_an_embedder_that_answers_again_is_asked_again(shelf: Shelf, hanging: Hanging) -> None:
     store = shelf.store
-    slow = Searcher(store, Analyser(), OPTIONS, leg := VectorSearcher(store, [hanging], older={}, timeout_s=0.05))
+    slow = Searcher(
+        store.chunks, Analyser(), OPTIONS, leg := VectorSearcher(store.vectors, [hanging], older={}, timeout_s=0.05)
+    )
     assert slow.search(ask("walrus")).degraded
     hanging.let_go.set()
     for thread in threading.enumerate():
@@ -174,17 +179,17 @@ def test_a_vector_of_another_length_leaves_the_words(shelf: Shelf) -> None:
 
 
 def test_without_an_embedder_a_search_by_meaning_says_so(shelf: Shelf) -> None:
-    answer = Searcher(shelf.store, Analyser(), OPTIONS).search(ask("walrus"))
+    answer = Searcher(shelf.store.chunks, Analyser(), OPTIONS).search(ask("walrus"))
     assert (answer.mode, answer.degraded) == ("keyword", "vectors are switched off")
     assert answer.results == by_words(shelf).results
 
 
 def test_before_any_vector_is_there_the_words_answer(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
-    store.put_documents([indexed("a.md", "the walrus sleeps")], "r")
+    store.documents.put([indexed("a.md", "the walrus sleeps")], "r")
     answer = Shelf(store).searcher(OfflineEmbedder()).search(ask("walrus"))
     assert (answer.mode, answer.degraded, len(answer)) == ("keyword", "no chunk has a vector yet", 1)
-    store.close()
+    store.admin.close()
 
 
 CHINESE = "深色模式"

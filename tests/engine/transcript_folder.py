@@ -35,7 +35,13 @@ class TranscriptFolder:
     def indexer_on(self, store: SqliteStore, thresholds: GrowthThresholds = AT_ONCE) -> TranscriptIndexer:
         source = OpenClawJsonl(str(self.folder))
         return TranscriptIndexer(
-            store, source, SIZE, Analyser(), redact=str, thresholds=thresholds, index_format=describe_index_format(SIZE)
+            store.documents,
+            source,
+            SIZE,
+            Analyser(),
+            redact=str,
+            thresholds=thresholds,
+            index_format=describe_index_format(SIZE),
         )
 
     def write(self, name: str, *texts: str, mode: str = "a") -> Path:
@@ -69,5 +75,5 @@ class TranscriptFolder:
             self.indexer_on(store).sync()
             return self.content(store)
         finally:
-            store.destroy()
-            store.close()
+            store.admin.destroy()
+            store.admin.close()

@@ -25,12 +25,15 @@ _SYNC = """
 import os, signal, sys
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite import SqliteStore
+from mdrecall.store.sqlite.embedding_cache import SqliteEmbeddingCache, SqliteJobJournal
+from mdrecall.store.sqlite.vectors import SqliteVectors
 
 kind, inputs, force, dies_at, when, count = sys.argv[1:]
 PROVIDERS[kind] = PROVIDERS[kind]._replace(request_inputs=int(inputs))
 if dies_at:
-    act, left = getattr(SqliteStore, dies_at), int(count)
+    role, _, method = dies_at.partition(".")
+    part = {"cache": SqliteEmbeddingCache, "jobs": SqliteJobJournal, "vectors": SqliteVectors}[role]
+    act, left = getattr(part, method), int(count)
 
     def last(*args, **more):
         global left
@@ -41,7 +44,7 @@ if dies_at:
             return done
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(SqliteStore, dies_at, last)
+    setattr(part, method, last)
 with Memory.open(os.getcwd(), env=dict(os.environ)) as memory:
     memory.sync(force=bool(force))
 """
@@ -150,10 +153,10 @@ def test_killed_between_requests_a_process_pays_for_one_again_at_most(
 
 
 STORING = [
-    ("cache_embeddings", "before", 3),
-    ("put_vectors", "before", 3),
-    ("put_vectors", "after", 5),
-    ("mark_filled", "before", 1),
+    ("cache.put", "before", 3),
+    ("vectors.put", "before", 3),
+    ("vectors.put", "after", 5),
+    ("vectors.mark_filled", "before", 1),
 ]
 
 
@@ -165,7 +168,7 @@ def test_killed_while_it_stores_an_answer_a_process_pays_for_one_request_again_a
     desk.configure(enabled=False)
     Victim(desk, dies=dies).run()
     assert desk.sync().issues == ()
-    again = TEXTS_IN_ONE if dies[:2] == ("cache_embeddings", "before") else 0
+    again = TEXTS_IN_ONE if dies[:2] == ("cache.put", "before") else 0
     assert (len(desk.direct), set(desk.direct)) == (len(WORDS) + again, set(WORDS))
     assert vectors_of(desk) == fresh
 
@@ -201,15 +204,15 @@ def test_killed_at_any_request_of_a_job_a_process_pays_for_nothing_again(
 
 
 WRITING = [
-    ("put_job", "before", 1),
-    ("put_job", "after", 1),
-    ("put_job", "before", 2),
-    ("put_job", "after", 2),
-    ("cache_embeddings", "before", 1),
-    ("cache_embeddings", "after", 1),
-    ("put_vectors", "after", 1),
-    ("drop_job", "before", 1),
-    ("drop_job", "after", 1),
+    ("jobs.put", "before", 1),
+    ("jobs.put", "after", 1),
+    ("jobs.put", "before", 2),
+    ("jobs.put", "after", 2),
+    ("cache.put", "before", 1),
+    ("cache.put", "after", 1),
+    ("vectors.put", "after", 1),
+    ("jobs.drop", "before", 1),
+    ("jobs.drop", "after", 1),
 ]
 
 

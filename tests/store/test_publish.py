@@ -41,14 +41,14 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
     yield open_store
     for store in stores:
-        store.close()
+        store.admin.close()
 
 
 def rebuild(store: SqliteStore, **notes: str) -> None:
     """Put a new index with other documents in the place of the old one."""
     with store.rebuilding(0) as fresh:
-        fresh.put_documents([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
-        with store.write_lock("publishing"):
+        fresh.documents.put([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
+        with store.admin.write_lock("publishing"):
             store.publish(fresh)
 
 
@@ -68,7 +68,7 @@ def beside(store: SqliteStore) -> list[str]:
 
 def test_a_rebuilt_index_takes_the_place_of_the_old_one(opened: Open) -> None:
     store, other = opened(), opened()
-    store.put_documents([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
+    store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
     assert found_in(other, "walrus") == {"a.md"}
     number = os.stat(store.file_path).st_ino
     rebuild(store, a="seal", c="whale")
@@ -76,24 +76,24 @@ def test_a_rebuilt_index_takes_the_place_of_the_old_one(opened: Open) -> None:
         assert found_in(reader, "walrus penguin") == set()
         assert found_in(reader, "seal") == {"a.md"}
         assert found_in(reader, "whale") == {"c.md"}
-        assert reader.check() == ()
+        assert reader.admin.check() == ()
     assert os.stat(store.file_path).st_ino == number
     assert beside(store) == []
 
 
 def test_an_open_reader_sees_the_old_index_to_its_end_and_then_the_new_one(opened: Open) -> None:
     store, other = opened(), opened()
-    store.put_documents([indexed("a.md", "walrus"), indexed("b.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "walrus")], "r")
     looked, rebuilt = threading.Barrier(3), threading.Barrier(3)
     seen: list[tuple[set[str], int]] = []
 
     def read(reader: SqliteStore) -> None:
-        with reader.snapshot():
-            seen.append((found_in(reader, "walrus"), reader.count_chunks()))
+        with reader.chunks.snapshot():
+            seen.append((found_in(reader, "walrus"), reader.chunks.count()))
             looked.wait(20)
             rebuilt.wait(20)
-            seen.append((found_in(reader, "walrus"), reader.count_chunks()))
-        seen.append((found_in(reader, "walrus"), reader.count_chunks()))
+            seen.append((found_in(reader, "walrus"), reader.chunks.count()))
+        seen.append((found_in(reader, "walrus"), reader.chunks.count()))
 
     threads = [threading.Thread(target=read, args=(reader,)) for reader in (store, other)]
     for thread in threads:
@@ -120,7 +120,7 @@ def test_readers_see_one_whole_index_or_the_other(opened: Open) -> None:
 
     def read(reader: SqliteStore) -> None:
         while not over.is_set():
-            with reader.snapshot():
+            with reader.chunks.snapshot():
                 found = found_in(reader, "walrus")
             if found not in versions:
                 wrong.append(found)
@@ -139,12 +139,12 @@ def test_readers_see_one_whole_index_or_the_other(opened: Open) -> None:
 
 def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: Open) -> None:
     store = opened()
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     during: list[str] = []
 
     def interrupted() -> None:
         with store.rebuilding(0) as fresh:
-            fresh.put_documents([indexed("a.md", "seal")], "r")
+            fresh.documents.put([indexed("a.md", "seal")], "r")
             during.extend([*found_in(store, "walrus"), *beside(store)])
             raise KeyError
 
@@ -161,54 +161,54 @@ def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: 
 
 def test_kept_embeddings_survive(opened: Open) -> None:
     store = opened()
-    first, second = store.ensure_space(SPACE), store.ensure_space(OTHER)
-    store.cache_embeddings(first, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
-    store.cache_embeddings(second, {b"a": Embedding(b"3")}, (), None)
+    first, second = store.vectors.ensure_space(SPACE), store.vectors.ensure_space(OTHER)
+    store.cache.put(first, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
+    store.cache.put(second, {b"a": Embedding(b"3")}, (), None)
     with store.rebuilding(0) as fresh:
-        store.cache_embeddings(second, {b"late": Embedding(b"4")}, (), None)
+        store.cache.put(second, {b"late": Embedding(b"4")}, (), None)
         store.publish(fresh)
-    assert store.cached_embeddings(first, [b"a", b"b"]) == {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}
-    assert store.cached_embeddings(second, [b"a", b"late"]) == {b"a": Embedding(b"3"), b"late": Embedding(b"4")}
-    assert store.count_cached() == 4
+    assert store.cache.get(first, [b"a", b"b"]) == {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}
+    assert store.cache.get(second, [b"a", b"late"]) == {b"a": Embedding(b"3"), b"late": Embedding(b"4")}
+    assert store.cache.count() == 4
 
 
 def test_the_longest_unused_embedding_still_goes_first_after_a_rebuild(opened: Open) -> None:
     store = opened()
-    space = store.ensure_space(SPACE)
+    space = store.vectors.ensure_space(SPACE)
     for name in (b"d", b"c", b"b"):
-        store.cache_embeddings(space, {name: Embedding(name)}, (), 3)
+        store.cache.put(space, {name: Embedding(name)}, (), 3)
     rebuild(store)
-    store.cache_embeddings(space, {b"a": Embedding(b"a")}, (), 3)
-    assert store.cached_embeddings(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"b", b"c"}
+    store.cache.put(space, {b"a": Embedding(b"a")}, (), 3)
+    assert store.cache.get(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"b", b"c"}
 
 
 def test_spaces_keep_their_numbers(opened: Open) -> None:
     store = opened()
-    old, new = store.ensure_space(OTHER), store.ensure_space(SPACE)
-    store.mark_filled(new, store.text_counter())
+    old, new = store.vectors.ensure_space(OTHER), store.vectors.ensure_space(SPACE)
+    store.vectors.mark_filled(new, store.vectors.text_counter())
     with store.rebuilding(0) as fresh:
-        assert fresh.spaces() == []
-        assert fresh.ensure_space(SPACE) == new
-        assert fresh.ensure_space(OTHER) == old
-        fresh.mark_filled(new, fresh.text_counter())
+        assert fresh.vectors.spaces() == []
+        assert fresh.vectors.ensure_space(SPACE) == new
+        assert fresh.vectors.ensure_space(OTHER) == old
+        fresh.vectors.mark_filled(new, fresh.vectors.text_counter())
         store.publish(fresh)
-    (space,) = store.spaces()
+    (space,) = store.vectors.spaces()
     assert (space.id, space.space, space.is_filled, space.was_filled) == (new, SPACE, True, True)
-    assert store.ensure_space(OTHER) == old
+    assert store.vectors.ensure_space(OTHER) == old
 
 
 def test_numbers_of_chunks_are_never_given_again(opened: Open) -> None:
     store = opened()
-    store.put_documents([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
+    store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
     given = [ids(store)]
     for _ in range(2):
         with store.rebuilding(0) as fresh:
-            store.put_documents([indexed("late.md", "while the other one is built")], "r")
+            store.documents.put([indexed("late.md", "while the other one is built")], "r")
             given.append(ids(store) - set().union(*given))
-            fresh.put_documents([indexed("a.md", "walrus"), indexed("c.md", "whale")], "r")
+            fresh.documents.put([indexed("a.md", "walrus"), indexed("c.md", "whale")], "r")
             store.publish(fresh)
         given.append(ids(store))
-        store.put_documents([indexed("d.md", "afterwards")], "r")
+        store.documents.put([indexed("d.md", "afterwards")], "r")
         given.append(ids(store) - given[-1])
     assert [len(numbers) for numbers in given] == [2, 1, 2, 1, 1, 2, 1]
     assert len(set().union(*given)) == 10
@@ -216,39 +216,39 @@ def test_numbers_of_chunks_are_never_given_again(opened: Open) -> None:
 
 def test_nobody_who_filled_the_old_index_can_call_the_new_one_filled(opened: Open) -> None:
     store, other = opened(), opened()
-    space = store.ensure_space(SPACE)
+    space = store.vectors.ensure_space(SPACE)
     for number in range(5):
-        store.put_documents([indexed(f"{number}.md", "walrus")], "r")
-    texts = store.text_counter()
+        store.documents.put([indexed(f"{number}.md", "walrus")], "r")
+    texts = store.vectors.text_counter()
     with other.rebuilding(0) as fresh:
-        fresh.ensure_space(SPACE)
-        fresh.put_documents([indexed("a.md", "seal")], "r")
+        fresh.vectors.ensure_space(SPACE)
+        fresh.documents.put([indexed("a.md", "seal")], "r")
         other.publish(fresh)
-    store.put_vectors(space, [(number, Embedding(VECTOR)) for number in range(1, 6)])
-    store.mark_filled(space, texts)
-    (found,) = store.spaces()
-    assert (found.id, found.is_filled, store.count_vectors(space)) == (space, False, 0)
-    ((chunk, *_),) = store.pending_chunks(space, 0, 10)
-    store.put_vectors(space, [(chunk, Embedding(VECTOR))])
-    store.mark_filled(space, store.text_counter())
-    assert store.spaces()[0].is_filled
+    store.vectors.put(space, [(number, Embedding(VECTOR)) for number in range(1, 6)])
+    store.vectors.mark_filled(space, texts)
+    (found,) = store.vectors.spaces()
+    assert (found.id, found.is_filled, store.vectors.count(space)) == (space, False, 0)
+    ((chunk, *_),) = store.vectors.pending(space, 0, 10)
+    store.vectors.put(space, [(chunk, Embedding(VECTOR))])
+    store.vectors.mark_filled(space, store.vectors.text_counter())
+    assert store.vectors.spaces()[0].is_filled
 
 
 def test_a_filled_index_is_filled_when_it_is_published(opened: Open) -> None:
     store = opened()
     for number in range(5):
-        store.put_documents([indexed(f"{number}.md", "walrus")], "r")
-    store.ensure_space(SPACE)
+        store.documents.put([indexed(f"{number}.md", "walrus")], "r")
+    store.vectors.ensure_space(SPACE)
     with store.rebuilding(0) as fresh:
-        space = fresh.ensure_space(SPACE)
-        fresh.put_documents([indexed("a.md", "seal")], "r")
-        ((chunk, *_),) = fresh.pending_chunks(space, 0, 10)
-        fresh.put_vectors(space, [(chunk, Embedding(VECTOR))])
-        fresh.mark_filled(space, fresh.text_counter())
+        space = fresh.vectors.ensure_space(SPACE)
+        fresh.documents.put([indexed("a.md", "seal")], "r")
+        ((chunk, *_),) = fresh.vectors.pending(space, 0, 10)
+        fresh.vectors.put(space, [(chunk, Embedding(VECTOR))])
+        fresh.vectors.mark_filled(space, fresh.vectors.text_counter())
         store.publish(fresh)
-    assert store.spaces()[0].is_filled
-    store.put_documents([indexed("b.md", "whale")], "r")
-    assert not store.spaces()[0].is_filled
+    assert store.vectors.spaces()[0].is_filled
+    store.documents.put([indexed("b.md", "whale")], "r")
+    assert not store.vectors.spaces()[0].is_filled
 
 
 _REBUILD = """
@@ -256,7 +256,7 @@ import sys
 from mdrecall.store.sqlite import Owner, SqliteStore
 store = SqliteStore(sys.argv[1], is_ours=True, owner=Owner(*sys.argv[2:]))
 with store.rebuilding(0) as fresh:
-    fresh.count_chunks()
+    fresh.chunks.count()
     print("building", flush=True)
     sys.stdin.read()
 """
@@ -272,7 +272,7 @@ def building(store: SqliteStore) -> "subprocess.Popen[str]":
 
 def test_what_a_killed_rebuild_left_behind_vanishes_at_the_next_open(opened: Open) -> None:
     store = opened()
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     process = building(store)
     process.kill()
     finish(process)
@@ -283,7 +283,7 @@ def test_what_a_killed_rebuild_left_behind_vanishes_at_the_next_open(opened: Ope
 
 def test_what_a_killed_rebuild_left_behind_does_not_get_into_the_next_one(opened: Open) -> None:
     store = opened()
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     process = building(store)
     process.kill()
     finish(process)
@@ -296,7 +296,7 @@ def test_what_a_killed_rebuild_left_behind_does_not_get_into_the_next_one(opened
 @pytest.mark.parametrize("left", [".new", ".new-wal", ".new-shm", ".rebuild", ".lock", ".watch"])
 def test_each_file_left_behind_vanishes_also_alone(opened: Open, left: str) -> None:
     store = opened()
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     Path(store.file_path + left).write_bytes(b"half")
     assert found_in(opened(), "walrus") == {"a.md"}
     assert beside(store) == []
@@ -306,7 +306,7 @@ def test_a_rebuild_under_way_is_left_alone_and_named_to_the_next_one(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened()
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     process = building(store)
     files = beside(store)
     assert "index.sqlite.new" in files
@@ -321,7 +321,7 @@ def test_a_rebuild_under_way_is_left_alone_and_named_to_the_next_one(
         ):
             raise AssertionError("a second rebuild began")
     assert beside(store) == files
-    other.put_documents([indexed("b.md", "penguin")], "r")
+    other.documents.put([indexed("b.md", "penguin")], "r")
     assert found_in(store, "penguin") == {"b.md"}
     finish(process)
     assert beside(store) == []
@@ -332,9 +332,9 @@ def test_a_rebuild_under_way_is_left_alone_and_named_to_the_next_one(
 def test_two_rebuilds_of_one_process_exclude_each_other(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdrecall.store.sqlite.file.WAIT_S", 0.05)
     one, two = opened(), opened()
-    one.put_documents([indexed("a.md", "walrus")], "r")
+    one.documents.put([indexed("a.md", "walrus")], "r")
     with one.rebuilding(0) as fresh:
-        fresh.put_documents([indexed("a.md", "seal")], "r")
+        fresh.documents.put([indexed("a.md", "seal")], "r")
         with pytest.raises(StoreBusy, match=f"process {os.getpid()}, which has been rebuilding"), two.rebuilding(0):
             pass
         one.publish(fresh)
@@ -343,7 +343,7 @@ def test_two_rebuilds_of_one_process_exclude_each_other(opened: Open, monkeypatc
 
 def test_a_rebuild_that_does_not_fit_says_what_it_needs_and_what_there_is(opened: Open) -> None:
     store = opened()
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     said = r"needs about [\d,]{14} MB, and .*/index has [\d,]+ MB left"
     with pytest.raises(StoreUnavailable, match=said) as raised, store.rebuilding(10**15):
         raise AssertionError("it began")
@@ -454,7 +454,9 @@ class Slow:
         settings = workspace.memory().settings
         owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
         self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
-        indexer = Indexer(self.store, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
+        indexer = Indexer(
+            self.store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser()
+        )
         self.filler = ChunkEmbedder(self.store, embedder, Caching(enabled=True, most=None))
         self.sync = SyncRun(self.store, [indexer], self.filler)
 
@@ -469,7 +471,7 @@ def slow(workspace: Workspace) -> Iterator[Callable[[HashEmbedder], Slow]]:
 
     yield make
     for one in made:
-        one.store.close()
+        one.store.admin.close()
 
 
 def test_a_rebuild_asks_for_no_embedding_that_is_kept(
@@ -489,7 +491,7 @@ def test_a_rebuild_asks_for_no_embedding_that_is_kept(
     workspace.write("memory/b.md", "penguin")
     one.sync.run(SyncRequest(force=True))
     assert len(embedder.asked) == 3
-    assert one.store.count_cached() == 3
+    assert one.store.cache.count() == 3
 
 
 def test_a_filling_that_a_rebuild_comes_between_leaves_no_chunk_without_its_vector(
@@ -516,16 +518,16 @@ def test_a_filling_that_a_rebuild_comes_between_leaves_no_chunk_without_its_vect
     first.before_answer = rebuild_elsewhere
     one.sync.embed_missing()
     elsewhere.join()
-    assert one.store.hashes("memory") == other.store.hashes("memory")
-    space = one.store.spaces()[0]
-    assert one.store.count_chunks() == 100
-    assert one.store.count_vectors(space.id) == 100 or not space.is_filled
+    assert one.store.documents.hashes("memory") == other.store.documents.hashes("memory")
+    space = one.store.vectors.spaces()[0]
+    assert one.store.chunks.count() == 100
+    assert one.store.vectors.count(space.id) == 100 or not space.is_filled
     assert one.sync.embed_missing() == ()
     assert one.filler.is_complete()
-    for chunk in one.store.pending_chunks(space.id, 0, 10):
+    for chunk in one.store.vectors.pending(space.id, 0, 10):
         raise AssertionError(f"{chunk} has no vector")
-    ((nearest, cosine), *_) = one.store.nearest(space, first.vector("another text 42"), 1)
-    assert one.store.load_chunks([nearest])[0].path == "memory/42.md"
+    ((nearest, cosine), *_) = one.store.vectors.nearest(space, first.vector("another text 42"), 1)
+    assert one.store.chunks.load([nearest])[0].path == "memory/42.md"
     assert cosine == pytest.approx(1, abs=1e-4)
 
 

@@ -25,9 +25,9 @@ OWNER = Owner("main", "/workspace")
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
     opened = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
-    opened.open()
+    opened.admin.open()
     yield opened
-    opened.close()
+    opened.admin.close()
 
 
 def indexed(path: str, text: str, tokens: int = 400) -> tuple[Document, list[IndexedChunk]]:
@@ -40,13 +40,13 @@ def indexed(path: str, text: str, tokens: int = 400) -> tuple[Document, list[Ind
 
 
 def found_in(store: SqliteStore, query: str) -> set[str]:
-    matches = store.match_terms(parse_query(query), store.count_chunks())
+    matches = store.chunks.match_terms(parse_query(query))
     ids = sorted({chunk for match in matches for chunk in match.chunks})
-    return {chunk.path for chunk in store.load_chunks(ids)}
+    return {chunk.path for chunk in store.chunks.load(ids)}
 
 
 def test_a_document_is_found_by_its_words_names_and_title(store: SqliteStore) -> None:
-    store.put_documents([indexed("memory/pool.md", "We use DEC-0054 for the café")], "r")
+    store.documents.put([indexed("memory/pool.md", "We use DEC-0054 for the café")], "r")
     for query in ("using", "DEC-0054", "cafe", "0054", "pool", "DEC-00"):
         assert found_in(store, query) == {"memory/pool.md"}, query
 
@@ -87,19 +87,19 @@ def test_a_document_is_found_by_its_words_names_and_title(store: SqliteStore) ->
     ],
 )
 def test_identifiers_and_every_script_are_found(store: SqliteStore, text: str, query: str) -> None:
-    store.put_documents([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
+    store.documents.put([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
     assert found_in(store, query) == {"notes/right.md"}
 
 
 def test_a_lone_character_is_found_at_the_beginning_inside_and_at_the_end_of_a_run(store: SqliteStore) -> None:
     notes = {"end.md": "我有猫", "begin.md": "猫を飼う", "inside.md": "黒猫が好き", "none.md": "犬を飼う"}
-    store.put_documents([indexed(path, text) for path, text in notes.items()], "r")
+    store.documents.put([indexed(path, text) for path, text in notes.items()], "r")
     assert found_in(store, "猫") == {"end.md", "begin.md", "inside.md"}
 
 
 def test_a_term_in_every_chunk_has_a_saturation_between_nothing_and_one(store: SqliteStore) -> None:
-    store.put_documents([indexed(f"{number}.md", "pool " * (number + 1)) for number in range(5)], "r")
-    (match,) = store.match_terms(parse_query("pool"), store.count_chunks())
+    store.documents.put([indexed(f"{number}.md", "pool " * (number + 1)) for number in range(5)], "r")
+    (match,) = store.chunks.match_terms(parse_query("pool"))
     assert len(match.chunks) == 5
     assert all(0 < saturation < 1 for saturation in match.chunks.values())
     assert match.chunks[5] > match.chunks[1]
@@ -109,66 +109,66 @@ def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdrecall.store.sqlite.keyword.ROW_BUDGET", 3)
-    store.put_documents([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
-    store.put_documents([indexed("rare.md", "common walrus")], "r")
-    common, walrus = store.match_terms(parse_query("common walrus"), store.count_chunks())
+    store.documents.put([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
+    store.documents.put([indexed("rare.md", "common walrus")], "r")
+    common, walrus = store.chunks.match_terms(parse_query("common walrus"))
     assert walrus.chunks.keys() == common.chunks.keys()
     assert len(common.chunks) == 1
 
 
 def test_putting_a_document_again_replaces_it(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "old words"), indexed("b.md", "other")], "r")
-    store.put_documents([indexed("a.md", "new text")], "r")
+    store.documents.put([indexed("a.md", "old words"), indexed("b.md", "other")], "r")
+    store.documents.put([indexed("a.md", "new text")], "r")
     assert found_in(store, "old") == set()
     assert found_in(store, "new") == {"a.md"}
     assert found_in(store, "other") == {"b.md"}
-    assert store.check() == ()
+    assert store.admin.check() == ()
 
 
 def test_a_removed_document_leaves_nothing_behind(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "word " * 3000), indexed("b.md", "other")], "r")
-    store.remove_documents("memory", ["a.md", "never.md"])
+    store.documents.put([indexed("a.md", "word " * 3000), indexed("b.md", "other")], "r")
+    store.documents.remove("memory", ["a.md", "never.md"])
     assert found_in(store, "word") == set()
-    assert [(count.files, count.chunks) for count in store.count_by_source()] == [(1, 1)]
+    assert [(count.files, count.chunks) for count in store.chunks.count_by_source()] == [(1, 1)]
 
 
 def test_stamps_prove_something_only_after_settling(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "text")], "r")
-    assert store.known_stamps("memory", 5) == {"a.md": STAMP}
-    assert store.known_stamps("memory", 10_000_000_000) == {"a.md": ()}
+    store.documents.put([indexed("a.md", "text")], "r")
+    assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
+    assert store.documents.known_stamps("memory", 10_000_000_000) == {"a.md": ()}
     document, _ = indexed("a.md", "text")
     newer = document._replace(stamp=(9, 9, 9, 9), seen_ns=20_000_000_000)
-    store.refresh_stamps([newer._replace(hash="cd" * 32)])
-    assert store.known_stamps("memory", 5) == {"a.md": STAMP}
-    store.refresh_stamps([newer])
-    assert store.known_stamps("memory", 5) == {"a.md": (9, 9, 9, 9)}
+    store.documents.refresh_stamps([newer._replace(hash="cd" * 32)])
+    assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
+    store.documents.refresh_stamps([newer])
+    assert store.documents.known_stamps("memory", 5) == {"a.md": (9, 9, 9, 9)}
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=st.lists(st.text("word é東\n- #", max_size=80), max_size=40).map("\n".join), tokens=st.integers(8, 60))
 def test_chunks_come_back_as_they_went_in(store: SqliteStore, text: str, tokens: int) -> None:
     document, chunks = indexed("a.md", text, tokens)
-    store.put_documents([(document, chunks)], "r")
-    last = max((chunk for match in store.match_terms(parse_query("a.md"), 1) for chunk in match.chunks), default=0)
-    loaded = store.load_chunks(range(last - len(chunks) + 1, last + 1))
+    store.documents.put([(document, chunks)], "r")
+    last = max((chunk for match in store.chunks.match_terms(parse_query("a.md")) for chunk in match.chunks), default=0)
+    loaded = store.chunks.load(range(last - len(chunks) + 1, last + 1))
     assert [(c.text, c.start_line, c.end_line, c.trail) for c in loaded] == [
         (c.chunk.text, c.chunk.start_line, c.chunk.end_line, c.chunk.trail) for c in chunks
     ]
 
 
 def test_a_snapshot_does_not_see_what_is_written_meanwhile(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "text")], "r")
-    with store.snapshot():
-        assert store.count_chunks() == 1
-        thread = threading.Thread(target=store.put_documents, args=([indexed("b.md", "more")], "r"))
+    store.documents.put([indexed("a.md", "text")], "r")
+    with store.chunks.snapshot():
+        assert store.chunks.count() == 1
+        thread = threading.Thread(target=store.documents.put, args=([indexed("b.md", "more")], "r"))
         thread.start()
         thread.join()
-        assert store.count_chunks() == 1
-    assert store.count_chunks() == 2
+        assert store.chunks.count() == 1
+    assert store.chunks.count() == 2
 
 
 def test_every_thread_reads_on_a_connection_of_its_own(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     seen: list[set[str]] = []
     threads = [threading.Thread(target=lambda: seen.append(found_in(store, "walrus"))) for _ in range(4)]
     for thread in threads:
@@ -179,9 +179,9 @@ def test_every_thread_reads_on_a_connection_of_its_own(store: SqliteStore) -> No
 
 
 def test_closing_twice_is_fine_and_the_store_can_be_used_again(store: SqliteStore) -> None:
-    store.close()
-    store.close()
-    assert store.count_chunks() == 0
+    store.admin.close()
+    store.admin.close()
+    assert store.chunks.count() == 0
 
 
 def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -> None:
@@ -192,13 +192,13 @@ def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -
 
 def test_an_index_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
-    SqliteStore(str(path), is_ours=True, owner=OWNER).open()
+    SqliteStore(str(path), is_ours=True, owner=OWNER).admin.open()
     with sqlite3.connect(path) as db:
         db.execute(f"PRAGMA user_version={VERSION + 1}")
     db.close()
     before = path.read_bytes()
     with pytest.raises(NewerIndex, match="newer mdrecall"):
-        SqliteStore(str(path), is_ours=True, owner=OWNER).open()
+        SqliteStore(str(path), is_ours=True, owner=OWNER).admin.open()
     assert path.read_bytes() == before
 
 
@@ -210,7 +210,7 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
     db.close()
     before = path.read_bytes()
     with pytest.raises(ForeignDatabase, match="another program"):
-        SqliteStore(str(path), is_ours=False, owner=OWNER).open()
+        SqliteStore(str(path), is_ours=False, owner=OWNER).admin.open()
     assert path.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == [path]
 
@@ -219,7 +219,7 @@ def test_a_file_that_is_no_database_is_left_as_it_is_where_others_may_write(tmp_
     path = tmp_path / "notes.md"
     path.write_text("# My notes\n" * 50)
     with pytest.raises(ForeignDatabase, match="not a database"):
-        SqliteStore(str(path), is_ours=False, owner=OWNER).open()
+        SqliteStore(str(path), is_ours=False, owner=OWNER).admin.open()
     assert path.read_text() == "# My notes\n" * 50
 
 
@@ -235,30 +235,30 @@ def test_a_damaged_index_is_set_aside_and_begun_anew(tmp_path: Path, garbage: by
     path = tmp_path / "index.sqlite"
     path.write_bytes(garbage)
     store = SqliteStore(str(path), is_ours=True, owner=OWNER)
-    store.open()
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.admin.open()
+    store.documents.put([indexed("a.md", "walrus")], "r")
     assert found_in(store, "walrus") == {"a.md"}
-    assert Path(store.quarantined_path).read_bytes() == garbage
-    store.close()
+    assert Path(store.health.quarantined_path).read_bytes() == garbage
+    store.admin.close()
 
 
 def test_an_empty_file_becomes_an_index(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.touch()
     store = SqliteStore(str(path), is_ours=False, owner=OWNER)
-    store.open()
-    assert store.count_chunks() == 0
-    store.close()
+    store.admin.open()
+    assert store.chunks.count() == 0
+    store.admin.close()
 
 
 def test_a_file_damaged_inside_is_set_aside_at_the_next_use(store: SqliteStore) -> None:
-    store.put_documents([indexed(f"{n}.md", f"walrus {n} " + "word " * 300) for n in range(50)], "r")
-    store.close()
+    store.documents.put([indexed(f"{n}.md", f"walrus {n} " + "word " * 300) for n in range(50)], "r")
+    store.admin.close()
     data = bytearray(Path(store.file_path).read_bytes())
     data[8192 : len(data) - 8192] = b"\x5a" * (len(data) - 16384)
     Path(store.file_path).write_bytes(data)
     assert found_in(store, "walrus") == set()
-    assert Path(store.quarantined_path).read_bytes() == bytes(data)
+    assert Path(store.health.quarantined_path).read_bytes() == bytes(data)
 
 
 def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,28 +266,28 @@ def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeyp
     other = apsw.Connection(store.file_path)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match=r"index\.sqlite"):
-        store.put_documents([indexed("a.md", "text")], "r")
+        store.documents.put([indexed("a.md", "text")], "r")
     other.execute("ROLLBACK")
-    store.put_documents([indexed("a.md", "text")], "r")
-    assert store.count_chunks() == 1
+    store.documents.put([indexed("a.md", "text")], "r")
+    assert store.chunks.count() == 1
 
 
 def test_where_nothing_can_be_written_an_index_in_a_temporary_folder_stands_in(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     store = SqliteStore(str(tmp_path / "file" / "index.sqlite"), is_ours=True, owner=OWNER)
-    store.open()
-    assert store.write_problem.startswith("Cannot create the folder")
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.admin.open()
+    assert store.health.write_problem.startswith("Cannot create the folder")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     assert found_in(store, "walrus") == {"a.md"}
-    store.close()
+    store.admin.close()
 
 
 def test_a_failed_write_changes_nothing(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     document, chunks = indexed("a.md", "penguin")
     broken = [(document, chunks), (document._replace(path="b.md", hash="not hex"), chunks)]
     with pytest.raises(ValueError, match="hexadecimal"):
-        store.put_documents(broken, "r")
+        store.documents.put(broken, "r")
     assert found_in(store, "walrus") == {"a.md"}
     assert found_in(store, "penguin") == set()
 
@@ -302,8 +302,8 @@ def test_a_failed_write_changes_nothing(store: SqliteStore) -> None:
     ],
 )
 def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore, damage: str) -> None:
-    store.put_documents([indexed("a.md", "walrus")], "r")
-    store.close()
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    store.admin.close()
     db = sqlite3.connect(store.file_path)
     db.execute(damage)
     db.commit()
@@ -313,41 +313,41 @@ def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore,
 
 
 def test_the_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     with pytest.raises(ForeignDatabase, match="agent main") as raised:
-        SqliteStore(store.file_path, is_ours=False, owner=Owner("other", "/workspace")).open()
+        SqliteStore(store.file_path, is_ours=False, owner=Owner("other", "/workspace")).admin.open()
     assert "{agentId}" in raised.value.hint
     assert found_in(store, "walrus") == {"a.md"}
 
 
 def test_of_another_workspace_nothing_is_kept(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "walrus")], "r")
-    store.close()
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    store.admin.close()
     moved = SqliteStore(store.file_path, is_ours=False, owner=Owner("main", "/elsewhere"))
     assert found_in(moved, "walrus") == set()
-    moved.put_documents([indexed("b.md", "walrus")], "r")
+    moved.documents.put([indexed("b.md", "walrus")], "r")
     assert found_in(moved, "walrus") == {"b.md"}
-    assert moved.check() == ()
-    moved.close()
+    assert moved.admin.check() == ()
+    moved.admin.close()
 
 
 def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "new/index.sqlite"), is_ours=True, owner=OWNER)
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new").iterdir()} == {0o600}
-    store.close()
+    store.admin.close()
 
 
 def test_a_pipe_or_folder_at_the_path_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
         with pytest.raises(ForeignDatabase, match="not a file"):
-            SqliteStore(str(tmp_path / name), is_ours=True, owner=OWNER).open()
+            SqliteStore(str(tmp_path / name), is_ours=True, owner=OWNER).admin.open()
 
 
 def test_connections_of_ended_threads_are_closed(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     for _ in range(20):
         thread = threading.Thread(target=found_in, args=(store, "walrus"))
         thread.start()
@@ -357,25 +357,25 @@ def test_connections_of_ended_threads_are_closed(store: SqliteStore) -> None:
 
 def read_everything(store: SqliteStore) -> None:
     assert found_in(store, "walrus") == {"a.md"}
-    assert store.known_stamps("memory", 5) == {"a.md": STAMP}
-    assert store.known_document("memory", "a.md")
+    assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
+    assert store.documents.known_document("memory", "a.md")
 
 
 def test_a_clock_that_goes_backwards_does_not_keep_new_content_out(store: SqliteStore) -> None:
     old, old_chunks = indexed("a.md", "walrus")
     new, new_chunks = indexed("a.md", "penguin")
-    store.put_documents([(old._replace(seen_ns=new.seen_ns + 3_600_000_000_000), old_chunks)], "r")
-    store.put_documents([(new, new_chunks)], "r")
+    store.documents.put([(old._replace(seen_ns=new.seen_ns + 3_600_000_000_000), old_chunks)], "r")
+    store.documents.put([(new, new_chunks)], "r")
     assert found_in(store, "penguin") == {"a.md"}
     assert found_in(store, "walrus") == set()
 
 
 def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: SqliteStore) -> None:
-    store.put_documents([indexed("a.md", "walrus")], "r")
+    store.documents.put([indexed("a.md", "walrus")], "r")
     for path in Path(store.file_path).parent.glob("index.sqlite*"):
         path.unlink()
     counts: list[int] = []
-    thread = threading.Thread(target=lambda: counts.append(store.count_chunks()))
+    thread = threading.Thread(target=lambda: counts.append(store.chunks.count()))
     thread.start()
     thread.join()
     assert counts == [0]
@@ -397,5 +397,5 @@ def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: Sq
     ],
 )
 def test_forms_beginnings_and_words_beside_odd_signs_are_found(store: SqliteStore, text: str, query: str) -> None:
-    store.put_documents([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
+    store.documents.put([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
     assert found_in(store, query) == {"notes/right.md"}

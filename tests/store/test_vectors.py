@@ -48,7 +48,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
     yield open_store
     for store in stores:
-        store.close()
+        store.admin.close()
 
 
 def packed(vector: Sequence[float]) -> bytes:
@@ -69,11 +69,11 @@ def put(
     store: SqliteStore, path: str, vector: Sequence[float] | None, windows: bytes = b"", space: Space = SPACE
 ) -> int:
     """A document of one chunk, with its vector; gives the chunk's number."""
-    number = store.ensure_space(space)
-    store.put_documents([indexed(path, f"text of {path}")], "r")
+    number = store.vectors.ensure_space(space)
+    store.documents.put([indexed(path, f"text of {path}")], "r")
     chunk_id = ids_of(store)[path]
     if vector is not None:
-        store.put_vectors(number, [(chunk_id, Embedding(packed(vector), windows))])
+        store.vectors.put(number, [(chunk_id, Embedding(packed(vector), windows))])
     return chunk_id
 
 
@@ -83,11 +83,11 @@ def ids_of(store: SqliteStore) -> dict[str, int]:
         ids = [number for (number,) in db.execute("SELECT id FROM chunks")]
     finally:
         db.close()
-    return {chunk.path: chunk.id for chunk in store.load_chunks(ids)}
+    return {chunk.path: chunk.id for chunk in store.chunks.load(ids)}
 
 
 def stored(store: SqliteStore, space: Space = SPACE) -> StoredSpace:
-    return next(found for found in store.spaces() if found.space == space)
+    return next(found for found in store.vectors.spaces() if found.space == space)
 
 
 def tables(store: SqliteStore) -> set[str]:
@@ -114,20 +114,20 @@ def test_the_nearest_come_first_with_their_cosines(opened: Open, engine: str) ->
     west = put(store, "west.md", (-1, 0, 0, 0))
     between = put(store, "between.md", (0.6, 0.8, 0, 0))
     query = packed((1, 0, 0, 0))
-    assert store.nearest(stored(store), query, 10) == [(east, 1.0), (between, 0.6), (west, -1.0)]
-    assert store.nearest(stored(store), query, 1) == [(east, 1.0)]
-    assert store.cosines(stored(store), query, [west, 999, between]) == {west: -1.0, between: 0.6}
-    assert store.vector_engine(stored(store)) == engine
+    assert store.vectors.nearest(stored(store), query, 10) == [(east, 1.0), (between, 0.6), (west, -1.0)]
+    assert store.vectors.nearest(stored(store), query, 1) == [(east, 1.0)]
+    assert store.vectors.cosines(stored(store), query, [west, 999, between]) == {west: -1.0, between: 0.6}
+    assert store.vectors.engine(stored(store)) == engine
 
 
 @pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
 def test_a_space_without_vectors_finds_nothing(opened: Open, engine: str) -> None:
     store = opened(engine)
-    store.ensure_space(SPACE)
+    store.vectors.ensure_space(SPACE)
     query = packed((1, 0, 0, 0))
-    assert store.nearest(stored(store), query, 5) == []
-    assert store.cosines(stored(store), query, [1]) == {}
-    assert store.best_windows(stored(store), query, [1]) == {}
+    assert store.vectors.nearest(stored(store), query, 5) == []
+    assert store.vectors.cosines(stored(store), query, [1]) == {}
+    assert store.vectors.best_windows(stored(store), query, [1]) == {}
 
 
 @pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
@@ -136,7 +136,7 @@ def test_the_best_window_is_found_and_the_first_among_equals(opened: Open, engin
     one = put(store, "a.md", (1, 0, 0, 0), small((0, 127, 0, 0), (127, 0, 0, 0), (127, 0, 0, 0)))
     none = put(store, "b.md", (1, 0, 0, 0))
     zero = put(store, "c.md", (0, 0, 0, 0), small((0, 0, 0, 0)))
-    found = store.best_windows(stored(store), packed((1, 0, 0, 0)), [one, none, zero])
+    found = store.vectors.best_windows(stored(store), packed((1, 0, 0, 0)), [one, none, zero])
     assert found == {one: (1.0, 1), zero: (0.0, 0)}
 
 
@@ -147,11 +147,11 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
 ) -> None:
     path = tmp_path_factory.mktemp("ties") / "index.sqlite"
     matrix, vec = opened("matrix", path), opened("sqlite-vec", path)
-    number = matrix.ensure_space(SPACE)
-    matrix.put_documents([indexed(f"{place}.md", "text") for place in range(len(vectors))], "r")
+    number = matrix.vectors.ensure_space(SPACE)
+    matrix.documents.put([indexed(f"{place}.md", "text") for place in range(len(vectors))], "r")
     ids = list(range(1, len(vectors) + 1))
     windows = small(*([round(2 * value) for value in vector] for vector in vectors[:3]))
-    matrix.put_vectors(
+    matrix.vectors.put(
         number, [(chunk, Embedding(packed(vector), windows)) for chunk, vector in zip(ids, vectors, strict=True)]
     )
     space, asked = stored(matrix), packed(query)
@@ -159,28 +159,28 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
         ((chunk, sum(map(mul, vector, query))) for chunk, vector in zip(ids, vectors, strict=True)),
         key=lambda entry: (-entry[1], entry[0]),
     )
-    assert matrix.nearest(space, asked, limit) == vec.nearest(space, asked, limit) == expected[:limit]
-    assert matrix.cosines(space, asked, ids) == vec.cosines(space, asked, ids) == dict(expected)
-    assert matrix.best_windows(space, asked, ids) == vec.best_windows(space, asked, ids)
-    matrix.close()
-    vec.close()
+    assert matrix.vectors.nearest(space, asked, limit) == vec.vectors.nearest(space, asked, limit) == expected[:limit]
+    assert matrix.vectors.cosines(space, asked, ids) == vec.vectors.cosines(space, asked, ids) == dict(expected)
+    assert matrix.vectors.best_windows(space, asked, ids) == vec.vectors.best_windows(space, asked, ids)
+    matrix.admin.close()
+    vec.admin.close()
 
 
 def test_both_engines_agree_on_random_vectors(opened: Open) -> None:
     draw = random.Random(3)
     matrix, vec = opened("matrix"), opened("sqlite-vec")
     space = Space("test", "random", "r", 64)
-    number = matrix.ensure_space(space)
-    matrix.put_documents([indexed(f"{place}.md", "text") for place in range(300)], "r")
+    number = matrix.vectors.ensure_space(space)
+    matrix.documents.put([indexed(f"{place}.md", "text") for place in range(300)], "r")
     made = [(chunk, Embedding(packed(unit(draw, 64)))) for chunk in range(1, 301)]
-    matrix.put_vectors(number, made)
+    matrix.vectors.put(number, made)
     for _ in range(20):
         query = packed(unit(draw, 64))
-        ours, theirs = (store.nearest(stored(store, space), query, 300) for store in (matrix, vec))
+        ours, theirs = (store.vectors.nearest(stored(store, space), query, 300) for store in (matrix, vec))
         assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1.1e-5)
         assert dict(ours) == pytest.approx(dict(theirs), abs=1.1e-5)
-        assert matrix.nearest(stored(matrix, space), query, 7) == ours[:7]
-        assert vec.nearest(stored(vec, space), query, 7) == theirs[:7]
+        assert matrix.vectors.nearest(stored(matrix, space), query, 7) == ours[:7]
+        assert vec.vectors.nearest(stored(vec, space), query, 7) == theirs[:7]
 
 
 changes = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.none() | exact_vectors), min_size=1, max_size=12)
@@ -193,79 +193,79 @@ def test_a_matrix_follows_what_another_process_changes(
 ) -> None:
     path = tmp_path_factory.mktemp("follow") / "index.sqlite"
     matrix, writer = opened("matrix", path), opened("sqlite-vec", path)
-    writer.ensure_space(SPACE)
+    writer.vectors.ensure_space(SPACE)
     query, there = packed((0.5, 0.5, 0.5, 0.5)), dict[str, Vector]()
     for each in rounds:
         for name, vector in each:
             if vector is None:
-                writer.remove_documents("memory", [name])
+                writer.documents.remove("memory", [name])
                 there.pop(name, None)
             else:
                 put(writer, name, vector)
                 there[name] = vector
         ids = ids_of(writer)
-        found = matrix.nearest(stored(matrix), query, 100)
+        found = matrix.vectors.nearest(stored(matrix), query, 100)
         assert dict(found) == {ids[name]: sum(vector) / 2 for name, vector in there.items()}
-        assert found == writer.nearest(stored(writer), query, 100)
-    matrix.close()
-    writer.close()
+        assert found == writer.vectors.nearest(stored(writer), query, 100)
+    matrix.admin.close()
+    writer.admin.close()
 
 
 def test_a_vector_that_is_replaced_is_seen_by_a_matrix(opened: Open) -> None:
     matrix, writer = opened("matrix"), opened()
     chunk = put(writer, "a.md", (1, 0, 0, 0))
     query = packed((0, 1, 0, 0))
-    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 0.0)]
-    writer.put_vectors(stored(writer).id, [(chunk, Embedding(packed((0, 1, 0, 0))))])
-    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
+    assert matrix.vectors.nearest(stored(matrix), query, 5) == [(chunk, 0.0)]
+    writer.vectors.put(stored(writer).id, [(chunk, Embedding(packed((0, 1, 0, 0))))])
+    assert matrix.vectors.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
 
 
 def test_who_fell_behind_what_is_remembered_loads_everything_again(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.vectors.REMEMBERED_REVISIONS", 3)
+    monkeypatch.setattr("mdrecall.store.sqlite.revisions.REMEMBERED_REVISIONS", 3)
     matrix, writer = opened("matrix"), opened("sqlite-vec")
     for name in "abc":
         put(writer, name, (1, 0, 0, 0))
     query = packed((1, 0, 0, 0))
-    assert len(matrix.nearest(stored(matrix), query, 50)) == 3
-    writer.remove_documents("memory", ["a"])
+    assert len(matrix.vectors.nearest(stored(matrix), query, 50)) == 3
+    writer.documents.remove("memory", ["a"])
     for _ in range(4):
         put(writer, "b", (0, 1, 0, 0))
-    writer.remove_documents("memory", ["c"])
+    writer.documents.remove("memory", ["c"])
     assert count_rows(writer, "removed") < 6
-    assert matrix.nearest(stored(matrix), query, 50) == [(ids_of(writer)["b"], 0.0)]
+    assert matrix.vectors.nearest(stored(matrix), query, 50) == [(ids_of(writer)["b"], 0.0)]
 
 
 def test_a_matrix_forgets_the_vectors_of_an_index_that_another_workspace_took_over(opened: Open) -> None:
     matrix = opened("matrix")
     put(matrix, "a.md", (1, 0, 0, 0))
     query = packed((1, 0, 0, 0))
-    assert len(matrix.nearest(stored(matrix), query, 5)) == 1
+    assert len(matrix.vectors.nearest(stored(matrix), query, 5)) == 1
     taker = SqliteStore(matrix.file_path, is_ours=True, owner=Owner("main", "/elsewhere"))
     chunk = put(taker, "b.md", (0, 1, 0, 0))
-    taker.close()
-    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 0.0)]
+    taker.admin.close()
+    assert matrix.vectors.nearest(stored(matrix), query, 5) == [(chunk, 0.0)]
 
 
 def test_a_reader_in_a_snapshot_sees_one_state_and_afterwards_the_new_one(opened: Open) -> None:
     matrix, writer = opened("matrix"), opened()
     chunk = put(writer, "a.md", (1, 0, 0, 0))
     query = packed((1, 0, 0, 0))
-    with matrix.snapshot():
-        assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
+    with matrix.chunks.snapshot():
+        assert matrix.vectors.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
         later = put(writer, "b.md", (1, 0, 0, 0))
-        assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
-    assert matrix.nearest(stored(matrix), query, 5) == [(chunk, 1.0), (later, 1.0)]
+        assert matrix.vectors.nearest(stored(matrix), query, 5) == [(chunk, 1.0)]
+    assert matrix.vectors.nearest(stored(matrix), query, 5) == [(chunk, 1.0), (later, 1.0)]
 
 
 def test_numbers_of_chunks_are_never_given_twice(opened: Open) -> None:
     store = opened()
     first = put(store, "a.md", (1, 0, 0, 0))
-    store.remove_documents("memory", ["a.md"])
+    store.documents.remove("memory", ["a.md"])
     second = put(store, "b.md", None)
     assert second > first
-    assert store.count_vectors(stored(store).id) == 0
+    assert store.vectors.count(stored(store).id) == 0
 
 
 @pytest.mark.parametrize("way", ["removed", "replaced"])
@@ -275,58 +275,58 @@ def test_with_a_document_its_vectors_and_windows_go(opened: Open, way: str) -> N
     kept = put(store, "b.md", (0, 1, 0, 0), small((0, 1, 0, 0)))
     number = stored(store).id
     if way == "removed":
-        store.remove_documents("memory", ["a.md"])
+        store.documents.remove("memory", ["a.md"])
     else:
-        store.put_documents([indexed("a.md", "other text")], "r")
-    assert store.count_vectors(number) == count_rows(store, f"windows_{number}") == 1
-    assert [chunk for chunk, _ in store.nearest(stored(store), packed((1, 0, 0, 0)), 5)] == [kept]
+        store.documents.put([indexed("a.md", "other text")], "r")
+    assert store.vectors.count(number) == count_rows(store, f"windows_{number}") == 1
+    assert [chunk for chunk, _ in store.vectors.nearest(stored(store), packed((1, 0, 0, 0)), 5)] == [kept]
 
 
 def test_a_vector_of_a_chunk_that_is_gone_is_not_stored(opened: Open) -> None:
     store = opened()
     chunk = put(store, "a.md", None)
-    store.remove_documents("memory", ["a.md"])
-    store.put_vectors(stored(store).id, [(chunk, Embedding(packed((1, 0, 0, 0)), small((1, 0, 0, 0))))])
-    assert store.count_vectors(stored(store).id) == count_rows(store, f"windows_{stored(store).id}") == 0
+    store.documents.remove("memory", ["a.md"])
+    store.vectors.put(stored(store).id, [(chunk, Embedding(packed((1, 0, 0, 0)), small((1, 0, 0, 0))))])
+    assert store.vectors.count(stored(store).id) == count_rows(store, f"windows_{stored(store).id}") == 0
 
 
 def test_chunks_without_a_vector_come_with_their_whole_text(opened: Open) -> None:
     store = opened()
     text = "\n".join(f"line {number} with a few words in it" for number in range(60))
     item = indexed("a.md", text, tokens=60)
-    store.put_documents([item], "r")
-    number = store.ensure_space(SPACE)
-    whole = store.pending_chunks(number, 0, 100)
+    store.documents.put([item], "r")
+    number = store.vectors.ensure_space(SPACE)
+    whole = store.vectors.pending(number, 0, 100)
     assert len(whole) > 3
     assert [chunk.text for chunk in whole] == [made.chunk.text for made in item[1]]
     one_by_one: list[PendingChunk] = []
-    while found := store.pending_chunks(number, one_by_one[-1].id if one_by_one else 0, 1):
+    while found := store.vectors.pending(number, one_by_one[-1].id if one_by_one else 0, 1):
         one_by_one += found
     assert one_by_one == whole
-    store.put_vectors(number, [(whole[1].id, Embedding(packed((1, 0, 0, 0))))])
-    assert store.pending_chunks(number, 0, 100) == [whole[0], *whole[2:]]
+    store.vectors.put(number, [(whole[1].id, Embedding(packed((1, 0, 0, 0))))])
+    assert store.vectors.pending(number, 0, 100) == [whole[0], *whole[2:]]
 
 
 def test_a_space_is_filled_until_a_text_comes(opened: Open) -> None:
     store = opened()
     put(store, "a.md", (1, 0, 0, 0))
     assert (stored(store).is_filled, stored(store).was_filled) == (False, False)
-    store.mark_filled(stored(store).id, store.text_counter())
+    store.vectors.mark_filled(stored(store).id, store.vectors.text_counter())
     assert (stored(store).is_filled, stored(store).was_filled) == (True, True)
     put(store, "b.md", None)
     assert (stored(store).is_filled, stored(store).was_filled) == (False, True)
-    store.remove_documents("memory", ["b.md"])
-    store.mark_filled(stored(store).id, store.text_counter())
-    store.remove_documents("memory", ["a.md"])
+    store.documents.remove("memory", ["b.md"])
+    store.vectors.mark_filled(stored(store).id, store.vectors.text_counter())
+    store.documents.remove("memory", ["a.md"])
     assert stored(store).is_filled
 
 
 def test_texts_that_came_while_a_space_was_filled_leave_it_unfilled(opened: Open) -> None:
     store = opened()
     put(store, "a.md", (1, 0, 0, 0))
-    before = store.text_counter()
+    before = store.vectors.text_counter()
     put(store, "b.md", None)
-    store.mark_filled(stored(store).id, before)
+    store.vectors.mark_filled(stored(store).id, before)
     assert not stored(store).is_filled
 
 
@@ -334,15 +334,15 @@ def test_a_filled_space_replaces_the_others(opened: Open) -> None:
     store = opened()
     chunk = put(store, "a.md", (1, 0, 0, 0), small((1, 0, 0, 0)))
     old = stored(store)
-    store.mark_filled(old.id, store.text_counter())
-    new = store.ensure_space(OTHER)
-    assert [found.space for found in store.spaces()] == [OTHER, SPACE]
-    store.put_vectors(new, [(chunk, Embedding(packed((0, 1, 0, 0))))])
-    store.mark_filled(new, store.text_counter())
-    assert [found.space for found in store.spaces()] == [OTHER]
+    store.vectors.mark_filled(old.id, store.vectors.text_counter())
+    new = store.vectors.ensure_space(OTHER)
+    assert [found.space for found in store.vectors.spaces()] == [OTHER, SPACE]
+    store.vectors.put(new, [(chunk, Embedding(packed((0, 1, 0, 0))))])
+    store.vectors.mark_filled(new, store.vectors.text_counter())
+    assert [found.space for found in store.vectors.spaces()] == [OTHER]
     assert tables(store) & {"vectors_1", "windows_1", "vectors_2", "windows_2"} == {"vectors_2", "windows_2"}
-    assert store.ensure_space(SPACE) == old.id
-    assert (stored(store).is_filled, stored(store).was_filled, store.count_vectors(old.id)) == (False, False, 0)
+    assert store.vectors.ensure_space(SPACE) == old.id
+    assert (stored(store).is_filled, stored(store).was_filled, store.vectors.count(old.id)) == (False, False, 0)
 
 
 @pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
@@ -350,48 +350,48 @@ def test_a_space_that_was_replaced_meanwhile_is_no_damage(opened: Open, engine: 
     store = opened(engine)
     chunk = put(store, "a.md", (1, 0, 0, 0))
     old, query = stored(store), packed((1, 0, 0, 0))
-    store.nearest(old, query, 5)
-    store.mark_filled(store.ensure_space(OTHER), store.text_counter())
+    store.vectors.nearest(old, query, 5)
+    store.vectors.mark_filled(store.vectors.ensure_space(OTHER), store.vectors.text_counter())
     with pytest.raises(StoreUnavailable, match="replaced"):
-        store.nearest(old, query, 5)
+        store.vectors.nearest(old, query, 5)
     with pytest.raises(StoreBusy, match="replaced"):
-        store.put_vectors(old.id, [(chunk, Embedding(query))])
+        store.vectors.put(old.id, [(chunk, Embedding(query))])
     with pytest.raises(StoreBusy, match="replaced"):
-        store.pending_chunks(old.id, 0, 5)
+        store.vectors.pending(old.id, 0, 5)
     with pytest.raises(StoreBusy, match="replaced"):
-        store.mark_filled(old.id, store.text_counter())
-    assert [found.space for found in store.spaces()] == [OTHER]
+        store.vectors.mark_filled(old.id, store.vectors.text_counter())
+    assert [found.space for found in store.vectors.spaces()] == [OTHER]
 
 
 def test_embeddings_are_remembered_by_text_and_space(opened: Open) -> None:
     store = opened()
-    one, two = store.ensure_space(SPACE), store.ensure_space(OTHER)
-    store.cache_embeddings(one, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
-    store.cache_embeddings(two, {b"a": Embedding(b"3")}, (), None)
-    assert store.cached_embeddings(one, [b"a", b"c"]) == {b"a": Embedding(b"1", b"w")}
-    assert store.cached_embeddings(two, [b"a", b"b"]) == {b"a": Embedding(b"3")}
-    assert store.count_cached() == 3
+    one, two = store.vectors.ensure_space(SPACE), store.vectors.ensure_space(OTHER)
+    store.cache.put(one, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
+    store.cache.put(two, {b"a": Embedding(b"3")}, (), None)
+    assert store.cache.get(one, [b"a", b"c"]) == {b"a": Embedding(b"1", b"w")}
+    assert store.cache.get(two, [b"a", b"b"]) == {b"a": Embedding(b"3")}
+    assert store.cache.count() == 3
 
 
 def test_the_longest_unused_embedding_goes_first(opened: Open) -> None:
     store = opened()
-    space = store.ensure_space(SPACE)
+    space = store.vectors.ensure_space(SPACE)
     for name in (b"a", b"b", b"c"):
-        store.cache_embeddings(space, {name: Embedding(name)}, (), 3)
-    store.cache_embeddings(space, {}, [b"a"], 3)
-    store.cache_embeddings(space, {b"d": Embedding(b"d")}, (), 3)
-    assert store.cached_embeddings(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"c", b"d"}
-    assert store.count_cached() == 3
+        store.cache.put(space, {name: Embedding(name)}, (), 3)
+    store.cache.put(space, {}, [b"a"], 3)
+    store.cache.put(space, {b"d": Embedding(b"d")}, (), 3)
+    assert store.cache.get(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"c", b"d"}
+    assert store.cache.count() == 3
 
 
 def test_auto_takes_a_matrix_unless_it_would_be_too_large(opened: Open) -> None:
     usual = opened("auto")
     for name in "abc":
         put(usual, name, (1, 0, 0, 0))
-    assert usual.vector_engine(stored(usual)) == "matrix"
-    assert opened("auto", most_bytes=48).vector_engine(stored(usual)) == "matrix"
-    assert opened("auto", most_bytes=47).vector_engine(stored(usual)) == "sqlite-vec"
-    assert opened("matrix", most_bytes=0).vector_engine(stored(usual)) == "matrix"
+    assert usual.vectors.engine(stored(usual)) == "matrix"
+    assert opened("auto", most_bytes=48).vectors.engine(stored(usual)) == "matrix"
+    assert opened("auto", most_bytes=47).vectors.engine(stored(usual)) == "sqlite-vec"
+    assert opened("matrix", most_bytes=0).vectors.engine(stored(usual)) == "matrix"
 
 
 def in_a_fresh_process(workspace: Workspace, code: str) -> str:

@@ -1,84 +1,180 @@
-"""Reading documents and chunks back from the index."""
+"""Documents and transcripts in the index. A document goes in or out whole: all its rows change in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import apsw
 
-from mdrecall.store.sqlite.rows import rows, single
-from mdrecall.types import KnownDocument, SourceCount, SourceName, StoredChunk
-from mdrecall.types.transcripts import file_path
+from mdrecall.store.sqlite.file import IndexFile
+from mdrecall.store.sqlite.keyword import encode_names
+from mdrecall.store.sqlite.revisions import REMEMBERED_REVISIONS, DocumentRows, bump, forget_chunks
+from mdrecall.store.sqlite.sql import rows, single, transaction
+from mdrecall.store.stamps import StampCache
+from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
+from mdrecall.types.transcripts import PART_MARK, file_path, part_path
 
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
-_COUNTS = """
-    SELECT source, CASE source WHEN 'sessions' THEN (SELECT count(*) FROM transcripts)
-        ELSE count(DISTINCT documents.id) END, count(chunks.id)
-    FROM documents LEFT JOIN chunks ON chunks.document_id = documents.id GROUP BY source
+_STORED = "SELECT id FROM documents WHERE source=? AND path=?"
+_PUT_DOCUMENT = """
+    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, revision)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_CHUNK = """
-    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, text, trail,
-        mtime_ns, records
-    FROM chunks JOIN documents ON documents.id = chunks.document_id
-    WHERE chunks.id=?
+_PUT_CHUNK = """
+    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, text)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
-_FRESH_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
+_PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
+_PUT_INDEX_FORMAT = """
+    INSERT INTO meta(key, value) VALUES('recipe', ?)
+    ON CONFLICT(key) DO UPDATE SET value = '?' WHERE value <> excluded.value
+"""
+_REFRESH_STAMP = """
+    UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=?, revision=?
+    WHERE source=? AND path=? AND hash=?
+"""
+_TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
 
-def known_document(db: apsw.Connection, source: SourceName, path: str) -> KnownDocument | None:
-    """What is remembered of one document."""
-    for digest, index_format in rows(db, _HASH, (source, path)):
-        return KnownDocument(digest.hex(), index_format)
-    return None
+class SqliteDocuments:
+    """The role ``DocumentWriter``."""
+
+    def __init__(self, file: IndexFile, stamps: StampCache) -> None:
+        self._file = file
+        self._stamps = stamps
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit everything that this thread writes inside at once, or nothing."""
+        return self._file.transaction()
+
+    def index_format(self) -> str:
+        """Return the format of all documents; empty if there have been none."""
+        with self._file.reading() as db:
+            return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='recipe'")), "")
+
+    def hashes(self, source: SourceName) -> Mapping[str, bytes]:
+        """Return every file of a source with a hash of its indexed content."""
+        found: dict[str, list[bytes]] = {}
+        with self._file.reading() as db:
+            for path, digest in rows(db, "SELECT path, hash FROM documents WHERE source=? ORDER BY path", (source,)):
+                found.setdefault(file_path(path), []).append(digest)
+        return {path: b"".join(digests) for path, digests in found.items()}
+
+    def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the stamp that each document was read at; an empty one where it proves nothing."""
+        with self._file.reading() as db:
+            return self._stamps.get(DocumentRows(db), source, settle_ns)
+
+    def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
+        """Return the hash and format of an indexed document."""
+        with self._file.reading() as db:
+            for digest, index_format in rows(db, _HASH, (source, path)):
+                return KnownDocument(digest.hex(), index_format)
+        return None
+
+    def put(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None:
+        """Add or replace documents."""
+        with self._file.writing() as db, transaction(db):
+            _put(db, items, index_format)
+
+    def remove(self, source: SourceName, paths: Iterable[str]) -> None:
+        """Remove documents with their chunks and vectors."""
+        with self._file.writing() as db, transaction(db):
+            _remove(db, source, paths)
+
+    def refresh_stamps(self, items: Iterable[Document]) -> None:
+        """Store new stamps of documents whose content is still the indexed one."""
+        with self._file.writing() as db, transaction(db):
+            revision = bump(db, "revision")
+            changed = [
+                (*new.stamp, new.seen_ns, revision, new.source, new.path, bytes.fromhex(new.hash)) for new in items
+            ]
+            db.executemany(_REFRESH_STAMP, changed)
+
+    def transcripts(self) -> Mapping[str, Transcript]:
+        """Return how far each transcript has been indexed, by path."""
+        with self._file.reading() as db:
+            return {row[0]: Transcript(*row) for row in rows(db, f"SELECT {_TRANSCRIPT} FROM transcripts")}
+
+    def put_transcript(
+        self,
+        state: Transcript,
+        keep: int,
+        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+        index_format: str,
+    ) -> None:
+        """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
+        with self._file.writing() as db, transaction(db):
+            _remove(db, "sessions", _parts(db, state.path, keep))
+            _put(db, parts, index_format)
+            marks = ", ".join("?" * len(state))
+            db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
+
+    def remove_transcripts(self, paths: Iterable[str]) -> None:
+        """Remove transcripts with all their parts."""
+        with self._file.writing() as db, transaction(db):
+            for path in paths:
+                _remove(db, "sessions", _parts(db, path, 0))
+                db.execute("DELETE FROM transcripts WHERE path=?", (path,))
 
 
-def index_format(db: apsw.Connection) -> str:
-    """What the documents were made with; empty if there have been none."""
-    return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='recipe'")), "")
+def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None:
+    """Add or replace documents.
+
+    Numbers are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
+    """
+    revision = bump(db, "revision")
+    bump(db, "texts")
+    document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
+    if document_id:
+        for document, _ in documents:
+            _delete_rows(db, document.source, document.path)
+    chunk_id = single(db, "SELECT value FROM counters WHERE name='chunks'")
+    rows_of_documents: list[tuple[Any, ...]] = []
+    rows_of_chunks: list[tuple[Any, ...]] = []
+    rows_of_terms: list[tuple[int, str, str, str]] = []
+    for document, chunks in documents:
+        document_id += 1
+        rows_of_documents.append((document_id, *_document_row(document, index_format), revision))
+        for ordinal, indexed in enumerate(chunks):
+            chunk_id += 1
+            rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
+            rows_of_terms.append((chunk_id, indexed.words, encode_names(indexed.names), indexed.title))
+    db.executemany(_PUT_DOCUMENT, rows_of_documents)
+    db.executemany(_PUT_CHUNK, rows_of_chunks)
+    db.executemany(_PUT_TERMS, rows_of_terms)
+    db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
+    db.execute(_PUT_INDEX_FORMAT, (index_format,))
 
 
-def hashes(db: apsw.Connection, source: SourceName) -> dict[str, bytes]:
-    """Every file of a source with a hash of its content."""
-    found: dict[str, list[bytes]] = {}
-    for path, digest in rows(db, "SELECT path, hash FROM documents WHERE source=? ORDER BY path", (source,)):
-        found.setdefault(file_path(path), []).append(digest)
-    return {path: b"".join(digests) for path, digests in found.items()}
+def _remove(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
+    revision = bump(db, "revision")
+    for path in paths:
+        _delete_rows(db, source, path)
+        db.execute("INSERT INTO gone(revision, source, path) VALUES(?, ?, ?)", (revision, source, path))
+    db.execute("DELETE FROM gone WHERE revision < ?", (revision - REMEMBERED_REVISIONS,))
 
 
-def count_chunks(db: apsw.Connection) -> int:
-    """How many chunks there are."""
-    return single(db, "SELECT count(*) FROM chunks")
+def _delete_rows(db: apsw.Connection, source: SourceName, path: str) -> None:
+    for (document_id,) in list(rows(db, _STORED, (source, path))):
+        forget_chunks(db, document_id)
+        db.execute("DELETE FROM keyword WHERE rowid IN (SELECT id FROM chunks WHERE document_id=?)", (document_id,))
+        db.execute("DELETE FROM chunks WHERE document_id=?", (document_id,))
+        db.execute("DELETE FROM documents WHERE id=?", (document_id,))
 
 
-def count_by_source(db: apsw.Connection) -> tuple[SourceCount, ...]:
-    """How many files and chunks each source has."""
-    return tuple(SourceCount(*row) for row in rows(db, _COUNTS))
+def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
+    """Return the paths of a transcript's parts from a number on."""
+    between = (part_path(path, first), f"{path}{PART_MARK}~")
+    found = rows(db, "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?", between)
+    return [part for (part,) in found]
 
 
-def load_chunks(db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
-    """Chunks by their ids, in that order; one that is gone meanwhile is left out."""
-    return [chunk for chunk_id in ids if (chunk := _load(db, chunk_id)) is not None]
+def _document_row(document: Document, index_format: str) -> tuple[Any, ...]:
+    digest = bytes.fromhex(document.hash)
+    return (document.source, document.path, digest, *document.stamp, document.seen_ns, index_format)
 
 
-def sources_of(db: apsw.Connection, ids: Sequence[int]) -> dict[int, SourceName]:
-    """Return the source of each chunk; a chunk that is not stored is left out."""
-    return {chunk_id: source for chunk_id in ids for (source,) in rows(db, _SOURCE, (chunk_id,))}
-
-
-def tail_before(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:
-    """The text that a chunk shares with those before it."""
-    shared = ""
-    while len(shared) < length and ordinal > 0:
-        ordinal -= 1
-        for (text,) in rows(db, _FRESH_TEXT, (document_id, ordinal)):
-            shared = text[-(length - len(shared)) :] + shared
-    return shared
-
-
-def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
-    for document_id, ordinal, overlap, *found in rows(db, _CHUNK, (chunk_id,)):
-        source, path, start, end, text, trail, mtime, records = found
-        whole = tail_before(db, document_id, ordinal, overlap) + text
-        headings = tuple(trail.split("\n")) if trail else ()
-        numbers = tuple(map(int, records.split(","))) if records else ()
-        return StoredChunk(chunk_id, source, file_path(path), start, end, whole, headings, mtime, numbers)
-    return None
+def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
+    trail, records = "\n".join(chunk.trail), ",".join(map(str, chunk.records))
+    return (chunk.start_line, chunk.end_line, chunk.overlap, trail, records, chunk.text[chunk.overlap :])

@@ -1,7 +1,7 @@
 """The file of an index, and the connections to it: one that writes, and one to read for each thread.
 
-The file is created, upgraded or repaired at the first use, and again when it has been deleted. One that cannot be
-written is read as it is; where there is none and none can be made, one in a temporary folder stands in.
+The file is created, upgraded or repaired at the first use, and again when it has been deleted. A file that cannot be
+written is opened read-only. Where no file can be read or created, a temporary one is used until that changes.
 """
 
 import os
@@ -15,31 +15,32 @@ import apsw
 
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.locks import FileLock, describe_holder
-from mdrecall.store.sqlite import sidecar_files as beside
-from mdrecall.store.sqlite.connect import Place, connect, connect_unwritable, identity, prepare
-from mdrecall.store.sqlite.errors import translated
-from mdrecall.store.sqlite.rows import transaction
-from mdrecall.store.sqlite.vectors import bump
+from mdrecall.store.sqlite import sidecar_files
+from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwritable, identity, prepare
+from mdrecall.store.sqlite.revisions import bump
+from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
 
+#: How long a writer waits for another one before it reports who that is.
 WAIT_S = 5.0
+# How long a read-only or temporary index is used before the index itself is tried again: each try takes its lock.
 _RETRY_S = 10.0
-# A search waits for it, and making an index is quick; only a process that holds on to the lock makes it long.
+# A search waits for it. Creating an index is quick; only a process that keeps the lock makes it slow.
 _CREATE_S = 1.0
 
 
 class IndexFile:
-    """What stands at one path, or in its stead."""
+    """The index at one path: the roles ``IndexAdmin`` and ``IndexHealth``, and connections for the others."""
 
-    def __init__(self, place: Place, on_change: Callable[[], None]) -> None:
-        """``on_change`` is called whenever another file than before is going to answer."""
-        self.path = place.path
+    def __init__(self, location: IndexLocation, on_change: Callable[[], None]) -> None:
+        """``on_change`` is called whenever another file than before is used."""
+        self.place = self.path = location.path
         self.quarantined_path = ""
-        self.place = self._home = place
+        self._location = self._home = location
         self._on_change = on_change
         self._problem: StoreUnavailable | None = None
-        self._turn = threading.RLock()
-        self._lock = FileLock(place.path + beside.WRITE_LOCK)
-        self._opening = threading.RLock()
+        self._thread_lock = threading.RLock()
+        self._file_lock = FileLock(location.path + sidecar_files.WRITE_LOCK)
+        self._open_lock = threading.RLock()
         self._opened: tuple[int, int] | None = None
         self._generation = 0
         self._read_only = False
@@ -52,14 +53,14 @@ class IndexFile:
 
     @property
     def write_problem(self) -> str:
-        """Why the index at its path is not written; empty if it is."""
+        """Why the index is read-only right now; empty if it is writable."""
         if self._problem is None:
             return ""
-        stands_in = " Until then an index in a temporary folder answers." if self._scratch else ""
-        return message_with_hint(self._problem) + stands_in
+        temporary = " Until then a temporary index is used." if self._scratch else ""
+        return message_with_hint(self._problem) + temporary
 
     def require_writable(self) -> None:
-        """Raise if the index at its path is not written."""
+        """Raise ``StoreUnavailable`` if the index is read-only right now."""
         if self._problem is not None:
             raise StoreUnavailable(str(self._problem), hint=self._problem.hint)
 
@@ -69,37 +70,37 @@ class IndexFile:
             return
         try:
             if self._problem is not None:
-                if not self._is_mended():
-                    self._keep_making_do(self._problem)
+                if not self._can_write_again():
+                    self._renew_fallback(self._problem)
                     return
-                self._drop_stand_in()
-            if os.path.lexists(self.path) and self._open_what_is_there():
+                self._leave_fallback()
+            if os.path.lexists(self.path) and self._open_existing():
                 return
             with self.write_lock("creating or repairing the index", _CREATE_S):
                 self._create_or_repair()
         except StoreUnavailable as problem:
-            self._make_do(problem)
+            self._fall_back(problem)
 
     def _is_open(self) -> bool:
         if self._opened is None or (self._problem and time.monotonic() >= self._retry_at):
             return False
-        return identity(self.place.path) == self._opened
+        return identity(self._location.path) == self._opened
 
-    def _now_open(self) -> None:
-        now = identity(self.place.path)
+    def _record_identity(self) -> None:
+        now = identity(self._location.path)
         if now != self._opened:
             self._opened = now
             self._generation += 1
             self._on_change()
 
-    def _open_what_is_there(self) -> bool:
-        """Open a sound index; whether there was one."""
-        with self._opening:
+    def _open_existing(self) -> bool:
+        """Open the index if there is a sound one; False if it must be created or repaired."""
+        with self._open_lock:
             if self._is_open():
                 return True
-            beside.mend_permissions(self.path)
+            sidecar_files.fix_permissions(self.path)
             if not self._home.disposable:
-                beside.sweep(self.path)
+                sidecar_files.sweep(self.path)
             try:
                 prepare(self._home, create=False)
             except CorruptIndex:
@@ -108,98 +109,98 @@ class IndexFile:
                 if os.path.lexists(self.path):
                     raise
                 return False
-            self._now_open()
+            self._record_identity()
             return True
 
     def _create_or_repair(self) -> None:
-        """Make a new index where there is none, or a damaged one. Only with the right to write."""
-        with self._opening:
+        """Create the index, moving a damaged one out of the way. Needs the write lock."""
+        with self._open_lock:
             if self._is_open():
                 return
             # A new file may get the inode of the one that is gone.
             self._opened = None
-            beside.drop_strays(self.path)
+            sidecar_files.drop_strays(self.path)
             try:
                 prepare(self._home, create=True)
             except CorruptIndex:
-                self.quarantined_path = beside.quarantine(self.path)
+                self.quarantined_path = sidecar_files.quarantine(self.path)
                 prepare(self._home, create=True)
-            self._now_open()
+            self._record_identity()
 
     def recreate(self) -> None:
-        """Set a damaged index aside and start an empty one, unless another process has done so by now."""
-        with self.write_lock("repairing the index"), self._opening:
+        """Quarantine a damaged index and start an empty one, unless another process has already done so."""
+        with self.write_lock("repairing the index"), self._open_lock:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
-            self._close_own_reader(is_other=identity(self.place.path) != damaged)
+            self._close_own_reader(is_other=identity(self._location.path) != damaged)
             if not self._scratch and (damaged is None or identity(self.path) == damaged):
-                self.quarantined_path = beside.quarantine(self.path)
+                self.quarantined_path = sidecar_files.quarantine(self.path)
             elif self._scratch:
-                beside.remove(self.place.path)
-            prepare(self.place, create=True)
-            self._now_open()
+                sidecar_files.remove(self._location.path)
+            prepare(self._location, create=True)
+            self._record_identity()
 
-    def _make_do(self, problem: StoreUnavailable) -> None:
-        """The index cannot be written: read what is there, or keep one in a temporary folder for the time being."""
-        with self._opening:
+    def _fall_back(self, problem: StoreUnavailable) -> None:
+        """Open the index read-only because it cannot be written, or use a temporary one if there is nothing to read."""
+        with self._open_lock:
             if self._problem is not None and self._is_open():
                 return
             try:
                 connect_unwritable(self._home).close()
                 self._read_only = True
             except (StoreError, apsw.Error):
-                self._move_in(problem)
-            self._made_do(problem)
+                self._use_temporary_file(problem)
+            self._record_problem(problem)
 
-    def _keep_making_do(self, problem: StoreUnavailable) -> None:
-        """What stood in may be gone: temporary folders are cleaned, and a disk may be taken away."""
-        with self._opening:
-            if identity(self.place.path) != self._opened:
+    def _renew_fallback(self, problem: StoreUnavailable) -> None:
+        """Fall back again if the fallback is gone: temporary folders are cleaned, and disks are unmounted."""
+        with self._open_lock:
+            if identity(self._location.path) != self._opened:
                 self._read_only = False
                 self._opened = None
-                self._make_do(problem)
+                self._fall_back(problem)
 
     def use_temporary(self, problem: StoreUnavailable) -> bool:
-        """Keep an index in a temporary folder, because this one cannot be written and is empty; whether that is new."""
-        with self._opening:
+        """Use a temporary index because this one is empty and cannot be written; False if one is in use already."""
+        with self._open_lock:
             if self._scratch:
                 return False
             self._close_writer()
             self._read_only = False
-            self._move_in(problem)
-            self._made_do(problem)
+            self._use_temporary_file(problem)
+            self._record_problem(problem)
             return True
 
-    def _made_do(self, problem: StoreUnavailable) -> None:
+    def _record_problem(self, problem: StoreUnavailable) -> None:
         self._problem = problem
         self._retry_at = time.monotonic() + _RETRY_S
-        self._now_open()
+        self._record_identity()
 
-    def _move_in(self, problem: StoreUnavailable) -> None:
+    def _use_temporary_file(self, problem: StoreUnavailable) -> None:
         try:
-            scratch = beside.make_scratch(self)
-            place = self._home._replace(path=os.path.join(scratch, "index.sqlite"), is_ours=True, disposable=True)
-            beside.copy(self.path, place.path)
+            scratch = sidecar_files.make_temporary_folder(self)
+            location = self._home._replace(path=os.path.join(scratch, "index.sqlite"), is_ours=True, disposable=True)
+            sidecar_files.copy(self.path, location.path)
             try:
-                prepare(place, create=True)
+                prepare(location, create=True)
             except CorruptIndex:
-                beside.remove(place.path)
-                prepare(place, create=True)
+                sidecar_files.remove(location.path)
+                prepare(location, create=True)
         except (OSError, StoreError):
             raise problem from None
-        self._scratch, self.place = scratch, place
+        self._scratch, self._location = scratch, location
 
-    def _is_mended(self) -> bool:
-        """Whether the index at its path can be written again; if not, it is tried again later."""
+    def _can_write_again(self) -> bool:
+        """True if the index can be written again; if not, the next try is due later."""
         self._retry_at = time.monotonic() + _RETRY_S
-        lock = FileLock(self._lock.path)
+        lock = FileLock(self._file_lock.path)
         try:
-            beside.make_folder(self.path)
+            sidecar_files.make_folder(self.path)
             if not lock.acquire(0, "opening the index"):
                 return False
             prepare(self._home, create=True)
-            with translated(self.path), closing(connect(self._home, writable=True)) as db, transaction(db):
+            with translate_errors(self.path), closing(connect(self._home, writable=True)) as db, transaction(db):
                 bump(db, "cache")
         except (OSError, StoreError):
             return False
@@ -207,32 +208,32 @@ class IndexFile:
             lock.release()
         return True
 
-    def _drop_stand_in(self) -> None:
-        with self._opening:
+    def _leave_fallback(self) -> None:
+        with self._open_lock:
             self._close_writer()
-            scratch, self._scratch, self.place = self._scratch, "", self._home
+            scratch, self._scratch, self._location = self._scratch, "", self._home
             self._opened, self._read_only, self._problem = None, False, None
             self._generation += 1
         if scratch:
-            beside.remove_folder(scratch)
+            sidecar_files.remove_folder(scratch)
 
     def close(self) -> None:
-        """Close every connection; the index may be used again afterwards."""
-        with self._opening:
-            is_other = self._opened is not None and identity(self.place.path) != self._opened
+        """Close every connection; the index can be used again afterwards."""
+        with self._open_lock:
+            is_other = self._opened is not None and identity(self._location.path) != self._opened
             readers, self._readers = list(self._readers), weakref.WeakSet()
             self._close_writer()
             self._generation += 1
         for connection in readers:
-            # One that another thread is using right now is closed when that thread lets go of it.
+            # A connection that another thread is using right now is closed when that thread releases it.
             with suppress(apsw.ThreadingViolationError):
                 _close(connection, is_other=is_other)
-        self._drop_stand_in()
+        self._leave_fallback()
 
     def _close_writer(self) -> None:
         if self._writer is not None:
             with suppress(apsw.ThreadingViolationError):
-                _close(self._writer, is_other=identity(self.place.path) != self._opened)
+                _close(self._writer, is_other=identity(self._location.path) != self._opened)
             self._writer = None
 
     def _close_own_reader(self, *, is_other: bool) -> None:
@@ -242,31 +243,33 @@ class IndexFile:
             _close(db, is_other=is_other)
 
     def renew_writer(self) -> None:
-        """Let the next writing begin with a new connection, which remembers nothing."""
-        with self._opening:
+        """Make the next write use a new connection, which has nothing cached."""
+        with self._open_lock:
             self._close_writer()
 
     @contextmanager
     def write_lock(self, doing: str, wait_s: float = WAIT_S) -> Iterator[None]:
-        """The right to write, which one thread of one process has at a time; ``StoreBusy`` names who has it."""
+        """Hold the right to write, which one thread of one process has at a time; ``StoreBusy`` names the holder."""
         until = time.monotonic() + wait_s
-        if not self._turn.acquire(timeout=wait_s):
-            raise StoreBusy(f"The index {self.path} is being written.", hint="Try again when that has finished.")
+        if not self._thread_lock.acquire(timeout=wait_s):
+            raise StoreBusy(
+                f"Another thread is writing to the index {self.path}.", hint="Try again when it has finished."
+            )
         took = False
         try:
-            if not (self._lock.is_held or self.place.disposable):
-                self._take(self._lock, doing, max(0.0, until - time.monotonic()))
+            if not (self._file_lock.is_held or self._location.disposable):
+                self._take(self._file_lock, doing, max(0.0, until - time.monotonic()))
                 took = True
             yield
         finally:
             if took:
-                self._lock.release()
-            self._turn.release()
+                self._file_lock.release()
+            self._thread_lock.release()
 
     @contextmanager
     def rebuild_lock(self, doing: str) -> Iterator[None]:
-        """The right to build a new index beside this one, which one process has at a time."""
-        lock = FileLock(self.path + beside.REBUILD_LOCK)
+        """Hold the right to build a new index beside this one, which one process has at a time."""
+        lock = FileLock(self.path + sidecar_files.REBUILD_LOCK)
         self._take(lock, doing, WAIT_S)
         try:
             yield
@@ -274,22 +277,22 @@ class IndexFile:
             lock.release()
 
     def _take(self, lock: FileLock, doing: str, wait_s: float) -> None:
-        beside.make_folder(self.path)
+        sidecar_files.make_folder(self.path)
         try:
             taken = lock.acquire(wait_s, doing)
         except OSError as error:
-            hint = "Mend the permissions, or set MDRECALL_STATE_DIR to a folder that can be written."
+            hint = "Fix the permissions, or set MDRECALL_STATE_DIR to a writable folder."
             message = f"Cannot write beside the index {self.path}: {error.strerror}."
             raise StoreUnavailable(message, hint=hint) from error
         if not taken:
             who = describe_holder(lock.holder())
-            raise StoreBusy(f"The index {self.path} is in the hands of {who}.", hint="Try again when it has finished.")
+            raise StoreBusy(f"The index {self.path} is locked by {who}.", hint="Try again when it has finished.")
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """This thread's connection; inside ``transaction``, the one that sees what has been changed so far."""
+        """Give this thread's connection; inside ``transaction``, the one that sees what has been written so far."""
         db = getattr(self._local, "inside", None) or self._reader()
-        with translated(self.path):
+        with translate_errors(self.path):
             yield db
 
     def _reader(self) -> apsw.Connection:
@@ -301,27 +304,27 @@ class IndexFile:
         self.open()
         generation = self._generation
         db = self.connection()
-        with self._opening:
+        with self._open_lock:
             self._readers.add(db)
         self._local.db, self._local.generation = db, generation
         return db
 
     def connection(self) -> apsw.Connection:
-        """A new connection to read."""
+        """Return a new connection to read."""
         if not self._read_only:
             try:
-                return connect(self.place, writable=False)
+                return connect(self._location, writable=False)
             except StoreUnavailable as problem:
                 if self._scratch:
                     raise
-                with self._opening:
+                with self._open_lock:
                     self._opened = None
-                self._make_do(problem)
-        return connect_unwritable(self.place) if self._read_only else connect(self.place, writable=False)
+                self._fall_back(problem)
+        return connect_unwritable(self._location) if self._read_only else connect(self._location, writable=False)
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
-        """The connection that writes, with the right to."""
+        """Give the connection that writes, and hold the write lock."""
         inside: apsw.Connection | None = getattr(self._local, "inside", None)
         if inside is not None:
             yield inside
@@ -332,16 +335,19 @@ class IndexFile:
                 self.open()
                 if self._read_only:
                     self.require_writable()
-                with self._opening:
+                with self._open_lock:
                     self._close_writer()
-                    self._writer, self._writer_of = connect(self.place, writable=True), self._generation
-            # What stood in when the turn began may have given way to the index itself, which needs the lock.
-            with self.write_lock("writing"), translated(self.path):
+                    self._writer, self._writer_of = connect(self._location, writable=True), self._generation
+            # A temporary index needs no lock; if the index itself has replaced it meanwhile, that one does.
+            with self.write_lock("writing"), translate_errors(self.path):
                 yield self._writer
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Whatever this thread writes inside is written at once or not at all; what it reads inside includes it."""
+        """Commit everything that this thread writes inside at once, or nothing; its reads inside see its writes."""
+        if getattr(self._local, "inside", None) is not None:
+            yield
+            return
         with self.writing() as db, transaction(db):
             self._local.inside = db
             try:
@@ -349,19 +355,30 @@ class IndexFile:
             finally:
                 self._local.inside = None
 
+    def check(self) -> tuple[str, ...]:
+        """Return the problems that SQLite finds in the file; empty if it is sound."""
+        # On a connection of its own: the full-text index is checked against what a connection remembers of it.
+        self.open()
+        with translate_errors(self.path), closing(self.connection()) as db:
+            return tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """Return every file that belongs to the index, with its size in bytes."""
+        return sidecar_files.sizes(self.path)
+
     def destroy(self) -> None:
-        """Delete the index and everything that belongs to it; a file that is not an index is left as it is."""
+        """Delete the index and everything that belongs to it; never a file that is not an index."""
         if os.path.lexists(self.path):
             with suppress(CorruptIndex, NewerIndex, StoreUnavailable):
                 prepare(self._home, create=False)
         with self.write_lock("deleting the index"), self.rebuild_lock("deleting the index"):
             self.close()
-            beside.delete_all(self.path)
-        beside.sweep(self.path)
+            sidecar_files.delete_all(self.path)
+        sidecar_files.sweep(self.path)
 
 
 def _is_in_use(db: apsw.Connection) -> bool:
-    """Whether a connection is in the middle of a transaction; one that was closed under its thread is not."""
+    """True if a connection is inside a transaction; one that another thread has closed is not."""
     try:
         return db.in_transaction
     except apsw.ConnectionClosedError:
@@ -369,7 +386,7 @@ def _is_in_use(db: apsw.Connection) -> bool:
 
 
 def _close(connection: apsw.Connection, *, is_other: bool) -> None:
-    """Close a connection; if another file stands at its path by now, without removing what SQLite keeps beside that."""
+    """Close a connection. If its path names another file by now, leave the SQLite files beside that one alone."""
     if is_other:
         with suppress(apsw.ConnectionClosedError):
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

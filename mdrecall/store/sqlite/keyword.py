@@ -1,7 +1,7 @@
 """Looking terms up in the full-text index.
 
-FTS5's bm25() of a single term is its own idf times the saturation of the term in the row. Its idf turns to nothing
-when a term is in most rows, so it is divided out again and only the saturation, 0 to 1, is given on.
+FTS5's bm25() of a single term is its own idf times the saturation of the term in the row. Its idf vanishes when a term
+is in most rows, so it is divided out again, and only the saturation from 0 to 1 is returned.
 """
 
 import math
@@ -11,21 +11,25 @@ from itertools import islice
 import apsw
 
 from mdrecall.core.text.words import JOINERS
-from mdrecall.store.sqlite.rows import rows, single
+from mdrecall.store.sqlite.sql import rows, single
 from mdrecall.types import Match, Term
 
 # Occurrences in the title count as much as those in the text, camelCase parts a little less.
 _COLUMN_WEIGHTS = "1.0, 0.7, 1.0"
+# The largest value of bm25() without its idf: k1 + 1, with FTS5's k1 of 1.2.
 _SATURATED = 2.2
+# The saturation of a term that is known to occur, but not how often.
 _PRESENT = 0.5
-#: How many rows are scored before the remaining, commoner terms only count as there or not there.
+#: So many rows are scored; beyond that, the remaining terms, which are more common, count only as present or not.
 ROW_BUDGET = 6_000
 
 _SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) FROM keyword WHERE keyword MATCH ?"
 _PLAIN = "SELECT rowid FROM keyword WHERE keyword MATCH ?"
 _COUNT = "SELECT count(*) FROM keyword WHERE keyword MATCH ?"
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
+# Terms are read by as many leading letters as this, and then compared with the whole word.
 _LEAST_SHARED = 4
+# Bounds how many terms a prefix is expanded to.
 _MOST_NEAR = 20
 
 # Joiners inside a name as characters that the tokenizer keeps: the name stays one token.
@@ -33,12 +37,12 @@ _JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS
 
 
 def encode_names(names: str) -> str:
-    """Names as the full-text index holds them."""
+    """Return names as the full-text index holds them."""
     return names.translate(_JOINED)
 
 
 def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) -> list[Match]:
-    """Where each term occurs, in the order of the terms."""
+    """Return where each term occurs, in the order of the terms."""
     counts = {term: _count(db, term) for term in terms if not term.parts and not term.always_prefix}
     found: dict[Term, Match] = {}
     looked_up: list[str] = []
@@ -62,7 +66,7 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
 
 
 def _whole(db: apsw.Connection, term: Term, count: int, chunk_count: int) -> dict[int, float]:
-    """Chunks that hold a term as it is; none for a word that was counted and not found, or not counted at all."""
+    """Return the chunks that contain a whole term; none for a word that no chunk contains, or a lone character."""
     if term.parts:
         return _present(db, _expression(term), 1.0)
     if not count:
@@ -76,14 +80,14 @@ def _count(db: apsw.Connection, term: Term) -> int:
 
 
 def _expression(term: Term) -> str:
-    """A word, or a form that SQLite stems otherwise; a name whole, or its words in a row."""
+    """Return the query for a word and its other forms, or for a name and its words as a phrase."""
     if term.parts:
         return f"{_quoted(encode_names(term.surface))} OR {_quoted(' '.join(term.parts))}"
     return " OR ".join(map(_quoted, (term.surface, *term.also)))
 
 
 def _beginning(db: apsw.Connection, term: Term) -> str:
-    """Terms that begin with a word that no chunk has, or that such a word begins with almost whole.
+    """Return the query for indexed terms that begin with a word, or are nearly the whole beginning of it.
 
     The index holds stems, so ``configurat`` must also find ``configur``.
     """

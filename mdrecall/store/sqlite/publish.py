@@ -1,18 +1,18 @@
-"""A new index takes the place of the old one: all at once, in the same file, under the eyes of open readers."""
+"""A rebuilt index replaces the old one in one step, in the same file, while readers have it open."""
 
 import apsw
 
-from mdrecall.store.sqlite.rows import rows, single, transaction
-from mdrecall.store.sqlite.vectors import far_ahead
+from mdrecall.store.sqlite.revisions import invalidate_caches
+from mdrecall.store.sqlite.sql import rows, single, transaction
 
-#: How many chunks may be added to the live index while another is built beside it.
+#: How many chunks can be added to the live index while another is built, before a number would be used twice.
 _GAP = 2**20
 
 
 def begin(fresh: apsw.Connection, live: apsw.Connection) -> None:
-    """Let spaces have the numbers that they have in the live index, and chunks have numbers that none has there.
+    """Give spaces the numbers that they have in the live index, and chunks numbers that none has there.
 
-    Somebody may still hold a number from the live index when the new one is published: it must not name another thing.
+    A search may still hold a number from the live index when the new one is published; it must not find another chunk.
     """
     spaces = list(rows(live, "SELECT id, provider, model, fingerprint, dimensions FROM spaces"))
     last = single(live, "SELECT value FROM counters WHERE name='chunks'")
@@ -24,10 +24,9 @@ def begin(fresh: apsw.Connection, live: apsw.Connection) -> None:
 
 
 def carry_over(fresh: apsw.Connection, live: str) -> None:
-    """Take from the live index what the notes do not give: embeddings kept for texts that come again,
-    batch jobs under way, and counters.
+    """Copy what cannot be made from the notes from the live index: cached embeddings, open batch jobs, counters.
 
-    The revision jumps, so that whoever holds vectors in memory loads them anew.
+    The revision jumps, so that caches in memory load everything again.
     """
     fresh.execute("ATTACH ? AS live", (live,))
     try:
@@ -50,13 +49,13 @@ def carry_over(fresh: apsw.Connection, live: str) -> None:
                     WHERE theirs.name = main.counters.name)) WHERE name = 'revision';
                 """
             )
-            far_ahead(fresh)
+            invalidate_caches(fresh)
     finally:
         fresh.execute("DETACH live")
 
 
-def publish(live: apsw.Connection, fresh: apsw.Connection) -> None:
-    """Copy a whole index over another in one transaction: readers see the old one until it is the new one."""
+def replace(live: apsw.Connection, fresh: apsw.Connection) -> None:
+    """Copy a whole index over another in one transaction: readers see either the old one or the new one."""
     with live.backup("main", fresh, "main") as copy:
         copy.step()
     live.execute("PRAGMA wal_checkpoint(PASSIVE)")

@@ -1,4 +1,4 @@
-"""The tables, and how an older index becomes a newer one: numbered steps, applied on open."""
+"""The tables, and the numbered migrations that upgrade an older index when it is opened."""
 
 import apsw
 
@@ -6,12 +6,12 @@ import apsw
 #: same: a rebuilt index is copied into the live file page by page.
 PAGE_SIZE = 8192
 
-#: ``mdrc``, in the header of every index: how an mdrecall index is told from any other database.
+#: ``mdrc``, in the header of every index: distinguishes it from any other database.
 APPLICATION_ID = 0x6D647263
 
 
 def m001_documents_chunks_and_keywords(db: apsw.Connection) -> None:
-    """Documents with their stamps; chunks, each holding only the text that the one before does not; their terms."""
+    """Documents with their stamps; chunks, each with only the text that the one before does not contain; terms."""
     db.execute(
         """
         CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
@@ -57,11 +57,11 @@ def m001_documents_chunks_and_keywords(db: apsw.Connection) -> None:
 
 
 def m002_vectors(db: apsw.Connection) -> None:
-    """Spaces, each with tables of its own for its vectors; embeddings kept for texts that come again; counters.
+    """Embedding spaces, each with its own tables for vectors; cached embeddings; counters.
 
-    Numbers of chunks come from a counter, so that none is ever given twice: a vector held in memory always belongs to
-    the chunk it was read for. Revisions of a new index count from the time in microseconds: somebody may still hold
-    vectors of one that was deleted a moment ago, and must see that they are older even if the file has its inode again.
+    Numbers of chunks come from a counter, so that none is ever reused: a vector held in memory always belongs to the
+    chunk it was read for. Revisions of a new index count from the time in microseconds: another process may still hold
+    vectors of an index that was just deleted, and must see that they are older even if the new file has its inode.
     """
     db.execute(
         """
@@ -95,8 +95,8 @@ def m002_vectors(db: apsw.Connection) -> None:
     )
 
 
-def m003_recipe_of_the_whole(db: apsw.Connection) -> None:
-    """What made the index as a whole; one that holds documents of several recipes is to be built anew."""
+def m003_index_format(db: apsw.Connection) -> None:
+    """The format of the whole index; one that holds documents of several formats is rebuilt."""
     db.execute(
         """
         INSERT OR IGNORE INTO meta(key, value)
@@ -107,7 +107,7 @@ def m003_recipe_of_the_whole(db: apsw.Connection) -> None:
 
 
 def m004_revisions_of_documents(db: apsw.Connection) -> None:
-    """Which documents came, changed or went with which revision, so that stamps held in memory are kept current."""
+    """The revision that each document was added, changed or removed with, so that cached stamps are kept current."""
     db.execute(
         """
         ALTER TABLE documents ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
@@ -119,7 +119,7 @@ def m004_revisions_of_documents(db: apsw.Connection) -> None:
 
 
 def m005_jobs(db: apsw.Connection) -> None:
-    """Batch jobs under way at a provider, with the digests of the texts that are in them."""
+    """Open batch jobs at a provider, with the digests of their texts."""
     db.execute(
         """
         CREATE TABLE jobs(
@@ -135,9 +135,9 @@ def m005_jobs(db: apsw.Connection) -> None:
 
 
 def m006_transcripts(db: apsw.Connection) -> None:
-    """Conversations grow at their end: how far each has been read, and which record each line of a chunk is from.
+    """How far each transcript has been read, and which record each line of a chunk comes from.
 
-    Up to which chunk a space has been filled, so that what is new is found without looking at all the others.
+    The chunk up to which a space is filled, so that new chunks are found without scanning all of them.
     """
     db.execute(
         """
@@ -161,7 +161,7 @@ def m006_transcripts(db: apsw.Connection) -> None:
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
-    m003_recipe_of_the_whole,
+    m003_index_format,
     m004_revisions_of_documents,
     m005_jobs,
     m006_transcripts,

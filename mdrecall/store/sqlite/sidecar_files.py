@@ -1,4 +1,4 @@
-"""The files beside an index: locks, what a crash left behind, a damaged index set aside, the room there is."""
+"""The files beside an index: locks, leftovers of a crash, a quarantined index; and the disk space for a rebuild."""
 
 import os
 import stat
@@ -8,29 +8,30 @@ from contextlib import suppress
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock
 
-#: SQLite's own files of a database.
+#: The endings of a database and of the files that SQLite keeps beside it.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
-#: An index that is being built, to replace the one it stands beside.
+#: The ending of an index that is being built to replace the one beside it.
 FRESH = ".new"
 WRITE_LOCK = ".lock"
 REBUILD_LOCK = ".rebuild"
 WATCH_LOCK = ".watch"
 FILL_LOCK = ".fill"
 LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK, FILL_LOCK)
-_SET_ASIDE = ".corrupt-"
-_SCRATCH = "mdrecall-stand-in-"
+_QUARANTINED = ".corrupt-"
+_TEMPORARY = "mdrecall-stand-in-"
+# Left free beside a rebuild, for notes that are written meanwhile.
 _SPARE_BYTES = 4 * 1024 * 1024
 
 
 def all_files(path: str) -> list[str]:
-    """Every file that belongs to an index and is there."""
+    """Return every existing file that belongs to an index."""
     endings = [*SIDE_FILES, *(FRESH + side for side in SIDE_FILES), *LOCKS]
     found = [path + ending for ending in endings if os.path.lexists(path + ending)]
-    return found + _all_set_aside(path)
+    return found + _quarantined_files(path)
 
 
 def sizes(path: str) -> list[tuple[str, int]]:
-    """Every file that belongs to an index, with its size in bytes."""
+    """Return every file that belongs to an index, with its size in bytes."""
     found = []
     for name in all_files(path):
         with suppress(FileNotFoundError):
@@ -39,23 +40,23 @@ def sizes(path: str) -> list[tuple[str, int]]:
 
 
 def delete_all(path: str) -> None:
-    """Delete every file that belongs to an index but the locks, which go when they are released."""
+    """Delete every file that belongs to an index except the locks, which are deleted when they are released."""
     for name in all_files(path):
         if not name.endswith(LOCKS):
             _delete(name)
 
 
 def make_folder(path: str) -> None:
-    """Make the folder that an index is to be in."""
+    """Create the folder of an index."""
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     except OSError as error:
-        hint = "Mend the permissions, or set MDRECALL_STATE_DIR to a folder that can be written."
+        hint = "Fix the permissions, or set MDRECALL_STATE_DIR to a writable folder."
         raise StoreUnavailable(f"Cannot create the folder of the index {path}: {error.strerror}.", hint=hint) from error
 
 
 def sweep(path: str) -> None:
-    """Remove what a process that was killed left behind."""
+    """Remove what a killed process has left behind."""
     for ending in (WRITE_LOCK, WATCH_LOCK, FILL_LOCK):
         FileLock(path + ending).sweep()
     lock = FileLock(path + REBUILD_LOCK)
@@ -69,26 +70,26 @@ def sweep(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Delete a database with SQLite's files beside it."""
+    """Delete a database and the files that SQLite keeps beside it."""
     for suffix in SIDE_FILES:
         _delete(path + suffix)
 
 
-def make_scratch(owner: object) -> str:
-    """A temporary folder that goes with its owner, or with the process; those that were left behind go now."""
+def make_temporary_folder(owner: object) -> str:
+    """Return a temporary folder that is removed with its owner or the process; remove those of dead processes."""
     import tempfile
     import weakref
 
     for name in os.listdir(tempfile.gettempdir()):
-        if name.startswith(_SCRATCH) and not _is_alive(name.removeprefix(_SCRATCH).split("-")[0]):
+        if name.startswith(_TEMPORARY) and not _is_alive(name.removeprefix(_TEMPORARY).split("-")[0]):
             remove_folder(os.path.join(tempfile.gettempdir(), name))
-    scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
+    scratch = tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-")
     weakref.finalize(owner, remove_folder, scratch)
     return scratch
 
 
 def remove_folder(path: str) -> None:
-    """Delete a temporary folder of ours."""
+    """Delete a temporary folder."""
     from shutil import rmtree
 
     rmtree(path, ignore_errors=True)
@@ -105,7 +106,7 @@ def _is_alive(pid: str) -> bool:
 
 
 def copy(path: str, to: str) -> None:
-    """Copy a database, with the changes that wait beside it, as far as it is there and can be read."""
+    """Copy a database and its write-ahead log, as far as they exist and can be read."""
     from shutil import copyfile
 
     for suffix in ("", "-wal"):
@@ -114,13 +115,13 @@ def copy(path: str, to: str) -> None:
 
 
 def drop_strays(path: str) -> None:
-    """Remove SQLite's side files of a database that is gone: a new one must not be given their changes."""
+    """Remove the side files of a database that is gone: SQLite would apply their changes to a new one."""
     if not os.path.lexists(path):
         remove(path)
 
 
-def mend_permissions(path: str) -> None:
-    """Make an index that is this user's own readable and writable again."""
+def fix_permissions(path: str) -> None:
+    """Make an index that belongs to this user readable and writable again."""
     for suffix in SIDE_FILES:
         with suppress(OSError):
             found = os.stat(path + suffix)
@@ -130,18 +131,18 @@ def mend_permissions(path: str) -> None:
 
 
 def quarantine(path: str) -> str:
-    """Move a damaged index out of the way, so that a new one can be built; gives its new name. Only one is kept."""
-    before = _all_set_aside(path)
-    kept = f"{path}{_SET_ASIDE}{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
+    """Move a damaged index out of the way and return its new path. Older ones are deleted."""
+    before = _quarantined_files(path)
+    kept = f"{path}{_QUARANTINED}{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
     for suffix in SIDE_FILES:
         try:
             os.replace(path + suffix, kept + suffix)
         except FileNotFoundError:
             continue
         except OSError as error:
-            message = f"The damaged index {path} cannot be moved away: {error.strerror}."
+            message = f"The damaged index {path} cannot be moved out of the way: {error.strerror}."
             raise StoreUnavailable(
-                message, hint="Delete it by hand; it holds nothing that is not in your notes."
+                message, hint="Delete it yourself; everything in it comes from your notes."
             ) from error
     for name in before:
         with suppress(OSError):
@@ -150,7 +151,7 @@ def quarantine(path: str) -> str:
 
 
 def check_room(path: str, text_bytes: int) -> None:
-    """Raise if a second index of so much text does not fit beside the first, and then once more while it is copied."""
+    """Raise if the disk has no room for a second index of this much text, and for its copy while it is published."""
     folder = os.path.dirname(path)
     try:
         now = os.path.getsize(path)
@@ -158,11 +159,12 @@ def check_room(path: str, text_bytes: int) -> None:
     except OSError:
         return
     free = disk.f_bavail * disk.f_frsize
+    # An estimate of an index with its terms and vectors, by the size of the text.
     size = max(now, 4 * text_bytes)
     needed = 2 * size + max(0, size - now) + _SPARE_BYTES
     if free < needed:
         message = f"A rebuild of the index {path} needs about {_mb(needed)}, and {folder} has {_mb(free)} left."
-        raise StoreUnavailable(message, hint="Free some space; until then the index that is there answers.")
+        raise StoreUnavailable(message, hint="Free some space; until then the current index goes on answering.")
 
 
 def _delete(name: str) -> None:
@@ -171,17 +173,17 @@ def _delete(name: str) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        hint = "Delete it by hand; it holds nothing that is not in your notes."
+        hint = "Delete it yourself; everything in it comes from your notes."
         raise StoreUnavailable(f"Cannot delete {name}: {error.strerror}.", hint=hint) from error
 
 
-def _all_set_aside(path: str) -> list[str]:
+def _quarantined_files(path: str) -> list[str]:
     folder, name = os.path.split(path)
     try:
         entries = os.listdir(folder)
     except OSError:
         return []
-    return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _SET_ASIDE)]
+    return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _QUARANTINED)]
 
 
 def _mb(size: int) -> str:

@@ -1,20 +1,48 @@
-"""Exact search over vectors held in memory: loaded once, then kept current by revision."""
+"""Exact search over vectors held in memory: loaded once, then kept current by reading what has changed since.
+
+Any store can use it that numbers its changes: see ``VectorChanges``.
+"""
 
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-import apsw
-
-from mdrecall.store.sqlite import vectors
-
-#: Both engines round alike, so that what is equal in one is equal in the other.
+#: Every engine rounds to as many places, so that equal cosines are equal in all of them.
 PLACES = 5
 _ROUNDED_AWAY = 10.0**-PLACES
+# Divides windows of length 0, whose cosine is then 0 and not undefined.
+_LEAST_LENGTH = 1e-12
+
+
+class ChangedVectors(NamedTuple):
+    """How the vectors of a space have changed."""
+
+    revision: int
+    """The number of the last change."""
+    removed: Sequence[int] | None
+    """The chunks that were removed; None if that is no longer known, and ``newer`` is everything."""
+    newer: Iterable[tuple[int, bytes]]
+    """Chunks with vectors that are new or have changed."""
+
+
+class VectorChanges(Protocol):
+    """One space of a store, as one thread sees it at one moment."""
+
+    def revision(self) -> int:
+        """Return the number of the last change, which never becomes smaller while the same index answers."""
+        ...
+
+    def changes_since(self, seen: int) -> ChangedVectors:
+        """Return what has changed after the revision ``seen``; everything if that is below 0 or too long ago."""
+        ...
+
+    def windows_of(self, ids: Iterable[int]) -> Mapping[int, bytes]:
+        """Return the windows of chunks. A chunk without windows is left out."""
+        ...
 
 
 def best_of(cosines: Sequence[float]) -> tuple[float, int]:
-    """The largest, rounded, and its place; the first among equals."""
+    """Return the largest cosine, rounded, and the place of the first that equals it."""
     rounded = [round(cosine, PLACES) for cosine in cosines]
     best = max(rounded)
     return best, rounded.index(best)
@@ -25,11 +53,10 @@ class MatrixEngine:
 
     name = "matrix"
 
-    def __init__(self, space: int, dimensions: int) -> None:
+    def __init__(self, dimensions: int) -> None:
         import numpy
 
         self._numpy = numpy
-        self._space = space
         self._seen = -1
         self._lock = threading.Lock()
         self._count = 0
@@ -37,11 +64,11 @@ class MatrixEngine:
         self._rows = numpy.empty((0, dimensions), numpy.float32)
         self._place: dict[int, int] = {}
 
-    def nearest(self, db: apsw.Connection, query: bytes, limit: int) -> list[tuple[int, float]]:
-        """The chunks with the largest cosines, best first."""
+    def nearest(self, space: VectorChanges, query: bytes, limit: int) -> list[tuple[int, float]]:
+        """Return the chunks with the largest cosines, best first."""
         numpy = self._numpy
         with self._lock:
-            self._refresh(db)
+            self._refresh(space)
             if not self._count:
                 return []
             cosines = self._rows[: self._count] @ numpy.frombuffer(query, "<f4")
@@ -54,19 +81,19 @@ class MatrixEngine:
         rounded = [(chunk_id, round(cosine, PLACES)) for chunk_id, cosine in found]
         return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))[:limit]
 
-    def mean_cosine(self, db: apsw.Connection, query: bytes) -> float:
-        """The mean over all chunks."""
+    def mean_cosine(self, space: VectorChanges, query: bytes) -> float:
+        """Return the mean over all chunks; 0 without any."""
         with self._lock:
-            self._refresh(db)
+            self._refresh(space)
             if not self._count:
                 return 0.0
             return float((self._rows[: self._count] @ self._numpy.frombuffer(query, "<f4")).mean())
 
-    def cosines(self, db: apsw.Connection, query: bytes, ids: Iterable[int]) -> dict[int, float]:
-        """The cosines of some chunks; one without a vector is left out."""
+    def cosines(self, space: VectorChanges, query: bytes, ids: Iterable[int]) -> dict[int, float]:
+        """Return the cosines of chunks. A chunk without a vector is left out."""
         numpy = self._numpy
         with self._lock:
-            self._refresh(db)
+            self._refresh(space)
             known = [chunk_id for chunk_id in ids if chunk_id in self._place]
             if not known:
                 return {}
@@ -74,16 +101,16 @@ class MatrixEngine:
         found = rows @ numpy.frombuffer(query, "<f4")
         return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found.tolist(), strict=True)}
 
-    def best_windows(self, db: apsw.Connection, query: bytes, ids: Sequence[int]) -> dict[int, tuple[float, int]]:
-        """The largest cosine among the windows of each chunk, and which window has it."""
+    def best_windows(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, tuple[float, int]]:
+        """Return the largest cosine among the windows of each chunk, and the place of that window."""
         numpy = self._numpy
-        blobs = vectors.windows_of(db, self._space, ids)
+        blobs = space.windows_of(ids)
         if not blobs:
             return {}
         wanted = numpy.frombuffer(query, "<f4")
         rows = numpy.frombuffer(b"".join(blobs.values()), numpy.int8).reshape(-1, len(wanted)).astype(numpy.float32)
         lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
-        cosines = (rows @ wanted / numpy.maximum(lengths, 1e-12)).tolist()
+        cosines = (rows @ wanted / numpy.maximum(lengths, _LEAST_LENGTH)).tolist()
         found: dict[int, tuple[float, int]] = {}
         start = 0
         for chunk_id, blob in blobs.items():
@@ -92,10 +119,10 @@ class MatrixEngine:
             start = end
         return found
 
-    def _refresh(self, db: apsw.Connection) -> None:
-        if self._seen == vectors.revision(db):
+    def _refresh(self, space: VectorChanges) -> None:
+        if self._seen == space.revision():
             return
-        now, removed, newer = vectors.changes_since(db, self._space, self._seen)
+        now, removed, newer = space.changes_since(self._seen)
         if now < self._seen:
             return
         if removed is None:
@@ -112,7 +139,7 @@ class MatrixEngine:
         self._seen = now
 
     def _take_out(self, chunk_id: int) -> None:
-        """The last row takes the place of the one that goes."""
+        """Remove a row by moving the last one into its place."""
         place = self._place.pop(chunk_id, None)
         if place is None:
             return
@@ -126,6 +153,7 @@ class MatrixEngine:
         numpy = self._numpy
         end = self._count + len(ids)
         if end > len(self._ids):
+            # A quarter more than there was, so that adding one chunk at a time does not copy the matrix each time.
             room = max(end, len(self._ids) * 5 // 4)
             grown = numpy.empty((room, self._rows.shape[1]), numpy.float32)
             grown[: self._count] = self._rows[: self._count]

@@ -1,23 +1,28 @@
 """The sockets: what each replaceable part promises to the rest."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from mdrecall.errors import StoreUnavailable
+from mdrecall.interfaces.store import (
+    ChunkReader,
+    DocumentWriter,
+    EmbeddingCache,
+    IndexAdmin,
+    IndexHealth,
+    JobJournal,
+    Lock,
+    Store,
+    VectorIndex,
+)
 from mdrecall.types import (
     Conversation,
     Document,
     Embedding,
     EmbedInput,
-    Holder,
-    IndexedChunk,
     Issue,
-    Job,
     JobState,
-    KnownDocument,
     Listing,
-    PendingChunk,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -25,18 +30,36 @@ from mdrecall.types import (
     SearchRequest,
     SourceCount,
     SourceName,
-    Space,
     Stamp,
     Status,
     Stop,
-    StoredChunk,
-    StoredSpace,
     SyncReport,
     Traits,
-    Transcript,
     TranscriptRecord,
     WatchEvent,
 )
+
+__all__ = [
+    "Backend",
+    "BackendAdmin",
+    "BackendSessions",
+    "BackendWatch",
+    "BatchApi",
+    "ChunkReader",
+    "DocumentWriter",
+    "Embedder",
+    "EmbeddingCache",
+    "IndexAdmin",
+    "IndexHealth",
+    "JobJournal",
+    "Lock",
+    "OpenTranscript",
+    "Pings",
+    "Source",
+    "Store",
+    "TranscriptReader",
+    "VectorIndex",
+]
 
 
 class Source(Protocol):
@@ -128,154 +151,6 @@ class TranscriptReader(Protocol):
     def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
         """Return the records of a file anywhere on the disk; None if the file is not in this reader's format."""
         ...
-
-
-class Lock(Protocol):
-    """Held by one process at a time; the others can read which one that is."""
-
-    @property
-    def is_held(self) -> bool: ...
-
-    def acquire(self, wait_s: float, doing: str) -> bool: ...
-
-    def record(self, more: dict[str, Any]) -> None: ...
-
-    def holder(self) -> Holder | None: ...
-
-    def release(self) -> None: ...
-
-
-class Store(Protocol):
-    """Keeps documents, chunks and terms, and finds chunks by their terms."""
-
-    @property
-    def place(self) -> str:
-        """Names the index for people: a file path, or a server and a workspace; never a password."""
-        ...
-
-    @property
-    def quarantined_path(self) -> str:
-        """Where a damaged index was moved to; empty if none was."""
-        ...
-
-    @property
-    def write_problem(self) -> str:
-        """Why the index at its path is not written, so that what is there is read as it is; empty if it is."""
-        ...
-
-    @property
-    def watching(self) -> "Lock":
-        """Held by the process that follows the files of this index."""
-        ...
-
-    @property
-    def filling(self) -> "Lock":
-        """Held by the process that has vectors made where that takes time or money."""
-        ...
-
-    def require_writable(self) -> None: ...
-
-    def use_temporary(self, problem: StoreUnavailable) -> bool: ...
-
-    def open(self) -> None: ...
-
-    def recreate(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def sizes(self) -> list[tuple[str, int]]: ...
-
-    def destroy(self) -> None: ...
-
-    def check(self) -> tuple[str, ...]: ...
-
-    def snapshot(self) -> AbstractContextManager[None]: ...
-
-    def write_lock(self, doing: str, wait_s: float = ...) -> AbstractContextManager[None]: ...
-
-    def transaction(self) -> AbstractContextManager[None]: ...
-
-    def rebuilding(self, expected_bytes: int) -> AbstractContextManager[Any]: ...
-
-    def publish(self, fresh: Any) -> None: ...
-
-    def index_format(self) -> str: ...
-
-    def hashes(self, source: SourceName) -> Mapping[str, bytes]: ...
-
-    def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]: ...
-
-    def known_document(self, source: SourceName, path: str) -> KnownDocument | None: ...
-
-    def count_chunks(self) -> int: ...
-
-    def count_by_source(self) -> tuple[SourceCount, ...]: ...
-
-    def load_chunks(self, ids: Sequence[int]) -> list[StoredChunk]: ...
-
-    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        """Return the source of each chunk; a chunk that is not stored is left out."""
-        ...
-
-    def match_terms(self, terms: Sequence[Any], chunk_count: int) -> list[Any]: ...
-
-    def transcripts(self) -> Mapping[str, Transcript]: ...
-
-    def put_transcript(
-        self,
-        state: Transcript,
-        keep: int,
-        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
-        index_format: str,
-    ) -> None: ...
-
-    def remove_transcripts(self, paths: Iterable[str]) -> None: ...
-
-    def spaces(self) -> list[StoredSpace]: ...
-
-    def ensure_space(self, space: Space) -> int: ...
-
-    def text_counter(self) -> int: ...
-
-    def pending_chunks(self, space: int, after: int, limit: int) -> list[PendingChunk]: ...
-
-    def put_vectors(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None: ...
-
-    def mark_filled(self, space: int, texts: int, *, keep: str = ...) -> None: ...
-
-    def jobs(self, fingerprint: str) -> list[Job]: ...
-
-    def count_jobs(self, fingerprint: str) -> tuple[int, int]: ...
-
-    def put_job(self, job: Job) -> None: ...
-
-    def drop_job(self, tag: str) -> None: ...
-
-    def count_vectors(self, space: int) -> int: ...
-
-    def cached_embeddings(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]: ...
-
-    def cache_embeddings(
-        self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None
-    ) -> None: ...
-
-    def count_cached(self) -> int: ...
-
-    def vector_engine(self, space: StoredSpace) -> str: ...
-
-    def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]: ...
-
-    def mean_cosine(self, space: StoredSpace, query: bytes) -> float: ...
-
-    def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]: ...
-
-    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]: ...
-
-    def put_documents(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None: ...
-
-    def remove_documents(self, source: SourceName, paths: Iterable[str]) -> None: ...
-
-    def refresh_stamps(self, items: Iterable[Document]) -> None: ...
 
 
 class Embedder(Protocol):

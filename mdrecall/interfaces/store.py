@@ -1,0 +1,344 @@
+"""The sockets of a store: one small role for each way in which an index is used."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, Self
+
+from mdrecall.errors import StoreUnavailable
+from mdrecall.types import (
+    Document,
+    Embedding,
+    Holder,
+    IndexedChunk,
+    Job,
+    KnownDocument,
+    Match,
+    PendingChunk,
+    SourceCount,
+    SourceName,
+    Space,
+    StoredChunk,
+    StoredSpace,
+    Term,
+    Transcript,
+)
+
+
+class Lock(Protocol):
+    """Held by one process at a time; the others can read which one that is."""
+
+    @property
+    def is_held(self) -> bool: ...
+
+    def acquire(self, wait_s: float, doing: str) -> bool: ...
+
+    def record(self, more: dict[str, Any]) -> None: ...
+
+    def holder(self) -> Holder | None: ...
+
+    def release(self) -> None: ...
+
+
+class DocumentWriter(Protocol):
+    """The documents and transcripts of an index: what is indexed of each, and how that changes.
+
+    Each method is atomic: a document goes in or out with all its chunks, terms and vectors, or not at all.
+    Putting a document that is already there replaces it, so repeating a write whose outcome is unknown is harmless.
+    """
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit everything that this thread writes inside to any role at once, or nothing if an error leaves it.
+
+        Reads of this thread inside the transaction see its writes. May be nested.
+        """
+        ...
+
+    def index_format(self) -> str:
+        """Return the format of all documents: empty without any, ``?`` if they were written in several formats."""
+        ...
+
+    def hashes(self, source: SourceName) -> Mapping[str, bytes]:
+        """Return every file of a source with a hash of its indexed content."""
+        ...
+
+    def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+        """Return every document of a source with the stamp that it was read at. The mapping never changes.
+
+        The stamp is empty if it proves nothing, because the file had changed less than ``settle_ns`` before it was
+        read. The call is cheap while nothing has changed: it runs before every search.
+        """
+        ...
+
+    def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
+        """Return the hash and format of an indexed document; None if it is not indexed."""
+        ...
+
+    def put(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None:
+        """Add or replace documents. Every chunk gets a number that no chunk of this index has ever had."""
+        ...
+
+    def remove(self, source: SourceName, paths: Iterable[str]) -> None:
+        """Remove documents with their chunks and vectors. A path that is not indexed is ignored."""
+        ...
+
+    def refresh_stamps(self, items: Iterable[Document]) -> None:
+        """Store the new stamps of documents whose content is still the indexed one; ignore all others."""
+        ...
+
+    def transcripts(self) -> Mapping[str, Transcript]:
+        """Return how far each transcript has been indexed, by path."""
+        ...
+
+    def put_transcript(
+        self,
+        state: Transcript,
+        keep: int,
+        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+        index_format: str,
+    ) -> None:
+        """Keep the first parts of a transcript, replace the rest by others, and store how far it was read."""
+        ...
+
+    def remove_transcripts(self, paths: Iterable[str]) -> None:
+        """Remove transcripts with all their parts."""
+        ...
+
+
+class ChunkReader(Protocol):
+    """The chunks of an index, for searching."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let every read of this thread inside, through any role, see the same state of the index."""
+        ...
+
+    def count(self) -> int:
+        """Return the number of chunks."""
+        ...
+
+    def count_by_source(self) -> tuple[SourceCount, ...]:
+        """Return the number of files and chunks of each source."""
+        ...
+
+    def load(self, ids: Sequence[int]) -> list[StoredChunk]:
+        """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
+        ...
+
+    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
+        """Return the source of each chunk. A chunk that no longer exists is left out."""
+        ...
+
+    def match_terms(self, terms: Sequence[Term]) -> list[Match]:
+        """Return the chunks that each term occurs in, in the order of the terms.
+
+        Saturations depend on the number and length of all chunks in the same state of the index.
+        """
+        ...
+
+
+class VectorIndex(Protocol):
+    """The vectors of chunks, one embedding space beside the other, so that an old one serves while a new one fills.
+
+    A space is named by its number, which stays the same when the index is rebuilt. Writing to a space that another
+    process has dropped raises ``StoreBusy``, and searching it ``StoreUnavailable``. Cosines are exact and rounded to 5
+    decimal places; equal ones are ordered by the number of the chunk.
+    """
+
+    def spaces(self) -> list[StoredSpace]:
+        """Return every space that can hold vectors, the newest first."""
+        ...
+
+    def ensure_space(self, space: Space) -> int:
+        """Return the number of a space, which is created if it does not exist."""
+        ...
+
+    def text_counter(self) -> int:
+        """Return a number that grows whenever chunks are added: a space is filled up to such a number."""
+        ...
+
+    def pending(self, space: int, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks without a vector whose number is greater than ``after``, in order."""
+        ...
+
+    def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
+        """Store the vectors of chunks. A chunk that no longer exists is ignored."""
+        ...
+
+    def mark_filled(self, space: int, texts: int, *, keep: str = ...) -> None:
+        """Record that every chunk up to the text counter ``texts`` has a vector, and drop the other spaces.
+
+        Spaces of the provider ``keep`` are not dropped.
+        """
+        ...
+
+    def count(self, space: int) -> int:
+        """Return the number of chunks with a vector in a space; 0 for a space that was dropped."""
+        ...
+
+    def engine(self, space: StoredSpace) -> str:
+        """Return the name of the engine that searches a space, after checking that it loads."""
+        ...
+
+    def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
+        """Return the chunks with the largest cosines, best first."""
+        ...
+
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> float:
+        """Return the mean cosine of all chunks; 0 without any."""
+        ...
+
+    def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
+        """Return the cosines of chunks. A chunk without a vector is left out."""
+        ...
+
+    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
+        """Return the largest cosine among the windows of each chunk, and the place of the first window that has it."""
+        ...
+
+
+class EmbeddingCache(Protocol):
+    """Embeddings kept by the hash of their text, so that no text is paid for twice. A rebuild keeps them."""
+
+    def get(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]:
+        """Return the cached embeddings. A hash that is not cached is left out."""
+        ...
+
+    def put(self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None) -> None:
+        """Add embeddings, mark others as used, and drop the least recently used beyond ``most`` entries."""
+        ...
+
+    def count(self) -> int:
+        """Return the number of cached embeddings in all spaces."""
+        ...
+
+
+class JobJournal(Protocol):
+    """Batch jobs at a provider that have not been collected yet. A rebuild keeps them.
+
+    A job is recorded before it can cost anything and removed once its results are stored, so that a crash in between
+    costs nothing twice.
+    """
+
+    def pending(self, fingerprint: str) -> list[Job]:
+        """Return the jobs of an embedder, the oldest first."""
+        ...
+
+    def count(self, fingerprint: str) -> tuple[int, int]:
+        """Return the number of jobs of an embedder, and of the texts in them."""
+        ...
+
+    def put(self, job: Job) -> None:
+        """Record a job, or replace what is recorded under its tag."""
+        ...
+
+    def drop(self, tag: str) -> None:
+        """Forget a job; do nothing if it is not recorded."""
+        ...
+
+
+class IndexAdmin(Protocol):
+    """The index as a whole."""
+
+    @property
+    def place(self) -> str:
+        """The index as people know it: a file path, or a server and a workspace; never a password."""
+        ...
+
+    def open(self) -> None:
+        """Make sure that there is an index to answer from. Idempotent; every other call opens the index by itself."""
+        ...
+
+    def close(self) -> None:
+        """Release every connection. Idempotent; the index can be used again afterwards."""
+        ...
+
+    def recreate(self) -> None:
+        """Replace a damaged index by an empty one, unless another process has already done so."""
+        ...
+
+    def check(self) -> tuple[str, ...]:
+        """Return the problems that a check of the whole index finds; empty if it is sound."""
+        ...
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """Return the parts of the index, such as its files, with their sizes in bytes."""
+        ...
+
+    def destroy(self) -> None:
+        """Delete the index and everything that belongs to it, and nothing else."""
+        ...
+
+    def write_lock(self, doing: str, wait_s: float = ...) -> AbstractContextManager[None]:
+        """Hold the right to write, which one thread of one process has at a time. May be nested.
+
+        Raises ``StoreBusy`` with the name of the holder if it is not free within ``wait_s``.
+        """
+        ...
+
+
+class IndexHealth(Protocol):
+    """What happens to an index that is damaged or cannot be written. A store without files answers with nothing."""
+
+    @property
+    def quarantined_path(self) -> str:
+        """The path that a damaged index was moved to; empty if none was."""
+        ...
+
+    @property
+    def write_problem(self) -> str:
+        """Why the index is read-only right now; empty if it is writable."""
+        ...
+
+    def require_writable(self) -> None:
+        """Raise ``StoreUnavailable`` if the index is read-only right now."""
+        ...
+
+    def use_temporary(self, problem: StoreUnavailable) -> bool:
+        """Answer from a temporary index until this one can be written again; False if there is nothing to switch to."""
+        ...
+
+
+class Store(Protocol):
+    """An index, by its roles. All of them work on the same data; most callers need only one or two."""
+
+    @property
+    def documents(self) -> DocumentWriter: ...
+
+    @property
+    def chunks(self) -> ChunkReader: ...
+
+    @property
+    def vectors(self) -> VectorIndex: ...
+
+    @property
+    def cache(self) -> EmbeddingCache: ...
+
+    @property
+    def jobs(self) -> JobJournal: ...
+
+    @property
+    def admin(self) -> IndexAdmin: ...
+
+    @property
+    def health(self) -> IndexHealth: ...
+
+    @property
+    def watching(self) -> Lock:
+        """Held by the process that watches the files of this index."""
+        ...
+
+    @property
+    def filling(self) -> Lock:
+        """Held by the process that embeds chunks where that takes time or money."""
+        ...
+
+    def rebuilding(self, expected_bytes: int) -> AbstractContextManager[Self]:
+        """Give an empty index beside this one, to be filled with about this much text and published.
+
+        This index goes on answering. Numbers of spaces are the same in both; numbers of chunks are in neither of both
+        twice. What has not been published at the end is discarded.
+        """
+        ...
+
+    def publish(self, fresh: Self) -> None:
+        """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one."""
+        ...
