@@ -65,8 +65,8 @@ class SessionExport:
 
     def __init__(
         self,
-        source: TranscriptReader,
-        masks: Redactor,
+        reader: TranscriptReader,
+        redactor: Redactor,
         *,
         folder: str,
         state_dir: str,
@@ -74,15 +74,15 @@ class SessionExport:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.folder = folder
-        self._source = source
-        self._masks = masks
+        self._reader = reader
+        self._redactor = redactor
         self._state_dir = state_dir
         self._retention_days = retention_days
         self._now = now
 
     def run(self, stop: Stop = never) -> ExportReport:
         """Write what has changed, and remove the files of transcripts that are gone or too old."""
-        listing = self._source.scan()
+        listing = self._reader.scan()
         issues = list(listing.issues)
         try:
             # If the folder were missing, qmd would keep what it had indexed from it, as if a disk were not mounted.
@@ -92,28 +92,28 @@ class SessionExport:
         known = self._load()
         before = dict(known)
         try:
-            return self._bring_up_to_date(listing, known, issues, stop)
+            return self._export_changed(listing, known, issues, stop)
         finally:
             if known != before:
                 self._save(known)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
         """Return the present stamp of every transcript."""
-        return dict(self._source.scan().stamps)
+        return dict(self._reader.scan().stamps)
 
-    def origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
+    def find_origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
         """Return the records that some lines of an exported file come from; None for any other file."""
         name = path.removesuffix(".md")
         if "/" in name or name == path:
             return None
-        numbers = self._numbers(name)
+        numbers = self._load_numbers(name)
         if not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
-        transcript = self._source.path_of_export(name)
+        transcript = self._reader.path_of_export(name)
         return Origin(transcript, numbers[first], numbers[last]) if transcript else None
 
-    def _bring_up_to_date(
+    def _export_changed(
         self, listing: Listing, known: dict[str, _ExportState], issues: list[Issue], stop: Stop
     ) -> ExportReport:
         since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
@@ -137,10 +137,10 @@ class SessionExport:
         """Bring one file up to date. Return True if it was written; what cannot be read or written is an issue."""
         target = self._target(path)
         try:
-            if entry is None and not _may_replace(target, _heading(self._source.export_name(path))):
+            if entry is None and not _may_replace(target, _heading(self._reader.export_name(path))):
                 issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
                 return False
-            with self._source.open(path) as opened:
+            with self._reader.open(path) as opened:
                 try:
                     known[path], wrote = self._write(path, opened, entry)
                 except OSError as error:
@@ -155,8 +155,8 @@ class SessionExport:
         return False
 
     def _write(self, path: str, opened: OpenTranscript, entry: _ExportState | None) -> tuple[_ExportState, bool]:
-        target, name = self._target(path), self._source.export_name(path)
-        numbers = self._numbers(name)
+        target, name = self._target(path), self._reader.export_name(path)
+        numbers = self._load_numbers(name)
         can_continue = (
             entry is not None and entry.kept_lines <= len(numbers) and self._can_continue(entry, target, opened)
         )
@@ -186,7 +186,7 @@ class SessionExport:
     ) -> _ExportState:
         for record in opened.records(state.until, state.records + 1):
             if record.is_message:
-                output.write(f"{record.redact_text(self._masks.redact).line}\n".encode())
+                output.write(f"{record.redact_text(self._redactor.redact).line}\n".encode())
                 numbers.append(record.number)
             if record.end is not None:
                 state = state._replace(
@@ -208,13 +208,13 @@ class SessionExport:
                     os.unlink(self._target(path))
                     removed += 1
                 with suppress(FileNotFoundError):
-                    os.unlink(self._numbers_path(self._source.export_name(path)))
+                    os.unlink(self._numbers_path(self._reader.export_name(path)))
                 del known[path]
             except OSError as error:
                 issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
         return removed
 
-    def _numbers(self, name: str) -> "array[int]":
+    def _load_numbers(self, name: str) -> "array[int]":
         numbers = array("Q")
         with suppress(OSError, ValueError), open(self._numbers_path(name), "rb") as file:
             numbers.frombytes(file.read())
@@ -222,14 +222,14 @@ class SessionExport:
 
     def _load(self) -> dict[str, _ExportState]:
         kept = load(self._state_path())
-        if kept.get("masks") != self._masks.fingerprint or kept.get("folder") != self.folder:
+        if kept.get("masks") != self._redactor.fingerprint or kept.get("folder") != self.folder:
             # Masked differently, or for another folder: every file is written again, and is known to be ours.
             files = kept.get("files", {}) if kept.get("folder") == self.folder else ()
-            return {path: _ExportState((), (0, 0)) for path in files if self._source.owns(path)}
+            return {path: _ExportState((), (0, 0)) for path in files if self._reader.owns(path)}
         files = {}
         for path, values in kept.get("files", {}).items():
             with suppress(TypeError, ValueError):
-                if not self._source.owns(path):
+                if not self._reader.owns(path):
                     continue
                 stamp, file, *rest = values
                 files[path] = _ExportState(tuple(stamp), (file[0], file[1]), *rest)
@@ -238,10 +238,10 @@ class SessionExport:
     def _save(self, known: dict[str, _ExportState]) -> None:
         # If the disk is full, the next export only does more work than it needs to.
         with suppress(OSError):
-            save(self._state_path(), {"masks": self._masks.fingerprint, "folder": self.folder, "files": known})
+            save(self._state_path(), {"masks": self._redactor.fingerprint, "folder": self.folder, "files": known})
 
     def _target(self, path: str) -> str:
-        return os.path.join(self.folder, f"{self._source.export_name(path)}.md")
+        return os.path.join(self.folder, f"{self._reader.export_name(path)}.md")
 
     def _numbers_path(self, name: str) -> str:
         return os.path.join(self._state_dir, "export", f"{name}.lines")

@@ -118,8 +118,8 @@ class Results:
         """Return the result with lines of the transcript; None if the file was not exported from one."""
         if self._export is None:
             return None
-        whole = self._export.origin(file.inside, chunk.start_line, chunk.end_line)
-        match = self._export.origin(file.inside, result.match_start_line, result.match_end_line)
+        whole = self._export.find_origin(file.inside, chunk.start_line, chunk.end_line)
+        match = self._export.find_origin(file.inside, result.match_start_line, result.match_end_line)
         if whole is None or match is None:
             return None
         return result._replace(

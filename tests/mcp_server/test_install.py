@@ -205,11 +205,11 @@ def test_the_folders_that_the_environment_names_count(base: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["install"], "no client"),
+        (["install"], "Which client?"),
         (["install", "claude-desktop", "--scope", "project"], "has no configuration for a project"),
-        (["install", "codex", "--name", "a b"], "is not a name"),
+        (["install", "codex", "--name", "a b"], "is not a valid name"),
         (["install", "codex", "--workspace", "missing"], "There is no workspace folder"),
-        (["--dry-run"], "--dry-run is for"),
+        (["--dry-run"], "--dry-run works only with"),
     ],
 )
 def test_what_makes_no_sense_is_told(

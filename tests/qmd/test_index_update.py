@@ -169,7 +169,7 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place:
     export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(place.state_dir))
     assert run(place.update(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
-    assert export.origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
+    assert export.find_origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
         "sessions/one.jsonl", 4, 4
     )
     assert json.loads(qmd.run(["search", "hunter2hunter2", "--json"], timeout_s=30).stdout) == []
