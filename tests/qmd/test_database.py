@@ -50,7 +50,7 @@ def test_without_an_index_there_is_nothing_and_no_error(tmp_path: Path) -> None:
     assert not database.exists()
     assert database.counts() == {}
     assert database.collections() is None
-    assert database.unembedded() is None
+    assert database.count_unembedded() is None
     assert database.by_docid("#abc123", OURS) is None
     assert database.document("x", "y") is None
 
@@ -69,9 +69,9 @@ def test_only_active_documents_count(path: Path, writer: apsw.Connection) -> Non
     row = database.document("a", "1.md")
     assert row
     assert row.hash == "aa11"
-    assert database.unembedded() == 1
+    assert database.count_unembedded() == 1
     writer.execute("INSERT INTO content_vectors VALUES('aa11', 0)")
-    assert database.unembedded() == 0
+    assert database.count_unembedded() == 0
 
 
 def test_a_docid_is_the_beginning_of_a_hash(path: Path, writer: apsw.Connection) -> None:
@@ -133,7 +133,7 @@ def test_the_real_index_is_understood_also_while_another_process_writes_to_it(pl
         database = place.database
         assert database.collections() == (ListedCollection("notes-main", str(place.workspace / "memory"), "**/*.md"),)
         assert database.counts() == {"notes-main": 1}
-        assert database.unembedded() == 1
+        assert database.count_unembedded() == 1
         row = database.document("notes-main", "deep/tea.md")
         assert row
         assert row.title == "Tea"

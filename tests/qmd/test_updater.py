@@ -323,13 +323,13 @@ def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(
             lock_path=str(place.state / "embed.lock"),
             interval_s=3600,
             timeout_s=timeout_s,
-            pending=place.database.unembedded,
+            pending=place.database.count_unembedded,
         )
         collections = place.collections(program)
         return Updater(collections, place.update(program, collections=collections), embedding, NEVER)
 
     assert updater(60).run("manual", force=True).embedded
-    assert place.database.unembedded() == 0
+    assert place.database.count_unembedded() == 0
     config = place.config_file.read_text().replace(models["QMD_EMBED_MODEL"], "/nowhere/model.gguf")
     place.config_file.write_text(config)
     place.note("memory/b.md", "# Coffee\nmocha\n")
