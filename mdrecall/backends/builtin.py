@@ -294,7 +294,7 @@ class BuiltinAdmin:
         """Return the problems that a scan of the files finds."""
         return self._repair.run(
             lambda: tuple(
-                issue for entry in self._refresh.compare() for issue in (*entry.listing.issues, *entry.kept())
+                issue for entry in self._refresh.compare() for issue in (*entry.listing.issues, *entry.describe_kept())
             )
         )
 
