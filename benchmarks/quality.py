@@ -1,10 +1,10 @@
-"""How good the answers are on public question sets: ``python -m benchmarks.quality --eval DIR``.
+"""The quality of the answers on public question sets: ``python -m benchmarks.quality --eval DIR``.
 
 A set is a folder with ``corpus.jsonl`` {id, title?, text, scope?}, ``queries.jsonl`` {id, text, category?, scope?} and
 ``qrels.tsv`` (query, id, score); with a ``workspace/`` and ``linemap.jsonl`` {id, file, line_start, line_end} it can
 be scored by line spans too. ``scope`` keeps a question inside its own conversation, which is a workspace of its own.
 
-``--mode`` (repeatable) asks by words, by meaning or both; ``--provider`` names another embedder than the default.
+``--mode`` (repeatable) searches by keywords, by vectors or both; ``--provider`` names another embedder.
 
 *spans* are what ``memory_search`` cites: the set's own Markdown is the workspace, and an answer is right when its
 lines overlap those of a relevant id; ``files@10`` is the share of the relevant files among the first ten different
@@ -43,7 +43,7 @@ SHOWN = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "ndcg@10", "m
 
 
 class Questions(NamedTuple):
-    """A set: what is asked, what is right, and where it stands."""
+    """A question set: the queries, their relevant ids, and the lines of each id."""
 
     queries: dict[str, dict[str, Any]]
     relevant: dict[str, dict[str, int]]
@@ -103,22 +103,22 @@ def run(
                 memory.sync()
                 for mode, query_id in product(modes, group):
                     answer = ask(memory, questions.queries[query_id]["text"], kind, mode, min_score)
-                    answers[mode][query_id] = credited(answer, kind, scope)
+                    answers[mode][query_id] = credit(answer, kind, scope)
                     if kind == "spans":
                         more = memory.search(questions.queries[query_id]["text"], max_results=40, mode=mode)
-                        files[mode][query_id] = list(dict.fromkeys(span.file for span in credited(more, kind, scope)))
+                        files[mode][query_id] = list(dict.fromkeys(span.file for span in credit(more, kind, scope)))
                     chars[mode] += sum(map(cited_chars(workspaces[scope]), answer.results[:6]))
         for mode in modes:
             scores = {query: score(answers[mode][query], kind, questions, query) for query in questions.relevant}
             for query, found in files[mode].items():
                 scores[query]["files@10"] = file_recall(found[:10], questions, query)
                 scores[query]["anyfile@10"] = float(scores[query]["files@10"] > 0)
-            yield summed_up(folder.name, kind, mode, scores, chars[mode])
+            yield summarize(folder.name, kind, mode, scores, chars[mode])
     finally:
         shutil.rmtree(scratch)
 
 
-def summed_up(name: str, kind: str, mode: str, scores: dict[str, dict[str, float]], chars: int) -> dict[str, Any]:
+def summarize(name: str, kind: str, mode: str, scores: dict[str, dict[str, float]], chars: int) -> dict[str, Any]:
     names = sorted({figure for values in scores.values() for figure in values})
     columns = {figure: [values.get(figure, 0.0) for values in scores.values()] for figure in names}
     return {
@@ -148,7 +148,7 @@ def load(folder: Path) -> Questions:
 
 
 def lay_out(folder: Path, kind: str, scratch: Path) -> Iterator[tuple[str, Path]]:
-    """The workspaces of a set by scope; the set itself is only read."""
+    """Yield the workspaces of a set by scope; the set itself is only read."""
     if kind == "spans":
         scoped = json.loads((folder / "meta.json").read_text()).get("scoped", False)
         copy = scratch / "workspace"
@@ -179,7 +179,7 @@ def ask(memory: Memory, query: str, kind: str, mode: Mode, min_score: float | No
     return memory.search(query, max_results=10 if kind == "spans" else 30, mode=mode, min_score=min_score)
 
 
-def credited(answer: SearchAnswer, kind: str, scope: str) -> list[Any]:
+def credit(answer: SearchAnswer, kind: str, scope: str) -> list[Any]:
     if kind == "spans":
         prefix = f"{scope}/" if scope else ""
         return [Span(prefix + result.path, result.start_line, result.end_line) for result in answer]
@@ -195,7 +195,7 @@ def cited_chars(workspace: Path) -> Any:
 
 
 def score(answers: list[Any], kind: str, questions: Questions, query: str) -> dict[str, float]:
-    """The usual figures; a span earns every relevant id it overlaps, an id is earned once."""
+    """Return the usual figures; a span earns every relevant id that it overlaps, and each id is earned once."""
     relevant = questions.relevant[query]
     earned = list(earn(answers, relevant, questions.lines))
     figures: dict[str, float] = {}
@@ -206,13 +206,13 @@ def score(answers: list[Any], kind: str, questions: Questions, query: str) -> di
         if kind == "documents":
             ideal = sorted(relevant.values(), reverse=True)[:cut]
             gains = [max((relevant[document] for document in ids), default=0) for ids in earned[:cut]]
-            figures[f"ndcg@{cut}"] = discounted(gains) / discounted(ideal)
+            figures[f"ndcg@{cut}"] = discount(gains) / discount(ideal)
     figures["mrr"] = next((1 / rank for rank, ids in enumerate(earned, start=1) if ids), 0.0)
     return figures
 
 
 def file_recall(found: list[str], questions: Questions, query: str) -> float:
-    """The share of the files with a relevant passage that were found."""
+    """Return the share of the files with a relevant passage that were found."""
     wanted = {questions.lines[document][0] for document in questions.relevant[query]}
     return len(wanted & set(found)) / len(wanted)
 
@@ -232,12 +232,12 @@ def overlaps(span: Span, place: tuple[str, int, int]) -> bool:
     return span.file == file and start <= span.end and span.start <= end
 
 
-def discounted(gains: Iterable[int]) -> float:
+def discount(gains: Iterable[int]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
 
 
 def interval(values: list[float], rounds: int = 1000) -> list[float]:
-    """A 95 % bootstrap interval of the mean."""
+    """Return a 95 % bootstrap interval of the mean."""
     draw = random.Random(0)
     means = sorted(
         sum(draw.choices(values, k=len(values))) / len(values) for _ in range(rounds if len(values) < 500 else 200)

@@ -1,8 +1,8 @@
-"""How fast it is: ``python -m benchmarks.speed``.
+"""The speed of indexing and searching: ``python -m benchmarks.speed``.
 
-Makes workspaces of 2,000 and 20,000 notes of about 1.5 KB and measures, in one run on the same files: mdrecall, the
-same by words only, and a plain FTS5 floor (``benchmarks.floor``). Then the vector leg over 10,000 and 100,000 chunks,
-beside one pass over a matrix of their vectors. Seconds depend on the machine; the ratios are what to compare.
+Makes workspaces of 2,000 and 20,000 notes of about 1.5 KB and measures in one run on the same files: mdrecall, the same
+with keyword search only, and plain FTS5 (``benchmarks.floor``). Then the vector search over 10,000 and 100,000 chunks,
+beside one pass over a matrix of their vectors. Seconds depend on the machine; compare the ratios.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SETTLE_S = 2.2
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000], help="sizes of the workspaces")
-    parser.add_argument("--chunks", type=int, nargs="*", default=[10_000, 100_000], help="sizes for the vector leg")
+    parser.add_argument("--chunks", type=int, nargs="*", default=[10_000, 100_000], help="sizes for the vector search")
     parser.add_argument("--repeat", type=int, default=7, help="how often the short commands are run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
     options = parser.parse_args(arguments)
@@ -63,13 +63,13 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
     database = scratch / "floor.db"
     queries = [" ".join(random.Random(seed).choices(words, k=4)) for seed in range(200)]
 
-    def timed(command: list[str]) -> float:
+    def measure_time(command: list[str]) -> float:
         began = time.perf_counter()
         subprocess.run(command, env=env, check=False, capture_output=True, timeout=600)
         return time.perf_counter() - began
 
     def median(command: list[str]) -> float:
-        return statistics.median(timed(command) for _ in range(repeat))
+        return statistics.median(measure_time(command) for _ in range(repeat))
 
     time.sleep(SETTLE_S)
     by_words = scratch / "words.json"
@@ -77,11 +77,13 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
     floor_runs, word_runs, first_runs = [], [], []
     for _ in range(3):
         database.unlink(missing_ok=True)
-        floor_runs.append(timed([sys.executable, "-m", "benchmarks.floor", "index", str(workspace), str(database)]))
+        floor_runs.append(
+            measure_time([sys.executable, "-m", "benchmarks.floor", "index", str(workspace), str(database)])
+        )
         shutil.rmtree(scratch / "state", ignore_errors=True)
-        word_runs.append(timed([*recall, "index", *here, "--config", str(by_words)]))
+        word_runs.append(measure_time([*recall, "index", *here, "--config", str(by_words)]))
         shutil.rmtree(scratch / "state", ignore_errors=True)
-        first_runs.append(timed([*recall, "index", *here]))
+        first_runs.append(measure_time([*recall, "index", *here]))
     figures: dict[str, float] = {
         "python -c pass": median([sys.executable, "-c", "pass"]),
         "floor: first index": statistics.median(floor_runs),
@@ -94,7 +96,7 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
     }
     note = next(workspace.glob("memory/**/*.md"))
     note.write_text(note.read_text() + "\nOne more line about the walrus.\n")
-    figures["index, one file changed"] = timed([*recall, "index", *here])
+    figures["index, one file changed"] = measure_time([*recall, "index", *here])
     figures |= warm(workspace, env, database, queries)
     text_bytes = sum(path.stat().st_size for path in workspace.rglob("*.md"))
     index_bytes = sum(path.stat().st_size for path in (scratch / "state").rglob("*.sqlite*"))
@@ -115,7 +117,7 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
 
 
 def warm(workspace: Path, env: dict[str, str], database: Path, queries: list[str]) -> dict[str, float]:
-    """Searches in one process: with the look for changed files that every search makes, and without."""
+    """Search in one process, with the check for changed files that comes before every search, and without it."""
     from mdrecall.memory import Memory
 
     db = apsw.Connection(str(database))
@@ -147,7 +149,7 @@ def warm(workspace: Path, env: dict[str, str], database: Path, queries: list[str
 
 
 def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
-    """The vector leg beside the keyword leg and beside one pass over a matrix, in one process."""
+    """Measure vector search, keyword search and one pass over a matrix in one process."""
     import numpy
 
     from mdrecall.core.ranking.stages import RankingOptions
@@ -172,7 +174,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     searcher = Searcher(store.chunks, Analyser(), options, vectors)
     searcher.search(SearchRequest(queries[0]))
     both: dict[str, tuple[float, float]] = {
-        "keyword leg": spread(lambda query: searcher.search(SearchRequest(query, mode="keyword")), queries),
+        "keyword search": spread(lambda query: searcher.search(SearchRequest(query, mode="keyword")), queries),
         "hybrid search": spread(lambda query: searcher.search(SearchRequest(query)), queries),
     }
     matrix = numpy.random.default_rng(1).standard_normal((count, embedder.dimensions)).astype(numpy.float32)
@@ -180,7 +182,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     both["one pass over the matrix"] = spread(lambda query: matrix @ one, queries)
     store.admin.close()
     figures = {f"{name} p50": value[0] for name, value in both.items()}
-    over = figures["hybrid search p50"] - figures["keyword leg p50"]
+    over = figures["hybrid search p50"] - figures["keyword search p50"]
     return {
         "chunks": count,
         "seconds": {**{name: round(value, 5) for name, value in figures.items()}, "hybrid over keyword": over},
@@ -189,7 +191,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
 
 
 def put_chunks(store: Any, words: list[str], count: int) -> None:
-    """Chunks of about 300 characters, a thousand in each document."""
+    """Store chunks of about 300 characters, a thousand in each document."""
     from mdrecall.types import Chunk, Document, IndexedChunk
 
     draw = random.Random(1)
@@ -220,7 +222,7 @@ def make_words() -> list[str]:
 
 
 def make_workspace(folder: Path, count: int, chars: int = NOTE_CHARS) -> list[str]:
-    """Notes with headings, paragraphs, lists and identifiers, in words as frequent as words are; gives the words."""
+    """Write notes with headings, paragraphs, lists and identifiers, and return the words they are made of."""
     vocabulary = make_words()
     draw = random.Random(20260210)
     frequency = list(accumulate(1 / (rank + 2) for rank in range(len(vocabulary))))

@@ -6,8 +6,7 @@ from examples.scripted import Script, look_it_up
 from examples.setting import QUESTION, SESSION, sample_memory
 from mdrecall import Memory
 from mdrecall.context import prompt_section
-from mdrecall.tools.notes import memory_tools
-from mdrecall.tools.toolset import Toolset
+from mdrecall.tools import Toolset, memory_tools
 
 
 def ask(model: Script, memory: Memory) -> str:

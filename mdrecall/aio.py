@@ -19,7 +19,7 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
-from mdrecall.engine.daemon_pool import DaemonPool
+from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import MemoryClosed
 from mdrecall.types import (
     Appended,

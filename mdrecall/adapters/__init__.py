@@ -1,1 +1,1 @@
-"""The same tools inside agent frameworks: one thin module for each, which imports its framework when it is called."""
+"""The memory tools inside agent frameworks: one thin module for each, which imports its framework when called."""

@@ -1,4 +1,4 @@
-"""What every adapter begins with: the tools to offer, and the framework to offer them in."""
+"""What the adapters have in common: choosing the tools to offer, and importing a framework."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,24 +11,24 @@ from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset, ToolSpec
 
 
-def offered(tools: Toolset | Memory, session_key: str = "") -> Toolset:
-    """Tools as they are given, or those that a memory has for a conversation."""
+def toolset_from(tools: Toolset | Memory, session_key: str = "") -> Toolset:
+    """Return a toolset unchanged, or the tools that a memory has in the conversation with this session key."""
     return tools if isinstance(tools, Toolset) else Toolset(memory_tools(tools, session_key))
 
 
-def schema(spec: ToolSpec) -> dict[str, Any]:
-    """The schema of a tool's arguments, for a framework to do with as it likes."""
+def copy_schema(spec: ToolSpec) -> dict[str, Any]:
+    """Return the schema of a tool's arguments as a copy, which a framework may change."""
     return deepcopy(spec.parameters)
 
 
-def part(of: Any, name: str) -> Any:
-    """What a client's object, or the same as a dictionary, has under a name."""
+def get_field(of: Any, name: str) -> Any:
+    """Return a field of a client's object, or of the same object as a dictionary; None if it is missing."""
     return of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)
 
 
 @contextmanager
-def needs(extra: str) -> Iterator[None]:
-    """Imports of a framework; one that fails is told with the command that installs it."""
+def require_extra(extra: str) -> Iterator[None]:
+    """Raise ``PackageMissing`` with the command that installs a framework if an import in the block fails."""
     try:
         yield
     except ImportError as error:

@@ -1,12 +1,12 @@
 """The tools for Anthropic's Messages API: definitions, and a ``tool_result`` for each ``tool_use``.
 
-Nothing of the client library is needed to run this; blocks may be its objects or the same as plain dictionaries.
+The client library is not needed: blocks may be its objects or plain dictionaries with the same fields.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.adapters._shared import offered, part, schema
+from mdrecall.adapters._shared import copy_schema, get_field, toolset_from
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import Toolset
 
@@ -18,28 +18,31 @@ class MessagesTools:
     """Tools for the Messages API."""
 
     def __init__(self, tools: Toolset | Memory, session_key: str = "") -> None:
-        self.toolset = offered(tools, session_key)
+        self.toolset = toolset_from(tools, session_key)
 
     @property
     def definitions(self) -> "list[ToolParam]":
-        """What to pass as ``tools``."""
+        """The definitions to pass as ``tools``."""
         return [
-            {"name": spec.name, "description": spec.description, "input_schema": schema(spec)}
+            {"name": spec.name, "description": spec.description, "input_schema": copy_schema(spec)}
             for spec in self.toolset.specs
         ]
 
     def answer(self, block: Any) -> "ToolResultBlockParam":
-        """Run a block of type ``tool_use``; gives the block to send back, all those of a message in one message."""
-        told = self.toolset.call(part(block, "name"), part(block, "input"))
+        """Run a block of type ``tool_use`` and return the block to send back.
+
+        The blocks for all calls of one message belong into one message.
+        """
+        answer = self.toolset.call(get_field(block, "name"), get_field(block, "input"))
         result: ToolResultBlockParam = {
             "type": "tool_result",
-            "tool_use_id": part(block, "id"),
-            "content": told.text,
+            "tool_use_id": get_field(block, "id"),
+            "content": answer.text,
         }
-        if told.is_error:
+        if answer.is_error:
             result["is_error"] = True
         return result
 
     async def answer_async(self, block: Any) -> "ToolResultBlockParam":
-        """The same on a thread."""
+        """Do the same as ``answer`` on a thread."""
         return await asyncio.to_thread(self.answer, block)

@@ -1,12 +1,12 @@
 """The tools for OpenAI's API: definitions for Chat Completions and for Responses, and answers to their calls.
 
-Nothing of the client library is needed to run this; calls may be its objects or the same as plain dictionaries.
+The client library is not needed: calls may be its objects or plain dictionaries with the same fields.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.adapters._shared import offered, part, schema
+from mdrecall.adapters._shared import copy_schema, get_field, toolset_from
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import Toolset
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 class ChatTools:
-    """Tools for Chat Completions, and for the many servers that speak it."""
+    """Tools for Chat Completions, and for the many servers with the same API."""
 
     def __init__(self, tools: Toolset | Memory, session_key: str = "") -> None:
-        self.toolset = offered(tools, session_key)
+        self.toolset = toolset_from(tools, session_key)
 
     @property
     def definitions(self) -> "list[ChatCompletionFunctionToolParam]":
-        """What to pass as ``tools``."""
+        """The definitions to pass as ``tools``."""
         return [
             {
                 "type": "function",
-                "function": {"name": spec.name, "description": spec.description, "parameters": schema(spec)},
+                "function": {"name": spec.name, "description": spec.description, "parameters": copy_schema(spec)},
             }
             for spec in self.toolset.specs
         ]
 
     def answer(self, call: Any) -> "ChatCompletionToolMessageParam":
-        """Run one of a message's ``tool_calls``; gives the message to send back."""
-        function = part(call, "function")
-        told = self.toolset.call(part(function, "name"), part(function, "arguments"))
-        return {"role": "tool", "tool_call_id": part(call, "id"), "content": told.text}
+        """Run one of a message's ``tool_calls`` and return the message to send back."""
+        function = get_field(call, "function")
+        answer = self.toolset.call(get_field(function, "name"), get_field(function, "arguments"))
+        return {"role": "tool", "tool_call_id": get_field(call, "id"), "content": answer.text}
 
     async def answer_async(self, call: Any) -> "ChatCompletionToolMessageParam":
-        """The same on a thread."""
+        """Do the same as ``answer`` on a thread."""
         return await asyncio.to_thread(self.answer, call)
 
 
@@ -48,27 +48,27 @@ class ResponsesTools:
     """Tools for the Responses API."""
 
     def __init__(self, tools: Toolset | Memory, session_key: str = "") -> None:
-        self.toolset = offered(tools, session_key)
+        self.toolset = toolset_from(tools, session_key)
 
     @property
     def definitions(self) -> "list[FunctionToolParam]":
-        """What to pass as ``tools``; not ``strict``, which would have every argument required."""
+        """The definitions to pass as ``tools``; not ``strict``, which would make every argument required."""
         return [
             {
                 "type": "function",
                 "name": spec.name,
                 "description": spec.description,
-                "parameters": schema(spec),
+                "parameters": copy_schema(spec),
                 "strict": False,
             }
             for spec in self.toolset.specs
         ]
 
     def answer(self, call: Any) -> "FunctionCallOutput":
-        """Run an output item of type ``function_call``; gives the input item to send back."""
-        told = self.toolset.call(part(call, "name"), part(call, "arguments"))
-        return {"type": "function_call_output", "call_id": part(call, "call_id"), "output": told.text}
+        """Run an output item of type ``function_call`` and return the input item to send back."""
+        answer = self.toolset.call(get_field(call, "name"), get_field(call, "arguments"))
+        return {"type": "function_call_output", "call_id": get_field(call, "call_id"), "output": answer.text}
 
     async def answer_async(self, call: Any) -> "FunctionCallOutput":
-        """The same on a thread."""
+        """Do the same as ``answer`` on a thread."""
         return await asyncio.to_thread(self.answer, call)

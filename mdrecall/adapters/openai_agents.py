@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.adapters._shared import needs, offered, schema
+from mdrecall.adapters._shared import copy_schema, require_extra, toolset_from
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import Toolset, ToolSpec
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def openai_agents_tools(tools: Toolset | Memory, session_key: str = "") -> "list[Tool]":
-    """One function tool for each, run on a thread; not strict, which would have every argument required."""
-    toolset = offered(tools, session_key)
+    """Return the tools, which run on threads; they are not strict, which would make every argument required."""
+    toolset = toolset_from(tools, session_key)
     return [_tool(toolset, spec) for spec in toolset.specs]
 
 
 def _tool(toolset: Toolset, spec: ToolSpec) -> "Tool":
-    with needs("openai-agents"):
+    with require_extra("openai-agents"):
         from agents import FunctionTool
 
     async def invoke(context: Any, arguments: str) -> str:
@@ -27,7 +27,7 @@ def _tool(toolset: Toolset, spec: ToolSpec) -> "Tool":
     return FunctionTool(
         name=spec.name,
         description=spec.description,
-        params_json_schema=schema(spec),
+        params_json_schema=copy_schema(spec),
         on_invoke_tool=invoke,
         strict_json_schema=False,
     )

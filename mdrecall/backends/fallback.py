@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from mdrecall.backends.breaker import Breaker, Outage, format_time
 from mdrecall.backends.hedge import HedgedCall
-from mdrecall.engine.daemon_pool import DaemonPool
+from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import (
     BackendNotReady,
     BackendUnavailable,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Generic, TypeVar
 
-from mdrecall.engine.daemon_pool import DaemonPool
+from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import ProgramTimedOut
 
 _T = TypeVar("_T")

@@ -1,4 +1,4 @@
-"""How good answers are: hit, recall and reciprocal rank, their means, and whether a difference could be chance."""
+"""Metrics of an evaluation: hit, recall and reciprocal rank, their means, and whether a difference may be chance."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,26 +6,28 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.types import SearchResult
 
-#: For each expectation of a question, the place (from 1) of the first result that meets it; None if none does.
+#: For each expectation of a question, the rank (from 1) of the first result that meets it; None if none does.
 Ranks: TypeAlias = tuple[int | None, ...]
 
 #: Means by the name of the figure: ``hit@6``, ``recall@6``, ``mrr``.
 Figures: TypeAlias = dict[str, float]
 
+# Bootstrap rounds. More would make the interval more exact, and take longer.
 _ROUNDS = 2000
+# What lies outside a 95 % interval on each side.
 _TAIL = 0.025
-#: Fewer questions than this cannot tell a change from chance: five coins fall alike once in sixteen times.
-_LEAST_CHANGED = 6
+# Fewer changed questions than this may be chance: five coins fall alike once in sixteen times.
+_MIN_CHANGED = 6
 
 
 class Expectation(NamedTuple):
-    """What a right answer is: any result of a file, or only one that holds some of these lines."""
+    """A right answer: any result from a file, or only one that overlaps these lines."""
 
     path: str
     lines: tuple[int, int] | None = None
 
     def is_met_by(self, result: SearchResult) -> bool:
-        """Whether a result is of this file and, if lines are named, overlaps them."""
+        """True if a result is from this file and overlaps the lines, if there are any."""
         if result.path != self.path:
             return False
         return self.lines is None or (result.start_line <= self.lines[1] and self.lines[0] <= result.end_line)
@@ -47,13 +49,13 @@ class Difference(NamedTuple):
     second: float
     difference: float
     low: float
-    """Where the 95 % interval of the difference begins."""
+    """The lower end of the 95 % interval of the difference."""
     high: float
     could_be_chance: bool
 
 
 def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult]) -> Ranks:
-    """Where each expectation is first met."""
+    """Return the rank of the first result that meets each expectation."""
     return tuple(
         next((place for place, result in enumerate(results, 1) if expected.is_met_by(result)), None)
         for expected in expectations
@@ -61,18 +63,18 @@ def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult
 
 
 def best_rank(ranks: Ranks) -> int | None:
-    """The place of the first right result."""
+    """Return the rank of the first right result."""
     return min((rank for rank in ranks if rank is not None), default=None)
 
 
 def figure_names(cuts: Iterable[int]) -> list[str]:
-    """Every figure for these numbers of results, in the order they are shown."""
+    """Return the names of the figures for these numbers of results, in the order in which they are shown."""
     cuts = sorted(set(cuts))
     return [f"{kind}@{cut}" for kind in ("hit", "recall") for cut in cuts] + ["mrr"]
 
 
 def figure(name: str, ranks: Ranks) -> float:
-    """One figure of one question."""
+    """Return one figure of one question."""
     kind, _, cut = name.partition("@")
     if kind == "mrr":
         return 1 / (best_rank(ranks) or math.inf)
@@ -81,12 +83,12 @@ def figure(name: str, ranks: Ranks) -> float:
 
 
 def means(names: Iterable[str], questions: Sequence[Ranks]) -> Figures:
-    """Each figure's mean over the questions."""
+    """Return the mean of each figure over the questions."""
     return {name: math.fsum(figure(name, ranks) for ranks in questions) / len(questions) for name in names}
 
 
 def compare(names: Sequence[str], first: Sequence[Ranks], second: Sequence[Ranks]) -> list[Difference]:
-    """Each figure of two runs, with the interval of the difference from a paired bootstrap over the questions."""
+    """Compare two runs, with the interval of each difference from a paired bootstrap over the questions."""
     columns = [
         [figure(name, after) - figure(name, before) for before, after in zip(first, second, strict=True)]
         for name in names
@@ -100,14 +102,14 @@ def compare(names: Sequence[str], first: Sequence[Ranks], second: Sequence[Ranks
             after[name] - before[name],
             low,
             high,
-            could_be_chance=low <= 0 <= high or sum(map(bool, column)) < _LEAST_CHANGED,
+            could_be_chance=low <= 0 <= high or sum(map(bool, column)) < _MIN_CHANGED,
         )
         for name, column, (low, high) in zip(names, columns, intervals, strict=True)
     ]
 
 
 def _bootstrap(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """The 95 % interval of each column's mean; the same every time, since the draws begin from a fixed seed."""
+    """Return the 95 % interval of the mean of each column; the seed is fixed, so that it is the same every time."""
     import random
 
     draw = random.Random(0)

@@ -1,30 +1,111 @@
-"""Calls that run in a daemon thread and hand their outcome to a future."""
+"""Calls that run in daemon threads and hand their outcome to a future.
 
+The threads of an executor are joined when the interpreter exits, so one call that hangs would keep the process alive.
+Daemon threads do not.
+"""
+
+import sys
 import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TypeVar
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeVar
 
 _T = TypeVar("_T")
 
 
 def run_in_background(act: Callable[[], _T], *, name: str) -> "Future[_T]":
-    """Start a call in a daemon thread and return the future that receives its result or exception.
-
-    The threads of an executor are joined when the interpreter exits, so a provider that hangs would keep the process
-    alive. A daemon thread does not.
-    """
-    future: Future[_T] = Future()
-    threading.Thread(target=_complete, args=(future, act), name=name, daemon=True).start()
-    return future
+    """Start a call in a daemon thread and return the future that receives its result or exception."""
+    job: _Job = _Job(act, Future())
+    threading.Thread(target=lambda: _run(job)(), name=name, daemon=True).start()
+    return job.outcome
 
 
-def _complete(future: "Future[_T]", act: Callable[[], _T]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
+class _Job(NamedTuple):
+    act: Callable[[], Any]
+    outcome: Future[Any]
+
+
+class DaemonPool:
+    """Threads that are started when needed and used again; the one used last comes first, as its caches are warm."""
+
+    def __init__(self, name: str, max_threads: int | None = None) -> None:
+        self._name = name
+        self._max_threads = max_threads
+        self._lock = threading.Lock()
+        self._count = 0
+        self._idle: list[SimpleQueue[_Job | None]] = []
+        self._waiting: deque[_Job] = deque()
+        self._in_progress: dict[Future[Any], int] = {}
+        self._is_released = False
+
+    def submit(self, act: Callable[[], _T]) -> Future[_T]:
+        """Run a job in a thread; it waits for one if ``max_threads`` are busy."""
+        job = _Job(act, Future())
+        with self._lock:
+            self._in_progress[job.outcome] = 0
+            if self._idle:
+                self._idle.pop().put(job)
+                return job.outcome
+            if self._max_threads is not None and self._count >= self._max_threads:
+                self._waiting.append(job)
+                return job.outcome
+            self._count += 1
+        inbox: SimpleQueue[_Job | None] = SimpleQueue()
+        inbox.put(job)
+        threading.Thread(target=self._work, args=(inbox,), name=self._name, daemon=True).start()
+        return job.outcome
+
+    def start(self, act: Callable[[], None]) -> Future[None]:
+        """Run a job whose result nobody reads; an error is reported as that of any thread is."""
+
+        def report_errors() -> None:
+            try:
+                act()
+            except BaseException:
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+
+        return self.submit(report_errors)
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait for the jobs in progress, except the one that calls this."""
+        own = threading.get_ident()
+        with self._lock:
+            others = [outcome for outcome, thread in self._in_progress.items() if thread != own]
+        wait(others, timeout=timeout_s)
+
+    def release(self) -> None:
+        """Let each thread end as soon as it has nothing to do."""
+        with self._lock:
+            self._is_released = True
+            while self._idle:
+                self._idle.pop().put(None)
+
+    def _work(self, inbox: "SimpleQueue[_Job | None]") -> None:
+        while (job := inbox.get()) is not None:
+            self._in_progress[job.outcome] = threading.get_ident()
+            publish = _run(job)
+            with self._lock:
+                # Before the outcome is published: code that waits for it must find this thread idle.
+                self._in_progress.pop(job.outcome)
+                if self._waiting:
+                    inbox.put(self._waiting.popleft())
+                elif self._is_released:
+                    inbox.put(None)
+                else:
+                    self._idle.append(inbox)
+            publish()
+            del job, publish
+
+
+def _run(job: _Job) -> Callable[[], None]:
+    """Run a job and return what publishes its outcome."""
+    if not job.outcome.set_running_or_notify_cancel():
+        return lambda: None
     try:
-        result = act()
+        result = job.act()
     except BaseException as error:
-        future.set_exception(error)
-    else:
-        future.set_result(result)
+        failure = error
+        return lambda: job.outcome.set_exception(failure)
+    return lambda: job.outcome.set_result(result)

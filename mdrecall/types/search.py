@@ -1,4 +1,4 @@
-"""A search from both ends: the request, the answer, and the lines that a read gives back."""
+"""Searches and reads: the request, the answer with its results, and the lines of a file."""
 
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
@@ -27,7 +27,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class SearchRequest(NamedTuple):
-    """One search, handed as it is from the door that took it to the part that answers it."""
+    """One search, passed unchanged from the interface that received it to the searcher that answers it."""
 
     query: str
     max_results: int | None = None
@@ -47,36 +47,36 @@ class SearchRequest(NamedTuple):
 
 
 class Why(NamedTuple):
-    """Why a result stands where it does."""
+    """Why a result has its score and rank."""
 
     complete: bool
-    """Whether it holds every rare term of the query, if there are any."""
+    """True if it holds every rare term of the query, and there are rare terms."""
     strength: float
-    """What its terms are worth."""
+    """The share of the query's weight that its terms hold, by how often and how densely they occur."""
     passage_coverage: float
-    """How much of the query's weight its best passage holds."""
+    """The share of the query's weight that its best passage holds."""
     terms: tuple[tuple[str, float, bool], ...]
-    """Each query term with its share of the query's weight and whether this result holds it."""
+    """Each term of the query, its share of the weight, and True if this result holds it."""
     keyword_score: float
-    """What it is worth by words alone."""
+    """Its score by keywords alone, before it is mixed with the vector score."""
     keyword_rank: int | None
-    """Its place by words alone among the candidates; nothing if it holds no term."""
+    """Its rank by keywords alone among the candidates; None if it holds no term."""
     vector_score: float | None
-    """How close in meaning it is, 0 to 1; nothing without vectors."""
+    """Its similarity to the query by vectors, 0 to 1; None without vectors."""
     vector_rank: int | None
-    """Its place by meaning alone among the candidates."""
+    """Its rank by vectors alone among the candidates."""
     cosine: float | None
-    """Of the whole chunk."""
+    """The cosine of the whole chunk."""
     window_cosine: float | None
-    """Of the window of lines that is closest."""
+    """The cosine of its most similar window of lines."""
     vector_weight: float
-    """The share of meaning in the mix for this query."""
+    """The share of the vector score in the score, for this query."""
     decay: float
-    """What age has left of its worth; 1 without decay."""
+    """The factor for its age; 1 without temporal decay."""
 
 
 class SearchResult(NamedTuple):
-    """One answer: where it is, how good it is, and what it says there."""
+    """One result: the lines of a chunk, their score, and the snippet to show."""
 
     path: str
     start_line: int
@@ -87,25 +87,25 @@ class SearchResult(NamedTuple):
     match_start_line: int
     match_end_line: int
     heading: str
-    """The headings above the match, outermost first, joined with `` › ``; empty without any."""
+    """The headings above the match, outermost first, joined with `` › ``; empty if there are none."""
     why: Why | None = None
 
     @property
     def citation(self) -> str:
-        """``path#L3`` or ``path#L3-L9``."""
+        """The place to cite: ``path#L3`` or ``path#L3-L9``."""
         return cited(self.path, self.start_line, self.end_line)
 
 
 class FallbackNotice(NamedTuple):
-    """Why another backend answered than the one that the settings ask for."""
+    """Why another backend answered than the configured one."""
 
     backend: str
-    """The one that was asked for."""
+    """The configured backend."""
     reason: str
     since: str
     """When it stopped answering, as ISO 8601 in UTC."""
     next_try: str
-    """When it will be asked again."""
+    """When it will be tried again, as ISO 8601 in UTC."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -149,11 +149,11 @@ class SearchAnswer:
     fallback: str = ""
     """Why ``provider`` is not the configured one."""
     degraded: str = ""
-    """Why vectors were left out although they were asked for."""
+    """Why vectors were not searched although the mode asks for them."""
     stale: str = ""
     """Which changed files are not in the index yet."""
     issues: tuple[Issue, ...] = ()
-    """Files and folders that could not be read or are out of date. The results hold nevertheless."""
+    """Files and folders that could not be read or are out of date. The results are valid nevertheless."""
     backend: str = "builtin"
     """The backend that answered."""
     answered_for: FallbackNotice | None = None
@@ -177,7 +177,7 @@ class SearchAnswer:
 
 
 class ReadResult(NamedTuple):
-    """Lines of a memory file."""
+    """Lines of a memory file, or of a session."""
 
     path: str
     text: str
@@ -186,4 +186,4 @@ class ReadResult(NamedTuple):
     total_lines: int
     truncated: bool
     next_from: int | None
-    """The line to go on from, when there is more."""
+    """The line to continue from; None if this was the end."""

@@ -25,7 +25,11 @@ SCHEMA = {
 
 def needed(package: str, extra: str) -> None:
     """Skip a test whose framework is not installed."""
-    if find_spec(package) is None:
+    try:
+        is_installed = find_spec(package) is not None
+    except ModuleNotFoundError:  # not even the package that it is a part of
+        is_installed = False
+    if not is_installed:
         pytest.skip(f"needs {package}: pip install -e '.[{extra}]'")
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from examples import plain
-from mdrecall.adapters._shared import needs, offered, schema
+from mdrecall.adapters._shared import copy_schema, require_extra, toolset_from
 from mdrecall.errors import PackageMissing
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import SEARCH
@@ -35,21 +35,21 @@ print(anthropic.MessagesTools(tools).answer({"id": "1", "name": "memory_get", "i
 
 
 def test_a_memory_offers_its_tools_and_a_toolset_is_taken_as_it_is(memory: Memory, plugin: Toolset) -> None:
-    assert offered(memory).names == ("memory_search", "memory_get")
-    assert offered(plugin) is plugin
+    assert toolset_from(memory).names == ("memory_search", "memory_get")
+    assert toolset_from(plugin) is plugin
 
 
 def test_a_sub_agent_is_offered_nothing(memory: Memory) -> None:
-    assert len(offered(memory, "agent:main:subagent:1")) == 0
+    assert len(toolset_from(memory, "agent:main:subagent:1")) == 0
 
 
 def test_a_framework_may_change_the_schema_it_is_given() -> None:
-    schema(SEARCH)["properties"].clear()
+    copy_schema(SEARCH)["properties"].clear()
     assert "query" in SEARCH.parameters["properties"]
 
 
 def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
-    with pytest.raises(PackageMissing, match="no_such_framework") as told, needs("some-framework"):
+    with pytest.raises(PackageMissing, match="no_such_framework") as told, require_extra("some-framework"):
         import no_such_framework  # type: ignore[import-not-found]  # noqa: F401
     assert told.value.hint == "pip install 'mdrecall[some-framework]'"
     assert told.value.extra == "some-framework"

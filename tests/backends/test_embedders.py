@@ -103,6 +103,7 @@ def test_ollama_is_never_chosen_without_being_named(workspace: Workspace) -> Non
 
 @pytest.mark.parametrize("prefix", ["", "~/"])
 def test_auto_takes_a_model_file_before_any_key(workspace: Workspace, prefix: str) -> None:
+    pytest.importorskip("xllamacpp", reason="needs xllamacpp: pip install -e '.[gguf]'")
     with_openclaw(workspace)
     path = workspace.home / "tiny.gguf"
     path.write_bytes(b"GGUF")

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from mdrecall.engine.background import run_in_background
+from mdrecall.engine.background import DaemonPool, run_in_background
+from tests.processes import until
 
 
 def test_the_result_of_a_call_reaches_its_future() -> None:
@@ -29,3 +30,59 @@ def test_a_call_that_hangs_does_not_keep_the_process_alive() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=20, check=False)
     assert done.returncode == 0
+
+
+def test_a_pool_uses_an_idle_thread_again() -> None:
+    pool = DaemonPool("mdrecall-test")
+    names = [pool.submit(threading.get_ident).result(10) for _ in range(5)]
+    assert len(set(names)) == 1
+    pool.release()
+
+
+def test_a_pool_starts_a_thread_for_each_call_that_none_is_idle_for() -> None:
+    pool, together = DaemonPool("mdrecall-test"), threading.Barrier(3)
+    calls = [pool.submit(lambda: together.wait(10)) for _ in range(3)]
+    assert sorted(call.result(10) for call in calls) == [0, 1, 2]
+    pool.release()
+
+
+def test_a_pool_that_is_full_makes_calls_wait() -> None:
+    pool, go = DaemonPool("mdrecall-test", 1), threading.Event()
+    first, second = pool.submit(lambda: go.wait(10)), pool.submit(lambda: "later")
+    assert not second.done()
+    go.set()
+    assert (first.result(10), second.result(10)) == (True, "later")
+    pool.release()
+
+
+def test_a_released_pool_ends_its_threads_and_still_makes_calls() -> None:
+    pool = DaemonPool("mdrecall-test-released")
+    pool.submit(threading.get_ident).result(10)
+    pool.release()
+    assert pool.submit(lambda: "done").result(10) == "done"
+    assert until(lambda: all(thread.name != "mdrecall-test-released" for thread in threading.enumerate()))
+
+
+def test_draining_waits_for_calls_in_progress_but_not_for_its_own() -> None:
+    pool, go = DaemonPool("mdrecall-test"), threading.Event()
+    call = pool.submit(lambda: go.wait(10))
+    pool.drain(0.01)
+    assert not call.done()
+    go.set()
+    pool.drain(10)
+    assert call.done()
+    assert pool.submit(lambda: pool.drain(10)).result(5) is None
+    pool.release()
+
+
+def test_an_error_of_a_call_whose_result_nobody_reads_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: reported.append(arguments.exc_value))
+    pool, error = DaemonPool("mdrecall-test"), ValueError("a bug")
+
+    def fail() -> None:
+        raise error
+
+    pool.start(fail).result(10)
+    assert reported == [error]
+    pool.release()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.decay import LEAST_SHARE
+from mdrecall.core.ranking.decay import MIN_FACTOR
 from mdrecall.memory import Memory
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchResult
 from tests.conftest import Workspace
@@ -137,8 +137,8 @@ def test_age_takes_at_most_half_and_never_from_what_lasts(workspace: Workspace) 
     assert decay["MEMORY.md"] == decay["memory/animals.md"] == 1
     aged = [decay[f"memory/{day}.md"] for day in days]
     assert aged == sorted(aged, reverse=True)
-    assert all(LEAST_SHARE <= share <= 1 for share in aged)
-    assert (aged[0] > 0.98, aged[-1]) == (True, LEAST_SHARE)
+    assert all(MIN_FACTOR <= share <= 1 for share in aged)
+    assert (aged[0] > 0.98, aged[-1]) == (True, MIN_FACTOR)
     dated = [path for path in paths(answer) if path[7:].startswith("20")]
     assert dated[:3] == [f"memory/{day}.md" for day in days[:3]]
 

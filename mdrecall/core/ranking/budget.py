@@ -1,4 +1,4 @@
-"""Snippets with their citations, cut to a number of characters in all."""
+"""The budget: snippets with their citations, cut to a total number of characters."""
 
 import re
 from collections.abc import Sequence
@@ -7,39 +7,39 @@ from typing import NamedTuple
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.types import SearchResult
 
-# Less of a snippet than this is not worth its place.
-_LEAST_UNITS = 40
-# The name of a file may have these, and would go on below the line that says where a snippet is from.
+# A shorter piece of a snippet says too little to be worth its place.
+_MIN_UNITS = 40
+# A file name may contain line breaks, and so could pretend to be more text below the line that names the source.
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class CitedSnippet(NamedTuple):
-    """A snippet and where it is from; without a citation, empty."""
+    """A snippet with its citation, which may be empty."""
 
     snippet: str
     citation: str
 
 
 class FittedSnippets(NamedTuple):
-    """As many snippets as there was room for, each with its source."""
+    """The snippets that fit the budget, each with its source."""
 
     texts: tuple[str, ...]
     is_cut: bool
-    """Whether a snippet was shortened or left out."""
+    """True if a snippet was shortened or left out."""
 
 
 def add_source(cited: CitedSnippet) -> str:
-    """The snippet with a line that says where it is from."""
+    """Return the snippet followed by a line that names its source."""
     return f"{cited.snippet.strip()}\n\n{_footer(cited)}" if cited.citation else cited.snippet
 
 
-def fit_snippets(snippets: Sequence[CitedSnippet], most_units: int) -> FittedSnippets:
-    """The first snippets, as long as there is room; the last one may be shortened, its source never is.
+def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> FittedSnippets:
+    """Return the first snippets that fit; the last one may be shortened, but never its source.
 
-    The first is there in any case, however little there is room for.
+    The first snippet is always included, however small the budget.
     """
     texts: list[str] = []
-    left = most_units
+    left = max_units
     for cited in snippets:
         text = add_source(cited)
         if utf16_units(text) <= left:
@@ -47,15 +47,15 @@ def fit_snippets(snippets: Sequence[CitedSnippet], most_units: int) -> FittedSni
             left -= utf16_units(text)
             continue
         room = left - utf16_units(add_source(cited._replace(snippet="")))
-        if room >= _LEAST_UNITS or not texts:
-            texts.append(add_source(cited._replace(snippet=cut_units(cited.snippet.strip(), max(room, _LEAST_UNITS)))))
+        if room >= _MIN_UNITS or not texts:
+            texts.append(add_source(cited._replace(snippet=cut_units(cited.snippet.strip(), max(room, _MIN_UNITS)))))
         return FittedSnippets(tuple(texts), True)
     return FittedSnippets(tuple(texts), False)
 
 
-def fit_results(results: Sequence[SearchResult], most_units: int) -> list[SearchResult]:
-    """As many results as there is room for, the snippet of the last one shortened to what is left."""
-    kept = fit_snippets([CitedSnippet(result.snippet, "") for result in results], most_units)
+def fit_results(results: Sequence[SearchResult], max_units: int) -> list[SearchResult]:
+    """Return the first results whose snippets fit; the last snippet may be shortened."""
+    kept = fit_snippets([CitedSnippet(result.snippet, "") for result in results], max_units)
     return [result._replace(snippet=text) for result, text in zip(results, kept.texts, strict=False)]
 
 

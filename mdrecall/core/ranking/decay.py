@@ -1,10 +1,10 @@
-"""How much a note's age takes off what it is worth."""
+"""Temporal decay: how much less an old note counts."""
 
 import math
 import re
 
-#: However old a note is, this share of its worth stays.
-LEAST_SHARE = 0.5
+#: The factor that the oldest note still has: age alone must not hide an answer.
+MIN_FACTOR = 0.5
 
 _DAILY = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
 _MS_A_DAY = 86_400_000
@@ -12,10 +12,10 @@ _LONG_LIVED = ("MEMORY.md", "memory.md")
 
 
 def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
-    """The time a note is of, in milliseconds since 1970; nothing for a note that does not grow old.
+    """Return the time of a note in milliseconds since 1970; None for a note that does not age.
 
-    A daily note is as old as the day in its name. ``MEMORY.md`` and other files in ``memory/`` last. Anything else
-    is as old as its last change.
+    A daily note is as old as the day in its name. ``MEMORY.md`` and other files in ``memory/`` do not age. Any other
+    file is as old as its last change.
     """
     if day := _DAILY.search(path):
         number = _day_number(*map(int, day.groups()))
@@ -27,16 +27,16 @@ def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
     return mtime_ms
 
 
-def decay_factor(written: float | None, now_ms: float, half_life_days: float) -> float:
-    """What is left of a note's worth: halved with every half-life, down to ``LEAST_SHARE``."""
-    if written is None:
+def decay_factor(time_ms: float | None, now_ms: float, half_life_days: float) -> float:
+    """Return the factor for a note of this time: the part above ``MIN_FACTOR`` halves with every half-life."""
+    if time_ms is None:
         return 1.0
-    age_days = max(0.0, now_ms - written) / _MS_A_DAY
-    return LEAST_SHARE + (1 - LEAST_SHARE) * math.exp(-math.log(2) / half_life_days * age_days)
+    age_days = max(0.0, now_ms - time_ms) / _MS_A_DAY
+    return MIN_FACTOR + (1 - MIN_FACTOR) * math.exp(-math.log(2) / half_life_days * age_days)
 
 
 def _day_number(year: int, month: int, day: int) -> int | None:
-    """Days since 1970 of a calendar date; nothing for a date that does not exist."""
+    """Return the days since 1970 of a calendar date; None for a date that does not exist."""
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     lengths = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
     if year < 1 or not 1 <= month <= 12 or not 1 <= day <= lengths[month - 1]:

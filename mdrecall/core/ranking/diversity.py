@@ -1,4 +1,4 @@
-"""Results that do not repeat each other, by their words in any script or by where they are from."""
+"""Diversity: results that do not repeat each other, and sources that take turns."""
 
 from collections.abc import Sequence, Set
 
@@ -6,35 +6,37 @@ from mdrecall.types import SearchResult
 
 
 def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
-    """The order in which to take results: each time the best after what is like those already taken is held off.
+    """Return the order of results by maximal marginal relevance (MMR): high scores that repeat no earlier result.
 
-    ``weight`` is the share of the score, the rest is the likeness; 1 leaves the order as the scores have it.
+    ``weight`` is the share of the score, the rest is the overlap of words; 1 leaves the order to the scores.
     """
     left = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
     if weight >= 1 or len(left) <= 1:
         return left
     least, most = min(scores), max(scores)
     relevance = [(score - least) / (most - least) if most > least else 1.0 for score in scores]
-    likeness = [0.0] * len(scores)
+    repetition = [0.0] * len(scores)
     taken: list[int] = []
     while left:
-        best = max(left, key=lambda place: (weight * relevance[place] - (1 - weight) * likeness[place], scores[place]))
+        best = max(
+            left, key=lambda place: (weight * relevance[place] - (1 - weight) * repetition[place], scores[place])
+        )
         left.remove(best)
         taken.append(best)
         for place in left:
-            likeness[place] = max(likeness[place], overlap(words[place], words[best]))
+            repetition[place] = max(repetition[place], overlap(words[place], words[best]))
     return taken
 
 
 def overlap(left: Set[str], right: Set[str]) -> float:
-    """The share of words that two texts have in common; texts without words are alike."""
+    """Return the share of words that two texts have in common; two texts without words are the same."""
     if not left and not right:
         return 1.0
     return len(left & right) / len(left | right)
 
 
 def interleave_sources(results: Sequence[SearchResult], most: int) -> list[SearchResult]:
-    """The first so many; where there are several sources, one of each in turn, the source of the best first."""
+    """Return the first ``most`` results; of several sources one result each in turn, beginning with the best."""
     by_source: dict[str, list[SearchResult]] = {}
     for result in results:
         by_source.setdefault(result.source, []).append(result)

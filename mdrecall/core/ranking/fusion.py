@@ -1,8 +1,7 @@
-"""Words and meaning in one number, with one meaning everywhere.
+"""The fusion of keyword search and vector search into one score on the same scale for every index.
 
-Neither leg is measured against the other results of the query, as ranks or z-scores would: a chunk is worth what it is
-worth, whatever else is in the index. So a score means the same in every workspace, and a new note does not reorder
-old ones.
+Scores do not depend on the other results of the query, as ranks or z-scores would. So a score means the same in every
+workspace, and a new note does not reorder the old ones.
 """
 
 import math
@@ -13,53 +12,58 @@ from mdrecall.core.ranking.keyword_score import Weighted, surprise
 from mdrecall.core.text.words import fold
 from mdrecall.types import Match, Traits
 
-#: The share of the best window in how alike a chunk is; the rest is the chunk as a whole.
+#: The share of the best window in the similarity of a chunk; the rest is the chunk as a whole.
 WINDOW_SHARE = 0.5
-_LEAST_WEIGHT = 0.1
+# Even a word in every chunk keeps this share of its weight, so that a query of such words only has a vector.
+_MIN_WORD_WEIGHT = 0.1
+# Up to here the similarity grows with the cosine; above it more slowly, so that it never reaches 1.
 _BEND = 0.8
-# What is unrelated and what answers lie as far apart as with the embedders that were measured.
-_SPAN = 0.55
-_USUAL_UNRELATED = 0.2
-_MOST_UNRELATED = 0.9
-_FEW = 20
+# For an embedder of unknown range: the cosine of an answer lies this share of the way from unrelated text to 1, as with
+# the embedders that were measured.
+_RELATED_SHARE = 0.55
+# The cosine of unrelated text to begin with, and how many chunks that assumption counts for: a few chunks prove little.
+_ASSUMED_UNRELATED = 0.2
+_ASSUMED_CHUNKS = 20
+# Above this, unrelated text and answers could no longer be told apart.
+_MAX_UNRELATED = 0.9
 
 
 class Similarity(NamedTuple):
-    """How close a chunk's meaning is to the query's."""
+    """How similar the vectors of a chunk are to the query's."""
 
     value: float
-    """0 for chunks of no concern, 1 for what answers it."""
+    """From 0 for an unrelated chunk to 1 for an answer."""
     whole: float
     """The cosine of the whole chunk."""
     window: float
-    """The cosine of its best window; the chunk's, if there are no windows."""
+    """The cosine of its best window; that of the chunk if it has no windows."""
 
 
 def similarity(whole: float, window: float | None, traits: Traits) -> Similarity:
-    """From cosines, which differ in range between embedders, to a number that means the same for all."""
+    """Convert cosines, whose range depends on the embedder, to a similarity that means the same for all of them."""
     best = whole if window is None else window
     mixed = (1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best
     value = (mixed - traits.unrelated) / (traits.related - traits.unrelated)
-    return Similarity(_bent(max(0.0, value)), whole, best)
+    return Similarity(_bend(max(0.0, value)), whole, best)
 
 
 def measure_traits(traits: Traits, mean: float, count: int) -> Traits:
-    """The traits of an embedder whose range nobody knows, from the mean cosine of a query with so many chunks.
+    """Return the traits of an embedder of unknown range, from the mean cosine of a query with ``count`` chunks.
 
-    Few chunks prove little: they may all be of concern.
+    Few chunks prove little, because all of them may be related to the query.
     """
-    unrelated = (max(0.0, mean) * count + _USUAL_UNRELATED * _FEW) / (count + _FEW)
-    unrelated = min(unrelated, _MOST_UNRELATED)
-    return traits._replace(unrelated=unrelated, related=unrelated + _SPAN * (1 - unrelated))
+    unrelated = (max(0.0, mean) * count + _ASSUMED_UNRELATED * _ASSUMED_CHUNKS) / (count + _ASSUMED_CHUNKS)
+    unrelated = min(unrelated, _MAX_UNRELATED)
+    return traits._replace(unrelated=unrelated, related=unrelated + _RELATED_SHARE * (1 - unrelated))
 
 
-def _bent(value: float) -> float:
-    """Straight up to 0.8, then ever more slowly towards 1, so that the closer of two close chunks stays ahead."""
+def _bend(value: float) -> float:
+    """Bend the values above 0.8, so that they stay below 1 and the closer of two close chunks stays ahead."""
     return value if value <= _BEND else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
 
 
 def fuse(words: float, meaning: Similarity | None, weight: float) -> float:
-    """The strength of a chunk by both legs; a chunk without a vector stands by its words alone."""
+    """Mix the keyword score and the similarity; a chunk without a vector keeps its keyword score."""
     if meaning is None:
         return words
     return (1 - weight) * words + weight * meaning.value
@@ -81,24 +85,24 @@ def most_promising(
 
 
 def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]:
-    """How much each word of a query counts for its meaning, by how many chunks hold it.
+    """Return how much each word of a query counts in its vector: the more chunks hold it, the less.
 
-    What is in every chunk of a workspace, such as the names of those who talk in it, tells nothing apart there. A word
-    that no chunk holds counts fully: it is what words alone cannot find.
+    A word in every chunk of a workspace, such as a speaker's name, does not tell chunks apart. A word that no chunk
+    holds counts fully, because the keyword search cannot find it.
     """
     most = surprise(1, chunk_count) or 1.0
 
     def weight(match: Match) -> float:
         if match.chunks and not match.loose:
-            return math.sqrt(max(_LEAST_WEIGHT, surprise(match.held_by, chunk_count) / most))
+            return math.sqrt(max(_MIN_WORD_WEIGHT, surprise(match.held_by, chunk_count) / most))
         return 1.0
 
     return {match.term.surface: weight(match) for match in matches}
 
 
 def latin_share(text: str) -> float:
-    """How much of a text is in letters a to z and digits, accents aside."""
+    """Return the share of a text's letters and digits that are Latin, accented or not."""
     if text.isascii():
         return 1.0
-    told = [char for char in fold(text) if char.isalnum()]
-    return sum(char.isascii() for char in told) / len(told) if told else 0.0
+    folded = [char for char in fold(text) if char.isalnum()]
+    return sum(char.isascii() for char in folded) / len(folded) if folded else 0.0

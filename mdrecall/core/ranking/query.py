@@ -1,19 +1,20 @@
-"""A query to the terms that are looked up. Everything typed is plain text: there are no operators."""
+"""A query as the terms to look up. Everything in a query is plain text: there are no operators."""
 
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.stopwords import STOP_WORDS
 from mdrecall.core.text.words import is_unspaced, name_terms, surface_words, tokens
 from mdrecall.types import Term
 
-#: What follows is not looked for; nobody asks so much, but a text may be pasted.
+#: The rest of a longer query is ignored: somebody may paste a whole text, and each term costs a lookup.
 MAX_QUERY_CHARS = 4_000
 MAX_TERMS = 64
+# Shorter terms begin too many other words to be looked up as prefixes; letters only need one more than numbers do.
 _MIN_PREFIX_CHARS = 3
 _MIN_LETTERS_PREFIX_CHARS = 4
 
 
 def parse_query(query: str) -> tuple[Term, ...]:
-    """The distinct terms of a query in the order they were typed; nothing if it has no letter or digit."""
+    """Return the distinct terms of a query in the order of typing; none if it has no letter or digit."""
     terms: dict[str, Term] = {}
     for token in tokens(query[:MAX_QUERY_CHARS]):
         words = _query_words(surface_words(token))
@@ -24,13 +25,13 @@ def parse_query(query: str) -> tuple[Term, ...]:
         if whole and words:
             terms.setdefault(whole[0], Term(whole[0], whole[0], parts=tuple(words), prefix=True))
     if len(terms) > MAX_TERMS:
-        telling = [term for term in terms.values() if not term.stop]
-        return tuple(telling[:MAX_TERMS])
+        informative = [term for term in terms.values() if not term.stop]
+        return tuple(informative[:MAX_TERMS])
     return tuple(terms.values())
 
 
 def _query_words(words: list[str]) -> list[str]:
-    """Without the single characters that end a run of pairs: the pair before holds them already."""
+    """Return the words without single characters that end a run of pairs: the pair before contains them already."""
     return [
         word
         for index, word in enumerate(words)
@@ -45,6 +46,7 @@ def _word(word: str) -> Term:
     return Term(
         stemmed,
         word,
+        # The index stems "deploy" to "deploi" and "deployment" to "deploy", so both forms are looked up.
         also=(stemmed, stemmed + "ment") if stemmed.endswith(("ay", "ey", "oy")) else (),
         stop=word in STOP_WORDS,
         prefix=len(word) >= least and not is_unspaced(word[0]),

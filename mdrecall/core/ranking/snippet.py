@@ -1,4 +1,4 @@
-"""The passage of a chunk that answers a query, and the snippet around it."""
+"""The passage of a chunk that answers a query, the snippet around it, and the headings above it."""
 
 import re
 from typing import NamedTuple
@@ -7,15 +7,18 @@ from mdrecall.core.ranking.keyword_score import Weights
 from mdrecall.core.text.headings import read_lines, titles, trails
 from mdrecall.core.text.words import Analyser
 
+#: The length of a snippet in UTF-16 units, as in OpenClaw.
 MAX_SNIPPET_UNITS = 700
+# A sentence may continue on the next line; more lines would no longer be one passage.
 _PASSAGE_LINES = 2
+# Longer lines are whole paragraphs, and are cut into sentences of at most 240 characters.
 _LONG_LINE = 320
 _SENTENCES = r"(?s).{1,240}(?:[.!?。！？](?=\s|[^\x00-\x7f])|\s|$)|.{1,240}"
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 class _Segment(NamedTuple):
-    """A line of the chunk, or a stretch of a long one."""
+    """A line of a chunk, or a sentence of a long line."""
 
     line: int
     start: int
@@ -23,13 +26,13 @@ class _Segment(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """The lines of a chunk that hold most of the query."""
+    """The lines of a chunk that are shown and cited."""
 
     coverage: float
     """The share of the query's weight that they hold."""
     first_line: int
     last_line: int
-    """Lines of the match, counted from 0 inside the chunk."""
+    """The first and the last line, counted from 0 in the chunk."""
     start: int
     end: int
     """The same as character offsets."""
@@ -40,7 +43,7 @@ NO_PASSAGE = Passage(0.0, 0, 0, 0, 0)
 
 
 def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
-    """The two neighbouring lines (or stretches of long ones) that hold most of the query, the earliest among equals."""
+    """Return the two adjacent lines or sentences that hold most of the query; of equal ones the first."""
     segments = _segments(text)
     held = [find_terms(text[segment.start : segment.end], weights, analyser) for segment in segments]
     best = NO_PASSAGE
@@ -58,7 +61,7 @@ def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
 
 
 def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
-    """The query terms that a text holds."""
+    """Return the query terms that a text holds."""
     there = analyser.terms_like(text, weights.initials)
     held = there & weights.by_term.keys()
     for beginning in weights.beginnings:
@@ -71,7 +74,7 @@ def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str
 
 
 def snippet_around(text: str, passage: Passage, max_units: int = MAX_SNIPPET_UNITS) -> str:
-    """As many whole lines around the passage as fit, the passage in the middle where there is a choice."""
+    """Return as many whole lines around the passage as fit, with the passage in the middle if possible."""
     segments = _segments(text)
     inside = [i for i, segment in enumerate(segments) if passage.start <= segment.start < max(passage.end, 1)]
     first, last = (inside[0], inside[-1]) if inside else (0, 0)
@@ -103,12 +106,12 @@ def _fits(text: str, segments: list[_Segment], span: tuple[int, int], max_units:
 
 
 def utf16_units(text: str) -> int:
-    """Length as JavaScript counts it: an astral character is two."""
+    """Return the length as JavaScript counts it: a character beyond U+FFFF is two units."""
     return len(text) if text.isascii() else len(text) + len(_ASTRAL.findall(text))
 
 
 def cut_units(text: str, max_units: int) -> str:
-    """The longest beginning of ``text`` within ``max_units``."""
+    """Return the longest beginning of ``text`` within ``max_units``."""
     while (excess := utf16_units(text) - max_units) > 0:
         text = text[: len(text) - max(1, excess // 2)]
     return text

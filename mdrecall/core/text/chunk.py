@@ -1,9 +1,9 @@
-"""Markdown to chunks: line ranges of about the wanted size, cut where a reader would cut.
+"""Markdown to chunks of about the wanted size, cut where a reader would cut; and a chunk's windows and title.
 
-A chunk is a slice of its document, so its text is exactly its source lines (or a part of one line
-that is longer than a chunk). Cuts are made before a heading, a paragraph, a fence or a list item when
-one lies in the fuller half of the chunk; otherwise between lines; inside a line only if it must be.
-Chunks after a cut inside a section repeat the tail of the one before; a new section starts afresh.
+A chunk is a slice of its document: its text is exactly its source lines, or a part of one line that is longer than a
+chunk. Cuts are made before a heading, a paragraph, a fence or a list item if there is one in the second half of the
+chunk, else between lines, and inside a line only if there is no other way. A chunk that begins inside a section repeats
+the end of the chunk before it.
 """
 
 import re
@@ -17,7 +17,9 @@ from mdrecall.types import Chunk
 #: Changes whenever the same text would be cut elsewhere; part of the index format.
 CHUNKER_VERSION = 1
 
+# Chunk sizes are set in tokens; a token of a language model is about four characters of English.
 UNITS_PER_TOKEN = 4
+# However small the setting, a chunk holds a few words.
 MIN_CHUNK_UNITS = 32
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
@@ -30,7 +32,7 @@ _MONTHS = (
 )  # fmt: skip
 _WORD_ENDS = " \t\u3000。．！？、，；"
 
-#: A cut inside a line is worse than any that ``headings`` knows of.
+# A cut inside a line is worse than every cut between lines.
 _INSIDE_LINE = -1
 
 
@@ -44,7 +46,7 @@ class Window(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A line, or a part of a long one: the unit that chunks are packed from."""
+    """A line or a part of a long line: the unit that chunks are made of."""
 
     line: int
     start: int
@@ -113,7 +115,7 @@ def title_text(path: str) -> str:
 
 
 def units(text: str) -> int:
-    """Length in quarter tokens: one for a UTF-16 unit, four for a character of an unspaced script."""
+    """Return the length in quarters of a token: one per UTF-16 unit, four per character of a script without spaces."""
     if text.isascii():
         return len(text)
     return len(text) + len(_ASTRAL.findall(text)) + 3 * count_unspaced(text)
@@ -145,7 +147,7 @@ def _pieces(lines: list[str], structure: list[Line], limit: int, measure: Callab
 
 
 def _split(number: int, offset: int, line: str, limit: int, cut: int) -> Iterator[_Piece]:
-    """Parts of a long line, small enough to be repeated as overlap, cut after a space where there is one."""
+    """Yield parts of a long line, small enough to be repeated as overlap, cut after a space if there is one."""
     step = max(1, limit // 8)
     start = 0
     while start < len(line):
@@ -161,13 +163,13 @@ def _split(number: int, offset: int, line: str, limit: int, cut: int) -> Iterato
 
 
 def _word_end(part: str) -> int:
-    """Where the last word in the second half of a part ends, or its own end."""
+    """Return where the last word in the second half of a part ends; the end of the part if no word ends there."""
     ends = range(len(part) - 1, len(part) // 2 - 1, -1)
     return next((index + 1 for index in ends if part[index] in _WORD_ENDS), len(part))
 
 
 def _pack(pieces: list[_Piece], limit: int, carry: int) -> Iterator[tuple[int, int]]:
-    """First and last piece of every chunk, blank edges trimmed, chunks without text left out."""
+    """Yield the first and the last piece of every chunk, without blank edges and without blank chunks."""
     start = 0
     while start < len(pieces):
         stop = _fill(pieces, start, limit)
@@ -184,7 +186,7 @@ def _pack(pieces: list[_Piece], limit: int, carry: int) -> Iterator[tuple[int, i
 
 
 def _fill(pieces: list[_Piece], start: int, limit: int) -> int:
-    """Where a chunk that begins at ``start`` must end at the latest."""
+    """Return where a chunk that begins at ``start`` must end at the latest."""
     total = 0
     for index in range(start, len(pieces)):
         total += pieces[index].cost
@@ -194,7 +196,7 @@ def _fill(pieces: list[_Piece], start: int, limit: int) -> int:
 
 
 def _best_cut(pieces: list[_Piece], start: int, stop: int, limit: int) -> int:
-    """The strongest cut in the fuller half of the chunk, the latest among equals."""
+    """Return the best cut in the second half of the chunk; of equal ones the last."""
     filled, best = 0, stop
     for index in range(start, stop + 1):
         if filled * 2 >= limit and index > start and pieces[index].cut >= pieces[best].cut:
@@ -204,7 +206,7 @@ def _best_cut(pieces: list[_Piece], start: int, stop: int, limit: int) -> int:
 
 
 def _carry_back(pieces: list[_Piece], start: int, stop: int, limit: int, carry: int) -> int:
-    """Where the next chunk begins: far enough back to repeat ``carry``, never so far that it would not advance."""
+    """Return where the next chunk begins: far enough back to repeat ``carry``, but always further than this one."""
     if carry == 0 or pieces[stop].cut == SECTION:
         return stop
     room = limit - pieces[stop].cost

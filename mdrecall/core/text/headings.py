@@ -1,4 +1,4 @@
-"""The shape of Markdown lines: which are headings, and where a cut between lines does least harm."""
+"""The structure of Markdown lines: which are headings, and where a document is best cut."""
 
 import re
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
 _BLOCK_START = re.compile(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
 
-# How good it is to cut before a line, from worst to best.
+# How good a cut before a line is, from worst to best.
 INSIDE_BLOCK, BETWEEN_LINES, LIST_ITEM, BLOCK, SECTION = range(5)
 
 
 class Line(NamedTuple):
-    """What a line is in its document."""
+    """The role of a line in its document."""
 
     cut: int
     blank: bool
     level: int
     """1 to 6 for a heading, else 0."""
     heading: str
-    """The heading as Markdown, such as ``## Decisions``; for a line in a fence, what opened it; else empty."""
+    """The heading as Markdown, such as ``## Decisions``; in a fence, the opening of the fence; else empty."""
 
 
 _PLAIN, _BLANK = Line(BETWEEN_LINES, False, 0, ""), Line(BETWEEN_LINES, True, 0, "")
@@ -30,12 +30,12 @@ _ITEM, _BLOCK = Line(LIST_ITEM, False, 0, ""), Line(BLOCK, False, 0, "")
 
 
 def read_lines(lines: list[str]) -> list[Line]:
-    """The shape of every line of a document (or of a part that begins outside any fence)."""
+    """Return the role of every line of a document, or of a part of it that begins outside any fence."""
     return list(_shapes(lines))
 
 
 def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
-    """For every line, the headings it stands under, and the fence it stands in; a heading is not under itself."""
+    """Yield for every line the headings above it and the fence around it; a heading is not above itself."""
     stack: list[Line] = []
     trail: tuple[str, ...] = ()
     for line in structure:
@@ -50,12 +50,12 @@ def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
 
 
 def titles(trail: tuple[str, ...]) -> list[str]:
-    """The words of the headings in a trail."""
+    """Return the words of the headings in a trail."""
     return [heading_title(line) for line in trail if line.startswith("#")]
 
 
 def heading_title(heading: str) -> str:
-    """The words of a heading line: ``## Decisions`` is ``Decisions``."""
+    """Return the words of a heading line: ``## Decisions`` is ``Decisions``."""
     return heading.lstrip("#").strip()
 
 

@@ -1,4 +1,4 @@
-"""The sections of a text, and which of them a note has already."""
+"""The sections of a text, and which of them a note already has."""
 
 from typing import NamedTuple
 
@@ -6,18 +6,18 @@ from mdrecall.core.text.headings import read_lines
 
 
 class NewSections(NamedTuple):
-    """What of a text is new to a note."""
+    """The part of a text that a note does not have yet."""
 
     text: str
     known: tuple[str, ...]
-    """The first line of every section that is left out."""
+    """The first line of every section that was left out."""
 
 
 def find_new_sections(note: str, text: str) -> NewSections:
-    """A text without the sections that a note has already.
+    """Return a text without the sections that a note already has.
 
-    Line endings, blank lines and blanks at the end of a line make no difference. A section is known wherever in the
-    note it stands; text without a heading only if the note ends with it, because a plain line may well be meant twice.
+    Line endings, blank lines and trailing blanks are ignored. A section is known if it occurs anywhere in the note.
+    Text without a heading is known only if the note ends with it, because a plain line may be meant to be there twice.
     """
     if f"\n{_normal(note)}".endswith(f"\n{_normal(text)}"):
         return NewSections("", tuple(_first_line(section) for section, _ in sections(text)))
@@ -33,7 +33,7 @@ def find_new_sections(note: str, text: str) -> NewSections:
 
 
 def sections(text: str) -> list[tuple[str, bool]]:
-    """The text cut before each of its highest headings, and for each part whether it has one."""
+    """Cut the text before each of its highest headings; each part comes with True if it has a heading."""
     lines = text.split("\n")
     structure = read_lines(lines)
     top = min((line.level for line in structure if line.level), default=0)

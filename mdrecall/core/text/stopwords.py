@@ -1,4 +1,4 @@
-"""Words that say little about what is looked for: they count a little in a query, never decide it.
+"""Stop words: they say little about what a query looks for, so they count little and never decide.
 
 Compiled for this project: articles, pronouns, auxiliaries, prepositions, conjunctions, question words, vague
 time words and words of request, in the languages that OpenClaw's own keyword extraction knows.

@@ -1,15 +1,15 @@
-"""Text to index terms: the one analyser that indexing, queries and snippets share.
+"""The analyser that indexing, queries and snippets share: text to terms.
 
-Text is cut into *tokens* (runs of word characters, with single joiners such as ``-``, ``.`` or ``/`` inside kept, so
-``DEC-0054`` is one token). Each token gives two kinds of terms:
+Text is cut into *tokens*: runs of word characters that may contain joiners such as ``-``, ``.`` or ``/``, so that
+``DEC-0054`` is one token. Each token gives two kinds of terms:
 
-* *words*: folded (case, accents, width) and lightly stemmed; scripts written without spaces become overlapping
+* *words*: folded (case, accents, width) and stemmed; scripts without spaces between words become overlapping
   character pairs. ``DEC-0054`` gives ``dec 0054``.
-* *names*: what makes identifiers findable whole and by part. ``DEC-0054`` gives ``dec-0054``;
+* *names*: an identifier as a whole, and the parts of camelCase. ``DEC-0054`` gives ``dec-0054``;
   ``memorySearch.query`` gives ``memorysearch.query memory search``.
 
-Stemming is Porter's, which full-text engines have built in. So the engine of the store is handed words that are
-folded but not stemmed, and plain ASCII text as it is; a test holds that both sides make the same terms.
+The store stems by itself, because full-text engines have Porter's stemmer built in. So it receives words that are
+folded but not stemmed, and plain ASCII text unchanged. A test checks that both sides make the same terms.
 """
 
 import re
@@ -17,7 +17,7 @@ from functools import cached_property
 
 from mdrecall.core.text.stem import stem
 
-#: What may stand inside a token besides word characters.
+#: What a token may contain besides word characters.
 JOINERS = "-./:@\\#&=?%~+"
 
 #: Changes whenever the same text would give other terms; part of the index format.
@@ -48,7 +48,7 @@ _MAYBE_UNSPACED = re.compile("[^\x00-\u0dff\u1e00-\u3004]")
 
 
 class _Patterns:
-    """The patterns that only text beyond ASCII needs; each is made at its first use, for that takes milliseconds."""
+    """The patterns for text beyond ASCII, each compiled at its first use because that takes milliseconds."""
 
     @cached_property
     def token(self) -> re.Pattern[str]:
@@ -75,12 +75,12 @@ _PATTERNS = _Patterns()
 
 
 def is_unspaced(char: str) -> bool:
-    """Whether a character is of a script that is written without spaces between words."""
+    """True if a character belongs to a script without spaces between words."""
     return not char.isascii() and _PATTERNS.unspaced.match(char) is not None
 
 
 def count_unspaced(text: str) -> int:
-    """How many characters of such scripts a text has."""
+    """Count the characters of scripts without spaces between words."""
     if text.isascii() or not _MAYBE_UNSPACED.search(text):
         return 0
     return len(_PATTERNS.unspaced.findall(text))
@@ -96,7 +96,7 @@ _FOLD_LETTERS = str.maketrans(
 
 
 def fold(text: str) -> str:
-    """Lower case, without accents, width variants or letter variants: ``Café`` and ``ＣＡＦＥ`` are ``cafe``."""
+    """Return the text in lower case without accents and width variants: ``Café`` and ``ＣＡＦＥ`` become ``cafe``."""
     if text.isascii():
         return text.lower()
     import unicodedata
@@ -106,12 +106,12 @@ def fold(text: str) -> str:
 
 
 def character_pairs(run: str) -> list[str]:
-    """Overlapping character pairs, and the last character alone so that every character begins a term."""
+    """Return overlapping character pairs, and the last character alone, so that every character begins a term."""
     return [run[i : i + 2] for i in range(len(run))]
 
 
 def surface_words(token: str) -> list[str]:
-    """The folded words and character pairs of one token, in reading order, before stemming."""
+    """Return the folded words and character pairs of one token in reading order, before stemming."""
     if token.isascii():
         return _ASCII_PART.findall(token.lower())
     found: list[str] = []
@@ -129,7 +129,7 @@ def surface_words(token: str) -> list[str]:
 
 
 def name_terms(token: str) -> list[str]:
-    """The name terms of one token: the whole identifier and the parts of camelCase; nothing for plain words."""
+    """Return the name terms of one token: the whole identifier and the parts of camelCase; none for a plain word."""
     names: list[str] = []
     if not token.isalnum() and (token.isascii() or _PATTERNS.joiner.search(token)):
         names.append(fold(token))
@@ -142,14 +142,14 @@ def name_terms(token: str) -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of a text in reading order, width-normalised but otherwise as written."""
+    """Return the tokens of a text in reading order, normalised in width but otherwise unchanged."""
     if text.isascii():
         return _ASCII_TOKEN.findall(text)
     return _PATTERNS.token.findall(_nfkc(text))
 
 
 class Analyser:
-    """Remembers what a token became, because the same few thousand tokens make up most text."""
+    """Makes terms, and remembers those of each token, because a few thousand tokens make up most text."""
 
     def __init__(self, max_remembered: int = 200_000) -> None:
         self._terms: dict[str, frozenset[str]] = {}
@@ -157,14 +157,14 @@ class Analyser:
         self._max_remembered = max_remembered
 
     def indexable(self, text: str) -> tuple[str, str]:
-        """Words for the full-text engine to fold and stem, and name terms (each once); both separated by spaces."""
+        """Return the words for the store to fold and stem, and the name terms, each once; both separated by spaces."""
         if is_plain(text):
             return text, self._names_in(text)
         words = " ".join(word for token in tokens(text) for word in surface_words(token))
         return words, self._names_in(_nfkc(text))
 
     def terms_like(self, text: str, initials: frozenset[str]) -> set[str]:
-        """All terms of a text, except plain words that begin with none of ``initials``, which are passed over."""
+        """Return the terms of a text, without plain words that begin with none of ``initials``."""
         self._forget_some()
         known, learn = self._terms.get, self._learn
         there: set[str] = set()
@@ -175,12 +175,12 @@ class Analyser:
         return there
 
     def terms(self, text: str) -> frozenset[str]:
-        """All terms of a text."""
+        """Return all terms of a text."""
         self._forget_some()
         return frozenset().union(*(self._terms.get(token) or self._learn(token) for token in tokens(text)))
 
     def _names_in(self, text: str) -> str:
-        """Looks only where a joiner or a capital stands inside a word, which is far quicker than at every token."""
+        """Return the name terms of a text; to be fast, it reads only words with a joiner or a capital inside."""
         self._forget_some()
         found: dict[str, None] = {}
         end = 0
@@ -214,7 +214,7 @@ class Analyser:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text has no letters, digits or marks beyond ASCII, so that any engine folds it alike."""
+    """True if a text has no letters, digits or marks beyond ASCII, so that every engine folds it the same way."""
     if text.isascii():
         return True
     import unicodedata

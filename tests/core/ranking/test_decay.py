@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.decay import LEAST_SHARE, decay_factor, note_time_ms
+from mdrecall.core.ranking.decay import MIN_FACTOR, decay_factor, note_time_ms
 
 DAY_MS = 86_400_000
 NOW = 1_800_000_000_000.0
@@ -17,13 +17,13 @@ half_lives = st.integers(1, 10_000)
 )
 def test_openclaws_multiplier_governs_the_part_that_can_be_lost(age_days: float, openclaws: float) -> None:
     """OpenClaw multiplies the whole score by 2^(-age / half-life); here only what is above the least share shrinks."""
-    expected = LEAST_SHARE + (1 - LEAST_SHARE) * openclaws
+    expected = MIN_FACTOR + (1 - MIN_FACTOR) * openclaws
     assert decay_factor(NOW - age_days * DAY_MS, NOW, 30) == pytest.approx(expected, abs=1e-5)
 
 
 @given(ages, half_lives)
 def test_never_more_than_half_is_lost(age_days: float, half_life: int) -> None:
-    assert LEAST_SHARE <= decay_factor(NOW - age_days * DAY_MS, NOW, half_life) <= 1
+    assert MIN_FACTOR <= decay_factor(NOW - age_days * DAY_MS, NOW, half_life) <= 1
 
 
 @given(ages, ages, half_lives)
