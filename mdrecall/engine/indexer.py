@@ -1,4 +1,4 @@
-"""Bring the index in line with the files of one source: compare, chunk, analyse, write."""
+"""Bring the index up to date with the files of one source: compare, chunk, analyse, write."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -24,36 +24,39 @@ from mdrecall.types import (
     never,
 )
 
-# A file written this shortly before it was looked at may be written again without its stamp changing.
+#: A file written this shortly before its stamp was taken may be written again without a new stamp.
 _STAMP_SETTLES_NS = 2_000_000_000
+#: A transaction is written after this much text or this many documents, which bounds memory.
 _BATCH_CHARS = 4_000_000
 _BATCH_DOCUMENTS = 2_500
-_MOST_NAMED = 100
-_FEW = 50
+#: A report names at most this many files.
+_MAX_NAMED = 100
+#: How many files may be read only to find that they are indexed already; with more, a sync is made.
+_FEW_FILES = 50
 
 
 class ChunkSize(NamedTuple):
-    """How documents are cut."""
+    """How large chunks are, and how much they overlap."""
 
     tokens: int
     overlap: int
 
 
 class FileChanges(NamedTuple):
-    """What one look at the files has found to do."""
+    """The difference between the files of a source and the index."""
 
     known: Mapping[str, tuple[int, ...]]
-    """What the index held before."""
+    """The stamps in the index."""
     listing: Listing
     unsettled: list[str]
-    """Files whose stamp does not prove that they are indexed as they are; the last changed first."""
+    """Files whose stamp does not prove that their content is indexed, the last changed first."""
     vanished: list[str]
     done: Mapping[str, int] = MappingProxyType({})
-    """Of files that have only grown, how many bytes need not be read again."""
+    """How many bytes of a file that has only grown need not be read again."""
 
     @property
     def new_bytes(self) -> int:
-        """How much there is to read and to index."""
+        """How many bytes there are to read and to index."""
         return sum(self.listing.stamps[path][0] - self.done.get(path, 0) for path in self.unsettled)
 
     @property
@@ -62,21 +65,21 @@ class FileChanges(NamedTuple):
 
     @property
     def text_bytes(self) -> int:
-        """How much text there is to index from nothing."""
+        """How many bytes all files have, for an index that is built from nothing."""
         return sum(stamp[0] for stamp in self.listing.stamps.values())
 
-    def kept(self) -> tuple[Issue, ...]:
-        """A report for each lost place that the index still holds documents of."""
+    def describe_kept(self) -> tuple[Issue, ...]:
+        """Return an issue for each lost folder whose documents stay in the index."""
         counts = {place: sum(is_below(path, [place]) for path in self.known) for place in self.listing.lost}
-        problem = "cannot be looked at; the {} files indexed from it are kept (`mdrecall index --force` drops them)"
+        problem = "cannot be read; the {} files indexed from it are kept until it can be read or indexing is forced"
         return tuple(Issue(place, problem.format(count)) for place, count in counts.items() if count)
 
 
 class _Work:
-    """What a sync has done so far."""
+    """What a sync has to do, and what it has done so far."""
 
-    def __init__(self, look: FileChanges, progress: ProgressCallback | None) -> None:
-        self.look = look
+    def __init__(self, plan: FileChanges, progress: ProgressCallback | None) -> None:
+        self.plan = plan
         self.progress = progress
         self.done = 0
         self.changes: list[FileChange] = []
@@ -89,13 +92,13 @@ class _Work:
     def count(self, kind: str) -> int:
         return sum(change.kind == kind for change in self.changes)
 
-    def tell(self, label: str) -> None:
-        if self.progress and self.look.unsettled:
-            self.progress(Progress(self.done, len(self.look.unsettled), label))
+    def report_progress(self, label: str) -> None:
+        if self.progress and self.plan.unsettled:
+            self.progress(Progress(self.done, len(self.plan.unsettled), label))
 
 
 class Indexer:
-    """Writes what a source has into a store."""
+    """Writes the documents of a source into a store."""
 
     def __init__(
         self, documents: DocumentWriter, source: Source, size: ChunkSize, analyser: Analyser, *, index_format: str = ""
@@ -107,16 +110,16 @@ class Indexer:
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
         self.index_format = index_format or describe_index_format(size)
 
-    def on(self, documents: DocumentWriter) -> "Indexer":
-        """The same for another store."""
+    def for_store(self, documents: DocumentWriter) -> "Indexer":
+        """Return the same indexer for another store."""
         return Indexer(documents, self._source, self._size, self._analyser, index_format=self.index_format)
 
     @property
     def source(self) -> Source:
         return self._source
 
-    def look(self, *, everything: bool = False) -> FileChanges:
-        """Compare the files with the index, as far as stamps can tell. Every change counts, in any case."""
+    def compare(self, *, everything: bool = False) -> FileChanges:
+        """Compare the files with the index by their stamps. Every change counts, with ``everything`` or without."""
         known = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         listing = self._source.scan()
         stamp_of, stamps = known.get, listing.stamps
@@ -126,27 +129,27 @@ class Indexer:
         vanished = sorted(path for path in gone if not is_below(path, listing.lost))
         return FileChanges(known, listing, unsettled, vanished)
 
-    def look_at(self, path: str) -> FileChanges:
-        """The same for one file; the others are left alone."""
-        look = self.look()
-        return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
+    def compare_file(self, path: str) -> FileChanges:
+        """Compare one file with the index."""
+        changes = self.compare()
+        return changes._replace(unsettled=[due for due in changes.unsettled if due == path], vanished=[])
 
-    def changed(self, look: FileChanges) -> Iterator[bool]:
-        """For each file that a look has found, whether it has another content than the index knows."""
-        for path in look.unsettled:
+    def check_contents(self, changes: FileChanges) -> Iterator[bool]:
+        """Yield for each unsettled file True if its content differs from the index."""
+        for path in changes.unsettled:
             known = self._documents.known_document(self._source.name, path)
             try:
-                yield known is None or known.hash != self._source.read(path, look.listing).hash
+                yield known is None or known.hash != self._source.read(path, changes.listing).hash
             except ReadError:
                 yield False
 
-    def is_young(self, look: FileChanges) -> bool:
-        """Whether a look has found nothing but a few files that were indexed a moment ago, as they are."""
-        if look.vanished or len(look.unsettled) > _FEW:
+    def is_up_to_date(self, changes: FileChanges) -> bool:
+        """True if only a few files are unsettled, and all of them were indexed a moment ago with this content."""
+        if changes.vanished or len(changes.unsettled) > _FEW_FILES:
             return False
-        for path in look.unsettled:
+        for path in changes.unsettled:
             try:
-                document = self._source.read(path, look.listing)
+                document = self._source.read(path, changes.listing)
             except ReadError:
                 return False
             known = self._documents.known_document(self._source.name, path)
@@ -157,36 +160,36 @@ class Indexer:
     def sync(
         self,
         *,
-        look: FileChanges | None = None,
+        changes: FileChanges | None = None,
         progress: ProgressCallback | None = None,
         stop: Stop = never,
         embed: Callable[[], object] | None = None,
     ) -> SyncReport:
-        """Index what is new or changed, forget what vanished. What is done when ``stop`` says so is kept.
+        """Index new and changed files, and remove those that are gone. ``stop`` ends it; what is done is kept.
 
-        Documents are written in batches, each with the vectors that ``embed`` gives it in the same transaction; the
-        last batch takes out what vanished. So a sync of few files happens as a whole or not at all.
+        Documents are written in batches, each with the vectors that ``embed`` makes in the same transaction. The last
+        batch also removes documents, so that a sync of a few files happens as a whole or not at all.
         """
-        work = _Work(look or self.look(), progress)
-        for path in work.look.unsettled:
+        work = _Work(changes or self.compare(), progress)
+        for path in work.plan.unsettled:
             if stop():
                 break
-            work.tell(path)
-            self._look_at(path, work)
+            work.report_progress(path)
+            self._index_file(path, work)
             work.done += 1
             if work.chars >= _BATCH_CHARS or len(work.batch) >= _BATCH_DOCUMENTS:
                 self._write(work, embed)
-        left = len(work.look.unsettled) - work.done
+        left = len(work.plan.unsettled) - work.done
         if not left:
-            work.removed += self._still_vanished(work.look)
+            work.removed += self._still_vanished(work.plan)
         if work.batch or work.settled or work.removed:
             self._write(work, embed)
-        work.tell("")
+        work.report_progress("")
         return self._report(work, left)
 
     def _write(self, work: _Work, embed: Callable[[], object] | None) -> None:
-        """One transaction: a batch of documents, with what else is known by now."""
-        gone = [path for path in work.removed if path in work.look.known]
+        """Write a batch of documents, new stamps and removals in one transaction."""
+        gone = [path for path in work.removed if path in work.plan.known]
         with self._documents.transaction():
             if work.settled:
                 self._documents.refresh_stamps(work.settled)
@@ -199,15 +202,15 @@ class Indexer:
                 embed()
         work.batch, work.settled, work.removed, work.chars = [], [], [], 0
 
-    def _still_vanished(self, look: FileChanges) -> list[str]:
-        """What had vanished when it was looked for, unless another process has stored it anew since."""
-        if not look.vanished:
+    def _still_vanished(self, changes: FileChanges) -> list[str]:
+        """Return the files that are still missing, unless another process has indexed them again since."""
+        if not changes.vanished:
             return []
         now = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         return [
             path
-            for path in look.vanished
-            if path in now and (now[path] == look.known[path] or self._is_gone(path, look.listing))
+            for path in changes.vanished
+            if path in now and (now[path] == changes.known[path] or self._is_gone(path, changes.listing))
         ]
 
     def _is_gone(self, path: str, listing: Listing) -> bool:
@@ -221,7 +224,7 @@ class Indexer:
 
     def _report(self, work: _Work, left: int) -> SyncReport:
         added, changed, removed = (work.count(kind) for kind in ("added", "changed", "removed"))
-        listing = work.look.listing
+        listing = work.plan.listing
         return SyncReport(
             added=added,
             changed=changed,
@@ -229,16 +232,16 @@ class Indexer:
             unchanged=len(listing.stamps) - added - changed - len(work.failed) - left,
             left=left,
             failed=tuple(work.failed),
-            kept=work.look.kept(),
+            kept=work.plan.describe_kept(),
             issues=listing.issues,
-            changes=tuple(work.changes[:_MOST_NAMED]),
+            changes=tuple(work.changes[:_MAX_NAMED]),
         )
 
-    def _look_at(self, path: str, work: _Work) -> None:
+    def _index_file(self, path: str, work: _Work) -> None:
         document = self._read(path, work)
         if document is None:
             return
-        before = self._documents.known_document(self._source.name, path) if path in work.look.known else None
+        before = self._documents.known_document(self._source.name, path) if path in work.plan.known else None
         if before == KnownDocument(document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
@@ -256,13 +259,13 @@ class Indexer:
 
     def _read(self, path: str, work: _Work) -> Document | None:
         stamp, issue = self._broken.get(path, ((), None))
-        if issue and stamp == work.look.listing.stamps[path]:
+        if issue and stamp == work.plan.listing.stamps[path]:
             work.failed.append(issue)
             return None
         try:
-            return self._source.read(path, work.look.listing)
+            return self._source.read(path, work.plan.listing)
         except FileMissing:
-            # The next look tells whether the file is gone, or the folder that it is in.
+            # The next comparison tells whether the file is gone, or the folder that it is in.
             return None
         except ReadError as error:
             work.failed.append(Issue(path, str(error)))
@@ -279,12 +282,12 @@ class Indexer:
 
 
 def describe_index_format(size: ChunkSize, more: str = "") -> str:
-    """What chunks and terms depend on besides the text; an index of another format is rebuilt."""
+    """Return what chunks and terms depend on besides the text; an index of another format is rebuilt."""
     return f"{ANALYSER_VERSION}.{CHUNKER_VERSION}.{size.tokens}.{size.overlap}{more and '.'}{more}"
 
 
 def _has_settled(document: Document) -> bool:
-    """Whether a file had been quiet for long enough when it was read."""
+    """True if a file had not changed for long enough when it was read for its stamp to be trusted."""
     return abs(document.seen_ns - document.stamp[1]) > _STAMP_SETTLES_NS
 
 
@@ -293,5 +296,5 @@ def _title(name: str, chunk: Chunk) -> str:
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:
-    """Whether a path is one of some places, or inside one."""
+    """True if a path is one of some places, or inside one."""
     return any(place == "." or path == place or path.startswith(place + "/") for place in places)

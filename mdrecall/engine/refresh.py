@@ -228,7 +228,7 @@ def _after_calls(count: int, stop: Stop) -> Stop:
 
 
 def _kept(changes: Sequence[FileChanges]) -> tuple[Issue, ...]:
-    return tuple(issue for entry in changes for issue in entry.kept())
+    return tuple(issue for entry in changes for issue in entry.describe_kept())
 
 
 def _describe(changes: Sequence[FileChanges]) -> str:

@@ -66,20 +66,20 @@ class Indexes(Protocol):
     @property
     def index_format(self) -> str: ...
 
-    def on(self, documents: DocumentWriter) -> "Indexes": ...
+    def for_store(self, documents: DocumentWriter) -> "Indexes": ...
 
-    def look(self, *, everything: bool = ...) -> FileChanges: ...
+    def compare(self, *, everything: bool = ...) -> FileChanges: ...
 
-    def look_at(self, path: str) -> FileChanges: ...
+    def compare_file(self, path: str) -> FileChanges: ...
 
-    def changed(self, look: FileChanges) -> Iterator[bool]: ...
+    def check_contents(self, changes: FileChanges) -> Iterator[bool]: ...
 
-    def is_young(self, look: FileChanges) -> bool: ...
+    def is_up_to_date(self, changes: FileChanges) -> bool: ...
 
     def sync(
         self,
         *,
-        look: FileChanges | None = ...,
+        changes: FileChanges | None = ...,
         progress: ProgressCallback | None = ...,
         stop: Stop = ...,
         embed: Callable[[], object] | None = ...,
@@ -97,28 +97,30 @@ class SyncRun:
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
         """Compare the files of every source with the index; with ``everything`` the smallest change counts."""
-        return [indexer.look(everything=everything) for indexer in self._indexers]
+        return [indexer.compare(everything=everything) for indexer in self._indexers]
 
     def compare_file(self, path: str) -> list[FileChanges]:
         """Compare one file of any source with the index."""
-        return [indexer.look_at(path) for indexer in self._indexers]
+        return [indexer.compare_file(path) for indexer in self._indexers]
 
     def count_changed(self, changes: Sequence[FileChanges]) -> int:
         """Return how many files differ from the index in content: a new time stamp alone proves nothing."""
         pairs = zip(self._indexers, changes, strict=True)
-        return sum(sum(indexer.changed(entry)) + len(entry.vanished) for indexer, entry in pairs)
+        return sum(sum(indexer.check_contents(entry)) + len(entry.vanished) for indexer, entry in pairs)
 
     def is_behind(self, changes: Sequence[FileChanges]) -> bool:
         """True if a file differs from the index in content, or the whole index is outdated."""
         pairs = zip(self._indexers, changes, strict=True)
-        return self.is_outdated() or any(entry.vanished or any(indexer.changed(entry)) for indexer, entry in pairs)
+        return self.is_outdated() or any(
+            entry.vanished or any(indexer.check_contents(entry)) for indexer, entry in pairs
+        )
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
         """True if there is nothing to write: only a few files have new time stamps, and were indexed a moment ago."""
         if self.is_outdated():
             return False
         pairs = zip(self._indexers, changes, strict=True)
-        return all(not entry.is_dirty or indexer.is_young(entry) for indexer, entry in pairs)
+        return all(not entry.is_dirty or indexer.is_up_to_date(entry) for indexer, entry in pairs)
 
     def is_outdated(self) -> bool:
         """True if the index was made with other settings, or by another version."""
@@ -153,14 +155,14 @@ class SyncRun:
             changes = request.changes or self.compare(everything=True)
             embed = _instant_embedding(self._embedder)
             reports = [
-                indexer.sync(look=entry, progress=request.progress, stop=request.stop, embed=embed)
+                indexer.sync(changes=entry, progress=request.progress, stop=request.stop, embed=embed)
                 for indexer, entry in zip(self._indexers, changes, strict=True)
             ]
         return reduce(SyncReport.merge, reports)
 
     def _why_not_rebuild(self, changes: Sequence[FileChanges]) -> str:
         """Return why an outdated index is not rebuilt now; empty if it is."""
-        if any(entry.kept() for entry in changes):
+        if any(entry.describe_kept() for entry in changes):
             return (
                 "was made with other settings; it is rebuilt when every folder can be read again."
                 " To rebuild it now, index again with force"
@@ -175,7 +177,7 @@ class SyncRun:
         before = {indexer.source.name: self._store.documents.hashes(indexer.source.name) for indexer in self._indexers}
         changes = self.compare(everything=True)
         with self._store.rebuilding(sum(entry.text_bytes for entry in changes)) as fresh:
-            indexers = [indexer.on(fresh.documents) for indexer in self._indexers]
+            indexers = [indexer.for_store(fresh.documents) for indexer in self._indexers]
             embedder = self._embedder.on(fresh, cache=self._store) if self._embedder else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]
             embedded = embedder.fill(progress=progress, stop=stop) if embedder else EmbedReport()

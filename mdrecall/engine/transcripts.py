@@ -88,7 +88,7 @@ class TranscriptIndexer:
         self._issues = issues
         self.index_format = index_format
 
-    def on(self, documents: DocumentWriter) -> "TranscriptIndexer":
+    def for_store(self, documents: DocumentWriter) -> "TranscriptIndexer":
         """Return the same indexer for another store."""
         return TranscriptIndexer(
             documents,
@@ -105,7 +105,7 @@ class TranscriptIndexer:
     def source(self) -> TranscriptReader:
         return self._source
 
-    def look(self, *, everything: bool = False) -> FileChanges:
+    def compare(self, *, everything: bool = False) -> FileChanges:
         """Compare the transcripts with the index; unless ``everything``, growth below the thresholds does not count."""
         listing = self._source.scan()
         known = self._documents.transcripts()
@@ -118,60 +118,58 @@ class TranscriptIndexer:
         listing = listing._replace(issues=self._issues + listing.issues)
         return FileChanges(dict.fromkeys(known, ()), listing, due, vanished, done)
 
-    def look_at(self, path: str) -> FileChanges:
+    def compare_file(self, path: str) -> FileChanges:
         """Return the changes of one transcript, however little it has grown."""
-        look = self.look(everything=True)
-        return look._replace(unsettled=[due for due in look.unsettled if due == path], vanished=[])
+        changes = self.compare(everything=True)
+        return changes._replace(unsettled=[due for due in changes.unsettled if due == path], vanished=[])
 
-    def changed(self, look: FileChanges) -> Iterator[bool]:
-        """Yield for each transcript of ``look`` True if it can be read, and so has something to index."""
-        for path in look.unsettled:
+    def check_contents(self, changes: FileChanges) -> Iterator[bool]:
+        """Yield for each transcript of ``changes`` True if it can be read, and so has something to index."""
+        for path in changes.unsettled:
             try:
                 with self._source.open(path):
                     yield True
             except ReadError:
                 yield False
 
-    def is_young(self, look: FileChanges) -> bool:
+    def is_up_to_date(self, changes: FileChanges) -> bool:
         """True if there is nothing to index: a transcript that has changed is never known to be indexed already."""
-        return not look.is_dirty
+        return not changes.is_dirty
 
     def sync(
         self,
         *,
-        look: FileChanges | None = None,
+        changes: FileChanges | None = None,
         progress: ProgressCallback | None = None,
         stop: Stop = never,
         embed: Callable[[], object] | None = None,
     ) -> SyncReport:
         """Index what was added since the last time, and remove transcripts that no longer exist."""
-        look = look or self.look(everything=True)
+        changes = changes or self.compare(everything=True)
         known = self._documents.transcripts()
-        changes: list[FileChange] = []
+        indexed: list[FileChange] = []
         failed: list[Issue] = []
         done = 0
-        for path in look.unsettled:
+        for path in changes.unsettled:
             if stop():
                 break
             if progress:
-                progress(Progress(done, len(look.unsettled), path))
+                progress(Progress(done, len(changes.unsettled), path))
             try:
                 if not self._index(path, known.get(path), stop, embed):
                     break
-                changes.append(FileChange(path, "changed" if path in known else "added"))
+                indexed.append(FileChange(path, "changed" if path in known else "added"))
             except FileMissing:
                 pass
             except ReadError as error:
                 failed.append(Issue(path, str(error)))
             done += 1
-        left = len(look.unsettled) - done
-        gone = [path for path in look.vanished if path in known and self._is_gone(path)] if not left else []
-        if gone:
-            self._documents.remove_transcripts(gone)
-        if progress and look.unsettled:
-            progress(Progress(done, len(look.unsettled), ""))
-        changes += [FileChange(path, "removed") for path in gone]
-        return _report(look, changes, failed, left)
+        left = len(changes.unsettled) - done
+        gone = [] if left else self._remove_gone([path for path in changes.vanished if path in known])
+        if progress and changes.unsettled:
+            progress(Progress(done, len(changes.unsettled), ""))
+        indexed += [FileChange(path, "removed") for path in gone]
+        return _report(changes, indexed, failed, left)
 
     def _is_due(self, path: str, known: Transcript | None, stamp: Stamp) -> bool:
         """True if a transcript has grown by enough, has not changed for long, or is another file than before."""
@@ -188,6 +186,13 @@ class TranscriptIndexer:
                 return opened.records_after(known.until if known else 0) >= limits.messages
         except ReadError:
             return True
+
+    def _remove_gone(self, paths: list[str]) -> list[str]:
+        """Remove those transcripts from the index that no longer exist, and return them."""
+        gone = [path for path in paths if self._is_gone(path)]
+        if gone:
+            self._documents.remove_transcripts(gone)
+        return gone
 
     def _is_gone(self, path: str) -> bool:
         """True if a transcript no longer exists, or no reader knows its format any more."""
@@ -325,16 +330,16 @@ def _noon_ns(day: str) -> int:
         return 0
 
 
-def _report(look: FileChanges, changes: list[FileChange], failed: list[Issue], left: int) -> SyncReport:
-    count = {kind: sum(change.kind == kind for change in changes) for kind in ("added", "changed", "removed")}
+def _report(changes: FileChanges, indexed: list[FileChange], failed: list[Issue], left: int) -> SyncReport:
+    count = {kind: sum(change.kind == kind for change in indexed) for kind in ("added", "changed", "removed")}
     return SyncReport(
         added=count["added"],
         changed=count["changed"],
         removed=count["removed"],
-        unchanged=len(look.listing.stamps) - count["added"] - count["changed"] - len(failed) - left,
+        unchanged=len(changes.listing.stamps) - count["added"] - count["changed"] - len(failed) - left,
         left=left,
         failed=tuple(failed),
-        kept=look.kept(),
-        issues=look.listing.issues,
-        changes=tuple(changes[:_MAX_NAMED]),
+        kept=changes.describe_kept(),
+        issues=changes.listing.issues,
+        changes=tuple(indexed[:_MAX_NAMED]),
     )

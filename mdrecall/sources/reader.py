@@ -43,11 +43,11 @@ def read_memory_file(
 
 def select_lines(path: str, text: str, from_line: int | None, lines: int | None, max_chars: int) -> ReadResult:
     """Return a range of lines, cut at a line end if they have more than ``max_chars`` UTF-16 units."""
-    every = text.split("\n")
-    if len(every) > 1 and every[-1] == "":
-        every.pop()
+    all_lines = text.split("\n")
+    if len(all_lines) > 1 and all_lines[-1] == "":
+        all_lines.pop()
     first = max(1, from_line or 1)
-    wanted = every[first - 1 : first - 1 + max(1, lines)] if lines else every[first - 1 :]
+    wanted = all_lines[first - 1 : first - 1 + max(1, lines)] if lines else all_lines[first - 1 :]
     taken, used = 0, 0
     for line in wanted:
         used += utf16_units(line) + 1
@@ -58,14 +58,14 @@ def select_lines(path: str, text: str, from_line: int | None, lines: int | None,
     cut = len(kept) == 1 and utf16_units(kept[0]) > max_chars
     shown = cut_units(kept[0], max_chars) if cut else "\n".join(kept)
     after = first + taken
-    more = after <= len(every)
+    more = after <= len(all_lines)
     whole = first == 1 and not more and not cut and text.endswith("\n")
     return ReadResult(
         path=path,
         text=shown + "\n" if whole else shown,
         from_line=first,
         line_count=taken,
-        total_lines=len(every),
+        total_lines=len(all_lines),
         truncated=cut or taken < len(wanted),
         next_from=after if more else None,
     )

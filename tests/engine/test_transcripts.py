@@ -98,7 +98,7 @@ def test_an_edit_that_keeps_the_length_of_a_file_is_noticed(agent: TranscriptFol
     with path.open("r+b") as file:
         file.write(text)
     os.utime(path, (LONG_AGO, LONG_AGO))
-    agent.indexer.sync(look=agent.indexer.look())
+    agent.indexer.sync(changes=agent.indexer.compare())
     assert agent.content() == agent.reindexed()
 
 
@@ -130,7 +130,7 @@ def test_a_stop_in_the_middle_of_a_conversation_is_told_and_taken_up_again(agent
     report = agent.indexer.sync(stop=lambda: asked.append(True) or len(asked) > 1)  # type: ignore[func-returns-value]
     assert (report.left, report.added, report.removed) == (1, 0, 0)
     assert agent.content()
-    assert agent.indexer.look(everything=True).new_bytes < (agent.folder / "a.jsonl").stat().st_size
+    assert agent.indexer.compare(everything=True).new_bytes < (agent.folder / "a.jsonl").stat().st_size
     agent.indexer.sync()
     assert agent.content() == agent.reindexed()
 
@@ -222,7 +222,7 @@ def test_a_folder_that_cannot_be_looked_at_deletes_nothing(agent: TranscriptFold
 @pytest.mark.parametrize("name", ["notes.txt", "a.jsonl.bak", ".hidden.jsonl", "a.jsonl.lock", "sessions.json"])
 def test_other_files_are_no_transcripts(agent: TranscriptFolder, name: str) -> None:
     agent.write(name, message("the walrus"))
-    assert agent.indexer.look().listing.stamps == {}
+    assert agent.indexer.compare().listing.stamps == {}
 
 
 def test_a_link_is_not_followed(agent: TranscriptFolder) -> None:
@@ -266,8 +266,8 @@ class TestPatience:
         agent.write("a.jsonl", message("the first"))
         agent.indexer.sync()
         agent.write("a.jsonl", *(message("more") for _ in range(count)))
-        assert bool(agent.indexer.look().unsettled) is due
-        assert agent.indexer.look(everything=True).unsettled == ["sessions/a.jsonl"]
+        assert bool(agent.indexer.compare().unsettled) is due
+        assert agent.indexer.compare(everything=True).unsettled == ["sessions/a.jsonl"]
         agent.store.admin.close()
 
     def test_after_so_many_bytes(self, tmp_path: Path) -> None:
@@ -275,18 +275,18 @@ class TestPatience:
         agent.write("a.jsonl", message("the first"))
         agent.indexer.sync()
         agent.write("a.jsonl", message("x" * 1_000))
-        assert agent.indexer.look().unsettled == []
+        assert agent.indexer.compare().unsettled == []
         agent.write("a.jsonl", message("x" * 1_000))
-        assert agent.indexer.look().unsettled == ["sessions/a.jsonl"]
-        agent.indexer.sync(look=agent.indexer.look())
-        assert agent.indexer.look().unsettled == []
+        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
+        agent.indexer.sync(changes=agent.indexer.compare())
+        assert agent.indexer.compare().unsettled == []
         agent.store.admin.close()
 
     def test_a_time_in_the_future_does_not_keep_it_waiting(self, tmp_path: Path) -> None:
         agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
         path = agent.write("a.jsonl", message("the first"))
         os.utime(path, (4_000_000_000, 4_000_000_000))
-        assert agent.indexer.look().unsettled == ["sessions/a.jsonl"]
+        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
         agent.store.admin.close()
 
     @pytest.mark.parametrize(
@@ -299,13 +299,13 @@ class TestPatience:
         agent.write("a.jsonl", message("the first"))
         agent.indexer.sync()
         agent.write("a.jsonl", *(message("x") for _ in range(60)))
-        assert bool(agent.indexer.look().unsettled) is due
+        assert bool(agent.indexer.compare().unsettled) is due
         agent.store.admin.close()
 
     def test_or_when_nothing_more_is_said(self, tmp_path: Path) -> None:
         agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
         path = agent.write("a.jsonl", message("the first"))
-        assert agent.indexer.look().unsettled == []
+        assert agent.indexer.compare().unsettled == []
         os.utime(path, (LONG_AGO, LONG_AGO))
-        assert agent.indexer.look().unsettled == ["sessions/a.jsonl"]
+        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
         agent.store.admin.close()

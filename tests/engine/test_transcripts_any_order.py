@@ -66,7 +66,7 @@ class Talks(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        self.agent.indexer.sync(look=self.agent.indexer.look())
+        self.agent.indexer.sync(changes=self.agent.indexer.compare())
 
     @invariant()
     def the_index_is_as_a_new_one(self) -> None:

@@ -39,9 +39,9 @@ class Entry(NamedTuple):
 
 def read_entry(folder: str, key: str) -> Entry | None:
     """Return a session's entry in the ``sessions.json`` of a folder; None if it has none."""
-    every = _read(os.path.join(folder, FILE))
-    name = _find_key(every, key)
-    return None if name is None else _entry(every[name])
+    entries = _read(os.path.join(folder, FILE))
+    name = _find_key(entries, key)
+    return None if name is None else _parse_entry(entries[name])
 
 
 def update_history(
@@ -59,16 +59,16 @@ def update_history(
         if create:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         with openclaw_lock(f"{path}.lock", wait_s):
-            every = _read(path)
-            name = _find_key(every, key)
+            entries = _read(path)
+            name = _find_key(entries, key)
             if name is None and not create:
                 hint = "Check the session key: it must be one of the keys in the file."
                 raise SessionsError(f"{path} has no session {key!r}.", hint=hint)
-            entry = every.setdefault(name or key, {})
-            history = change(_entry(entry))
-            entry.update(_changes(history, now_ms))
-            entry[_OWN] = {**_object(entry.get(_OWN)), "flush": _own(history)}
-            _replace(path, every)
+            entry = entries.setdefault(name or key, {})
+            history = change(_parse_entry(entry))
+            entry.update(_openclaw_fields(history, now_ms))
+            entry[_OWN] = {**_as_object(entry.get(_OWN)), "flush": _own_fields(history)}
+            _replace(path, entries)
     except OSError as error:
         hint = "Nothing was changed. Check the disk and the permissions."
         raise SessionsError(f"Cannot write {path}: {error.strerror or error}.", hint=hint) from error
@@ -77,58 +77,58 @@ def update_history(
 def _read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
-            every = json.load(file)
+            entries = json.load(file)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise SessionsError(f"Cannot read {path}: {error.strerror}.", hint="Check its permissions.") from error
     except (ValueError, RecursionError) as error:
         raise SessionsError(f"{path} is not JSON: {error}.", hint=_HINT) from error
-    if not isinstance(every, dict):
+    if not isinstance(entries, dict):
         raise SessionsError(f"{path} does not hold an object with a member for each session.", hint=_HINT)
-    return every
+    return entries
 
 
-def _find_key(every: dict[str, Any], key: str) -> str | None:
+def _find_key(entries: dict[str, Any], key: str) -> str | None:
     """Return a session key as the file spells it, in any case; None if it is not there."""
-    name = key if key in every else next((name for name in every if name.lower() == key.lower()), None)
-    if name is not None and not isinstance(every[name], dict):
+    name = key if key in entries else next((name for name in entries if name.lower() == key.lower()), None)
+    if name is not None and not isinstance(entries[name], dict):
         raise SessionsError(f"The session {name!r} in {FILE} is not an object.", hint=_HINT)
     return name
 
 
-def _entry(entry: dict[str, Any]) -> Entry:
-    own = _object(_object(entry.get(_OWN)).get("flush"))
-    count = _number(entry.get("memoryFlushCompactionCount"))
+def _parse_entry(entry: dict[str, Any]) -> Entry:
+    own = _as_object(_as_object(entry.get(_OWN)).get("flush"))
+    count = _as_number(entry.get("memoryFlushCompactionCount"))
     history = FlushHistory(
         has_entry=True,
         flushed_count=count,
-        flushed_bytes=_number(own.get("bytes")) or 0,
-        attempts=_number(own.get("attempts")) or 0,
-        attempts_count=_number(own.get("attemptsCompactionCount")),
+        flushed_bytes=_as_number(own.get("bytes")) or 0,
+        attempts=_as_number(own.get("attempts")) or 0,
+        attempts_count=_as_number(own.get("attemptsCompactionCount")),
     )
     return Entry(
         history,
-        compaction_count=_number(entry.get("compactionCount")) or 0,
-        total_tokens=_number(entry.get("totalTokens")) or 0,
+        compaction_count=_as_number(entry.get("compactionCount")) or 0,
+        total_tokens=_as_number(entry.get("totalTokens")) or 0,
         total_is_fresh=entry.get("totalTokensFresh") is not False,
-        context_tokens=_number(entry.get("contextTokens")) or None,
-        session=_text(entry.get("sessionId")),
-        file=_text(entry.get("sessionFile")),
+        context_tokens=_as_number(entry.get("contextTokens")) or None,
+        session=_as_text(entry.get("sessionId")),
+        file=_as_text(entry.get("sessionFile")),
     )
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _changes(history: FlushHistory, now_ms: int | None) -> dict[str, Any]:
+def _openclaw_fields(history: FlushHistory, now_ms: int | None) -> dict[str, Any]:
     if now_ms is None:
         return {}
     return {"memoryFlushAt": now_ms, "memoryFlushCompactionCount": history.flushed_count}
 
 
-def _own(history: FlushHistory) -> dict[str, Any]:
+def _own_fields(history: FlushHistory) -> dict[str, Any]:
     own = {"bytes": history.flushed_bytes}
     return (
         own | {"attempts": history.attempts, "attemptsCompactionCount": history.attempts_count}
@@ -137,21 +137,21 @@ def _own(history: FlushHistory) -> dict[str, Any]:
     )
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _as_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: Any) -> int | None:
+def _as_number(value: Any) -> int | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2**53
     return int(value) if is_number else None
 
 
-def _replace(path: str, every: dict[str, Any]) -> None:
+def _replace(path: str, entries: dict[str, Any]) -> None:
     """Replace the file by a new one with the same permissions."""
     try:
-        data = json.dumps(every, ensure_ascii=False, indent=2).encode()
+        data = json.dumps(entries, ensure_ascii=False, indent=2).encode()
     except UnicodeEncodeError:
-        data = json.dumps(every, indent=2).encode()
+        data = json.dumps(entries, indent=2).encode()
     # Only the holder of the lock uses this name; what a killed process left there is overwritten.
     name = f"{path}.mdrecall.tmp"
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
