@@ -144,7 +144,8 @@ class BuiltinBackend:
         if self._embedding is None:
             return report
         chosen = self._embedding.chosen
-        unusable = (Issue(chosen.wanted, f"cannot be used: {chosen.unusable_reason}"),) * bool(chosen.unusable_reason)
+        reason = chosen.unusable_reason
+        unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
         unembedded = self._repair.run(self._count_unembedded)
         return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
 
