@@ -88,7 +88,7 @@ class StoredChunk(NamedTuple):
     records: tuple[int, ...] = ()
 
     def line(self, number: int) -> int:
-        """Return the line of the file, or the record, that a line of the text comes from; the first line has number 0."""
+        """Return the line of the file, or the record, that a line of the text comes from; lines count from 0."""
         return self.records[min(number, len(self.records) - 1)] if self.records else self.start_line + number
 
 
