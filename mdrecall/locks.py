@@ -8,9 +8,8 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from mdrecall.errors import SessionsError
 from mdrecall.types import Holder
@@ -68,7 +67,7 @@ class FileLock:
         self.record({})
         return True
 
-    def record(self, more: dict[str, Any]) -> None:
+    def record(self, more: Mapping[str, object]) -> None:
         """Write down which process holds the lock, and more for others to read; a full disk is ignored."""
         if self._file is not None and self.is_held:
             known = {"pid": os.getpid(), "doing": self._doing, "since": round(self._since_s, 3), "host": _host()}

@@ -144,7 +144,8 @@ class BuiltinBackend:
         if self._embedding is None:
             return report
         chosen = self._embedding.chosen
-        unusable = (Issue(chosen.wanted, f"cannot be used: {chosen.unusable_reason}"),) * bool(chosen.unusable_reason)
+        reason = chosen.unusable_reason
+        unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
         unembedded = self._repair.run(self._count_unembedded)
         return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
 
@@ -152,7 +153,7 @@ class BuiltinBackend:
         embedder = self._embedding.chunk_embedder if self._embedding else None
         if embedder is None:
             return self._store.chunks.count()
-        return embedder.missing() if embedder.last_error else 0
+        return embedder.count_missing() if embedder.last_error else 0
 
     def warm(self) -> None:
         """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""

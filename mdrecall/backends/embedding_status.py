@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdrecall.backends.embedders import Chosen
+from mdrecall.backends.embedders import EmbedderChoice
 from mdrecall.config.settings import MemorySearch
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class EmbeddingStatus(NamedTuple):
     """The parts that make and search vectors, and what they report; without an embedder there are none."""
 
-    chosen: Chosen
+    chosen: EmbedderChoice
     chunk_embedder: EmbedsChunks | None = None
     vector_searcher: VectorSearcher | None = None
     jobs: "Jobs | None" = None
@@ -36,7 +36,7 @@ class EmbeddingStatus(NamedTuple):
         if used is None:
             return None
         if self.chosen.unusable_reason:
-            return {"from": self.chosen.wanted, "reason": self.chosen.unusable_reason}
+            return {"from": self.chosen.requested, "reason": self.chosen.unusable_reason}
         first = self.chosen.embedders[0]
         if used.provider == first.provider:
             return None

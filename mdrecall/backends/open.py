@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdrecall.backends.builtin import BuiltinBackend
-from mdrecall.backends.embedders import Chosen, choose_embedders
+from mdrecall.backends.embedders import EmbedderChoice, choose_embedders
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
@@ -197,14 +197,14 @@ def _embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
 
 
 def _chunk_embedder(
-    settings: Settings, store: Store, chosen: Chosen, jobs: "Jobs | None", searcher: VectorSearcher
+    settings: Settings, store: Store, chosen: EmbedderChoice, jobs: "Jobs | None", searcher: VectorSearcher
 ) -> EmbedsChunks:
     """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
     cache = settings.memory_search.cache
     caching = Caching(cache.enabled, cache.max_entries)
     first, *others = chosen.embedders
     if not others:
-        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.wanted if chosen.unusable_reason else "")
+        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.requested if chosen.unusable_reason else "")
     from mdrecall.engine.fallback_embedder import FallbackEmbedder
 
     second = others[0]

@@ -1,9 +1,9 @@
-"""Every provider of embeddings: whether it can be used here, with what, and if not, why not."""
+"""A report on every embedding provider: if it can be used here, with which model and key, and if not, why."""
 
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from mdrecall.backends.embedders import Chooser, choose_embedders
+from mdrecall.backends.embedders import EmbedderChooser, choose_embedders
 from mdrecall.backends.embedding_status import probe_embedder
 from mdrecall.config.load import Loaded
 from mdrecall.config.references import mask_url
@@ -14,21 +14,21 @@ from mdrecall.types import Probe
 
 _PACKAGES = {"minilm": ("onnxruntime", "minilm"), "local": ("xllamacpp", "gguf")}
 _ABOUT = {
-    "offline": "comes with mdrecall; nothing to download, nothing leaves this machine",
-    "minilm": "on this machine; 91 MB to download once",
-    "local": "a GGUF model on this machine",
+    "offline": "included; downloads nothing and sends nothing",
+    "minilm": "runs on this machine; downloads 91 MB once",
+    "local": "runs a GGUF model on this machine",
 }
 
 
 class ProviderRow(NamedTuple):
-    """What is known of one provider without asking it."""
+    """What is known of one provider without a request to it."""
 
     name: str
     role: str
     """``used`` or ``fallback``; empty for the others."""
     usable: bool
     why: str
-    """Why it cannot be used, and the way out; or what there is to know."""
+    """Why it cannot be used and what to do; or a remark."""
     model: str = ""
     where: str = ""
     key: str = ""
@@ -36,30 +36,30 @@ class ProviderRow(NamedTuple):
     probe: Probe | None = None
 
 
-def survey(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow]:
-    """A row for every provider; with ``probe``, those that can be used embed a word."""
+def report_providers(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow]:
+    """Return a row for every provider; with ``probe``, each usable one embeds a word."""
     search = loaded.settings.memory_search
     roles = {search.fallback: "fallback"}
     if search.store.vector.enabled and (embedders := choose_embedders(loaded).embedders):
         roles[embedders[0].provider] = "used"
-    chooser = Chooser(loaded)
+    chooser = EmbedderChooser(loaded)
     owner = chooser.owner() if search.provider in (None, "auto") else search.provider
     names = [name for name in PROVIDERS if name != "auto"]
     return [_row(loaded, chooser, name, roles.get(name, ""), name == owner, probe) for name in names]
 
 
-def _row(loaded: Loaded, chooser: Chooser, name: str, role: str, uses_remote: bool, probe: bool) -> ProviderRow:
+def _row(loaded: Loaded, chooser: EmbedderChooser, name: str, role: str, uses_remote: bool, probe: bool) -> ProviderRow:
     package, extra = _PACKAGES.get(name, ("", ""))
     if package and find_spec(package) is None:
         return ProviderRow(name, role, False, f'Install it: pip install "mdrecall[{extra}]"')
     try:
-        embedder = chooser.made(name, uses_remote=uses_remote, uses_model=uses_remote)
+        embedder = chooser.create(name, uses_remote=uses_remote, uses_model=uses_remote)
         access = loaded.credentials.access(name, uses_remote=uses_remote) if name in REMOTE else None
     except (EmbedderError, ConfigError) as error:
         return ProviderRow(name, role, False, message_with_hint(error))
     about = _ABOUT.get(name, "")
     if access and not access.keys:
-        about = "needs no key, but a server that answers"
+        about = "needs no key, but a running server"
     found = ProviderRow(name, role, True, about, embedder.model, key=access.key_origin if access else "")
     if access:
         found = found._replace(where=mask_url(access.base_url or REMOTE[name].url))

@@ -18,12 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.backends.provider_report import survey
+    from mdrecall.backends.provider_report import report_providers
     from mdrecall.config.load import load
     from mdrecall.wire import to_json
 
     loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
-    rows = survey(loaded, probe=options.probe)
+    rows = report_providers(loaded, probe=options.probe)
     if options.json:
         print_json(to_json(rows))
         return 0

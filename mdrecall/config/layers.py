@@ -63,7 +63,7 @@ def choose_agent(agents: list[AgentEntry], requested: str | None) -> str:
     known = dict.fromkeys([default, *(agent.id for agent in agents)])
     if normal_agent_id(requested) not in known:
         message = f"There is no agent {requested!r}{suggest_name(requested, known)}."
-        raise ConfigError(message, hint="Name one with --agent.")
+        raise ConfigError(message, hint="Choose one of these agents.")
     return normal_agent_id(requested)
 
 

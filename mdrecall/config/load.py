@@ -219,7 +219,7 @@ def _config_error(problems: list[str]) -> ConfigError:
     message = problems[0]
     if len(problems) > 1:
         message += f" ({len(problems) - 1} more)"
-    hint = "Mend the file; `mdrecall config check` lists every problem, `mdrecall config schema` every setting."
+    hint = "Fix the file; docs/config.md lists every setting and what it accepts."
     return ConfigError(message, hint=hint, problems=tuple(problems))
 
 
@@ -233,7 +233,7 @@ def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
     problems: list[str] = []
     resolve(SECTIONS["memorySearch"], layers[::-1], "memorySearch", problems)
     if problems:
-        hint = "docs/config.md and `mdrecall config schema` list every setting and what it takes."
+        hint = "docs/config.md lists every setting and what it accepts."
         raise ConfigError(problems[0], hint=hint, problems=tuple(problems))
     return layers
 
@@ -311,7 +311,7 @@ def _configured_workspace(
     for values, origin in candidates:
         path = values.get("workspace") if isinstance(values, dict) else None
         if path is not None and not isinstance(path, str):
-            raise ConfigError(f"{origin} must be a text.", hint="Name a folder.")
+            raise ConfigError(f"{origin} must be a string.", hint="Name a folder.")
         if path and (bare := path.replace("\0", "").strip()):
             return ResolvedValue(expand(bare, locations.home, locations.state_dir), origin)
     return None
@@ -330,10 +330,10 @@ def _default_folder(
 def _require_folder(folder: ResolvedValue) -> None:
     path = folder.value
     if "\0" in path or not os.path.exists(path):
-        hint = "Create it, or name another folder with --workspace."
+        hint = "Create it, or choose another folder."
         raise WorkspaceError(f"There is no workspace folder {path!r} (from {folder.origin}).", hint=hint)
     if not os.path.isdir(path):
-        hint = "Name the folder that holds MEMORY.md or memory/, not a file."
+        hint = "Choose the folder with MEMORY.md or memory/, not a file."
         raise WorkspaceError(f"The workspace {path!r} is not a folder (from {folder.origin}).", hint=hint)
 
 

@@ -119,5 +119,5 @@ def _leaves(
             except InvalidValue as invalid:
                 shown = f"{invalid.at} {invalid}"
                 if entry.secret:
-                    shown = f" is not what it takes: {entry.rule.accepts}"
+                    shown = f" has the wrong type; it must be {entry.rule.accepts}"
                 problems.append(f"{layer.file}: {where}{shown}.")

@@ -53,7 +53,7 @@ class References:
     def text(self, value: Any, setting: str) -> str:
         """Return a text with every ``${VAR}`` replaced; ``$${VAR}`` stands for a literal ``${VAR}``."""
         if not isinstance(value, str):
-            raise UnresolvedValue(f"{setting} must be a text.")
+            raise UnresolvedValue(f"{setting} must be a string.")
 
         def replace(match: re.Match[str]) -> str:
             return match[0][1:] if match[1] else self.variable(match[2], setting, match[0])
@@ -76,7 +76,9 @@ class References:
             return self._from_file(reference.get("provider"), name, setting)
         if source in ("env", "file"):
             raise UnresolvedValue(f"{setting} refers to a secret of source {source}, but its id names none.")
-        raise UnresolvedValue(f"{setting} must be a text or a reference with source and id; the source is env or file.")
+        raise UnresolvedValue(
+            f"{setting} must be a string or a reference with source and id; the source is env or file."
+        )
 
     def _from_file(self, provider: Any, name: str, setting: str) -> str:
         provider = provider or look_up(self._files, "secrets", "defaults", "file") or "default"

@@ -66,10 +66,10 @@ def number(least: float, most: float) -> Rule[float]:
 def text() -> Rule[str]:
     def read(value: Any) -> str:
         if not isinstance(value, str):
-            raise _invalid(value, "a text")
+            raise _invalid(value, "a string")
         return value
 
-    return Rule("a text", read, {"type": "string"})
+    return Rule("a string", read, {"type": "string"})
 
 
 def choice(*options: S) -> Rule[S]:
@@ -117,7 +117,7 @@ def record(fields: Mapping[str, Rule[Any]], required: tuple[str, ...] = ()) -> R
                 raise InvalidValue(f"is not a known setting{suggest_name(key, fields)}", f".{key}")
         for key in required:
             if key not in value:
-                raise InvalidValue(f"is missing; it takes {fields[key].accepts}", f".{key}")
+                raise InvalidValue(f"is missing; it must be {fields[key].accepts}", f".{key}")
         return {key: _read_inner(fields[key], entry, f".{key}") for key, entry in value.items()}
 
     schema = {
@@ -206,4 +206,4 @@ def _invalid(value: Any, accepts: str) -> InvalidValue:
 
     shown = json.dumps(value, ensure_ascii=False, default=str)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return InvalidValue(f"is {shown}, but it takes {accepts}")
+    return InvalidValue(f"is {shown}, but must be {accepts}")

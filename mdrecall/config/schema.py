@@ -7,7 +7,7 @@ from mdrecall.config.settings import SECTIONS
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of ``openclaw.json`` and ``mdrecall.json`` as far as mdrecall reads them."""
+    """Return the schema of ``openclaw.json`` and ``mdrecall.json`` as far as mdrecall reads them."""
     sections = {path: _section(section) for path, section in SECTIONS.items()}
     search, memory, plugins = sections["memorySearch"], sections["memory"], sections["plugins"]
     memory["properties"]["search"] = search
@@ -15,7 +15,7 @@ def json_schema() -> dict[str, Any]:
     agent = _open(
         {
             "id": {"type": "string", "description": "The name of the agent."},
-            "default": {"type": "boolean", "description": "Whether it is meant when none is named."},
+            "default": {"type": "boolean", "description": "Use this agent when none is named."},
             "workspace": workspace,
             "agentDir": {"type": "string", "description": "The folder with its auth-profiles.json."},
             "memorySearch": search,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
@@ -28,15 +28,25 @@ class Lock(Protocol):
     """Held by one process at a time; the others can read which one that is."""
 
     @property
-    def is_held(self) -> bool: ...
+    def is_held(self) -> bool:
+        """True while this process holds the lock. A lock on a server can be lost: check before what costs something."""
+        ...
 
-    def acquire(self, wait_s: float, doing: str) -> bool: ...
+    def acquire(self, wait_s: float, doing: str) -> bool:
+        """Take the lock within ``wait_s``; False if another process holds it. ``doing`` tells others what for."""
+        ...
 
-    def record(self, more: dict[str, Any]) -> None: ...
+    def record(self, more: Mapping[str, object]) -> None:
+        """Publish more about the work of the holder for others to read, as JSON values."""
+        ...
 
-    def holder(self) -> Holder | None: ...
+    def holder(self) -> Holder | None:
+        """Return the process that holds the lock; None if it is free."""
+        ...
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Release the lock. Idempotent; the lock of a process that ends is released by itself."""
+        ...
 
 
 class DocumentWriter(Protocol):
@@ -334,8 +344,8 @@ class Store(Protocol):
     def rebuilding(self, expected_bytes: int) -> AbstractContextManager[Self]:
         """Give an empty index beside this one, to be filled with about this much text and published.
 
-        This index goes on answering. Numbers of spaces are the same in both; numbers of chunks are in neither of both
-        twice. What has not been published at the end is discarded.
+        This index goes on answering. Numbers of spaces are the same in both; numbers of chunks are
+        never used in both. What has not been published at the end is discarded.
         """
         ...
 

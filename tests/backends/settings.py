@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.backends.embedders import Chosen, choose_embedders
+from mdrecall.backends.embedders import EmbedderChoice, choose_embedders
 from mdrecall.config.load import load
 from mdrecall.interfaces import Embedder
 from mdrecall.memory import Memory
@@ -45,7 +45,9 @@ def with_openclaw(workspace: Workspace) -> None:
     path.write_text("{}")
 
 
-def choose(workspace: Workspace, search: Mapping[str, Any] | None = None, env: Mapping[str, str] = {}) -> Chosen:
+def choose(
+    workspace: Workspace, search: Mapping[str, Any] | None = None, env: Mapping[str, str] = {}
+) -> EmbedderChoice:
     if search is not None:
         configure(workspace, search)
     return choose_embedders(load(env={**workspace.env, **env}, workspace=str(workspace.path)))
@@ -58,7 +60,7 @@ def opened(workspace: Workspace, env: Mapping[str, str] = {}, *, one_shot: bool 
     return memory
 
 
-def names(chosen: Chosen) -> list[str]:
+def names(chosen: EmbedderChoice) -> list[str]:
     return [embedder.provider for embedder in chosen.embedders]
 
 

@@ -75,7 +75,7 @@ def test_auto_takes_the_first_that_has_a_key(workspace: Workspace, explicitly: b
 def test_standing_alone_a_key_in_the_environment_sends_no_note_anywhere(workspace: Workspace, variable: str) -> None:
     chosen = choose(workspace, env={variable: "sk-1"})
     assert names(chosen) == ["offline"]
-    assert chosen.hint.startswith(f"{variable} is set, but no note is sent to {variable[:-8].lower()} unless")
+    assert chosen.hint.startswith(f"{variable} is set, but notes are sent to {variable[:-8].lower()} only if")
     memory = opened(workspace, {variable: "sk-1"})
     assert memory.status().custom["providerNote"] == chosen.hint
     assert memory.sync().issues == ()
@@ -128,7 +128,7 @@ def test_auto_leaves_a_model_file_alone_for_which_the_package_is_missing_and_say
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     chosen = choose(workspace, {"local": {"modelPath": "~/tiny.gguf"}})
     assert names(chosen) == ["offline"]
-    assert "~/tiny.gguf is not used" in chosen.note
+    assert "~/tiny.gguf is ignored" in chosen.note
     assert 'pip install "mdrecall[gguf]"' in chosen.note
 
 
@@ -173,7 +173,7 @@ def test_a_key_of_another_provider_never_goes_to_openai(workspace: Workspace) ->
     chosen = choose(workspace, search, {"OPENAI_API_KEY": "sk-1"})
     assert (named(first(chosen)), keys_of(chosen)) == (("openai", "text-embedding-3-small"), ["sk-1"])
     assert first(chosen).client.endpoint.url == "https://api.openai.com/v1"
-    assert "memorySearch.remote is not used: it looks like one for voyage" in chosen.note
+    assert "memorySearch.remote is ignored: it looks like one for voyage" in chosen.note
     assert names(choose(workspace, {"remote": {"apiKey": "pa-x"}}, {"GEMINI_API_KEY": "AIza-1"})) == ["gemini"]
 
 
@@ -185,7 +185,7 @@ def test_in_auto_the_model_counts_for_its_provider_without_a_remote_block(worksp
     assert named(first(choose(workspace, {"model": "my-own"}, {"VOYAGE_API_KEY": "pa-1"}))) == ("voyage", "my-own")
     chosen = choose(workspace, {"model": "voyage-3"}, {"OPENAI_API_KEY": "sk-1"})
     assert named(first(chosen)) == ("openai", "text-embedding-3-small")
-    assert "memorySearch.model is not used: it looks like one for voyage" in chosen.note
+    assert "memorySearch.model is ignored: it looks like one for voyage" in chosen.note
 
 
 def test_a_remote_block_without_a_key_is_told_of(workspace: Workspace) -> None:
@@ -230,7 +230,7 @@ def test_a_named_provider_without_a_key_leaves_the_words_and_says_which_key_is_m
         ({"provider": "openai-compatible", "remote": {"baseUrl": "http://127.0.0.1:9"}}, "Set memorySearch.model"),
         ({"provider": "ollama", "remote": {"baseUrl": "127.0.0.1:11434"}}, "'127.0.0.1:11434' of ollama cannot be"),
         ({"provider": "ollama", "remote": {"baseUrl": "http://h:99999"}}, "cannot be used"),
-        ({"provider": "ollama", "remote": {"baseUrl": "http://me:pw@h/v1"}}, "a user name or password in it"),
+        ({"provider": "ollama", "remote": {"baseUrl": "http://me:pw@h/v1"}}, "contains a user name or password"),
         ({"provider": "ollama", "remote": {"baseUrl": "${NOT_SET}"}}, "NOT_SET"),
         ({"provider": "ollama", "remote": {"headers": {"X-A": "${NOT_SET}"}}}, "NOT_SET"),
         (

@@ -195,7 +195,7 @@ def test_config_check_lists_every_problem_of_every_agent(workspace: Workspace, r
     ran = run("config", "check")
     assert ran.code == 2
     assert "did you mean query?" in ran.err
-    assert "takes a number from 0 to 1" in ran.err
+    assert "must be a number from 0 to 1" in ran.err
     assert "one of memory, sessions" in ran.err
 
 

@@ -81,7 +81,7 @@ def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, 
     assert [line[:2] + line[2:16].strip() for line in lines(ran)] == [
         "✓ program:", "✗ configuration:", "✗ configuration:", "✓ canary:"]  # fmt: skip
     assert "did you mean query?" in ran.out
-    assert "takes a number from 0 to 1" in ran.out
+    assert "must be a number from 0 to 1" in ran.out
     assert "mdrecall config check" in ran.out
     assert ran.out.endswith("\n2 errors.\n")
     (found, _) = wrong(run("doctor", "--json"))

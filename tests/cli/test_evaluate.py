@@ -280,7 +280,7 @@ def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: R
         (["bad.jsonl"], "bad.jsonl:2: 'expects' is not a known key; did you mean expect?"),
         (["empty.jsonl"], "There is no question in empty.jsonl"),
         (["q.jsonl", "--against", "query.minScor=0.1"], "did you mean minScore?"),
-        (["q.jsonl", "--set", "query.minScore=lots"], 'is "lots", but it takes a number from 0 to 1'),
+        (["q.jsonl", "--set", "query.minScore=lots"], 'is "lots", but must be a number from 0 to 1'),
         (["q.jsonl", "--set", "query.minScore"], "is not KEY=VALUE"),
         (["q.jsonl", "--set", "=3"], "is not KEY=VALUE"),
         (["q.jsonl", "--set", "store.path=x.sqlite"], "store.path cannot be set here"),

@@ -144,7 +144,7 @@ def test_the_own_file_lies_over_openclaws_value_by_value(reach: Reach) -> None:
 def test_a_key_of_the_wrong_type_is_a_problem(reach: Reach, wrong: object) -> None:
     access = reach("openai", models("openai", apiKey=wrong))
     assert access.keys == ()
-    assert "models.providers.openai.apiKey must be a text" in access.problem
+    assert "models.providers.openai.apiKey must be a string" in access.problem
     assert "hush" not in access.problem
 
 
@@ -251,7 +251,7 @@ def test_a_name_that_no_header_has_is_refused(reach: Reach, name: str) -> None:
 
 @pytest.mark.parametrize("wrong", [5, ["x"], {"a": 1}])
 def test_an_address_of_the_wrong_type_is_refused(reach: Reach, wrong: object) -> None:
-    with pytest.raises(ConfigError, match=r"models\.providers\.openai\.baseUrl must be a text\."):
+    with pytest.raises(ConfigError, match=r"models\.providers\.openai\.baseUrl must be a string\."):
         reach("openai", models("openai", baseUrl=wrong))
 
 

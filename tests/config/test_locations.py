@@ -250,7 +250,7 @@ def test_a_missing_workspace_is_named_with_the_place_it_came_from(tmp_path: Path
         loaded(tmp_path, {"agents": {"defaults": {"workspace": "~/gone"}}})
     assert str(tmp_path / "gone") in str(caught.value)
     assert "~/.openclaw/openclaw.json: agents.defaults.workspace" in str(caught.value)
-    assert "--workspace" in caught.value.hint
+    assert "another folder" in caught.value.hint
 
 
 def test_a_workspace_that_is_a_file_is_refused(tmp_path: Path) -> None:

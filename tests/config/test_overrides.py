@@ -46,9 +46,9 @@ def test_a_later_override_wins_over_an_earlier_group(tmp_path: Path) -> None:
         ({"query.minScor": 0.1}, "memorySearch.query.minScor is not a known setting; did you mean minScore?"),
         ({"chunks": 3}, "memorySearch.chunks is not a known setting; did you mean chunking?"),
         ({"query": 3}, "memorySearch.query must be an object with maxResults"),
-        ({"query.minScore": 7}, "memorySearch.query.minScore is 7, but it takes a number from 0 to 1"),
+        ({"query.minScore": 7}, "memorySearch.query.minScore is 7, but must be a number from 0 to 1"),
         ({"": 3}, "memorySearch. is not a known setting"),
-        ({"query.minScore.": 3}, 'is {"": 3}, but it takes a number'),
+        ({"query.minScore.": 3}, 'is {"": 3}, but must be a number'),
     ],
 )
 def test_a_wrong_override_is_named_with_what_would_be_right(
@@ -57,7 +57,7 @@ def test_a_wrong_override_is_named_with_what_would_be_right(
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, overrides)
     assert said in str(caught.value)
-    assert "config schema" in caught.value.hint
+    assert "docs/config.md" in caught.value.hint
 
 
 def test_every_wrong_override_is_named_in_order_and_a_secret_is_not_shown(tmp_path: Path) -> None:

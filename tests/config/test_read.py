@@ -163,20 +163,20 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
 @pytest.mark.parametrize(
     ("path", "given", "complaint"),
     [
-        ("memorySearch.enabled", "yes", 'is "yes", but it takes true or false.'),
-        ("memorySearch.enabled", None, "is null, but it takes true or false."),
-        ("memorySearch.query.maxResults", 0, "is 0, but it takes a whole number of at least 1."),
-        ("memorySearch.query.maxResults", "6", 'is "6", but it takes a whole number of at least 1.'),
-        ("memorySearch.query.minScore", 1.5, "is 1.5, but it takes a number from 0 to 1."),
-        ("memorySearch.query.hybrid.vectorWeight", -0.1, "is -0.1, but it takes a number from 0 to 1."),
-        ("memorySearch.chunking.overlap", -1, "is -1, but it takes a whole number of at least 0."),
-        ("memorySearch.chunking.tokens", 1.5, "is 1.5, but it takes a whole number of at least 1."),
-        ("memorySearch.store.driver", "lmdb", 'is "lmdb", but it takes one of sqlite.'),
+        ("memorySearch.enabled", "yes", 'is "yes", but must be true or false.'),
+        ("memorySearch.enabled", None, "is null, but must be true or false."),
+        ("memorySearch.query.maxResults", 0, "is 0, but must be a whole number of at least 1."),
+        ("memorySearch.query.maxResults", "6", 'is "6", but must be a whole number of at least 1.'),
+        ("memorySearch.query.minScore", 1.5, "is 1.5, but must be a number from 0 to 1."),
+        ("memorySearch.query.hybrid.vectorWeight", -0.1, "is -0.1, but must be a number from 0 to 1."),
+        ("memorySearch.chunking.overlap", -1, "is -1, but must be a whole number of at least 0."),
+        ("memorySearch.chunking.tokens", 1.5, "is 1.5, but must be a whole number of at least 1."),
+        ("memorySearch.store.driver", "lmdb", 'is "lmdb", but must be one of sqlite.'),
         (
             "memorySearch.provider",
             "none",
             (
-                'is "none", but it takes one of auto, offline, minilm, openai, openai-compatible, local, gemini,'
+                'is "none", but must be one of auto, offline, minilm, openai, openai-compatible, local, gemini,'
                 " voyage, mistral, ollama."
             ),
         ),
@@ -184,14 +184,14 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
             "memorySearch.fallback",
             "auto",
             (
-                'is "auto", but it takes one of offline, minilm, openai, openai-compatible, local, gemini,'
+                'is "auto", but must be one of offline, minilm, openai, openai-compatible, local, gemini,'
                 " voyage, mistral, ollama, none."
             ),
         ),
-        ("memorySearch.sources", "memory", 'is "memory", but it takes a list, each one of memory, sessions.'),
-        ("memory.backend", "mem0", 'is "mem0", but it takes one of builtin, qmd.'),
-        ("memory.qmd.limits.maxResults", 0, "is 0, but it takes a whole number of at least 1."),
-        ("agents.defaults.compaction.postIndexSync", True, "is true, but it takes one of off, async, await."),
+        ("memorySearch.sources", "memory", 'is "memory", but must be a list, each one of memory, sessions.'),
+        ("memory.backend", "mem0", 'is "mem0", but must be one of builtin, qmd.'),
+        ("memory.qmd.limits.maxResults", 0, "is 0, but must be a whole number of at least 1."),
+        ("agents.defaults.compaction.postIndexSync", True, "is true, but must be one of off, async, await."),
         ("memorySearch.query", 3, "must be an object with maxResults, minScore, hybrid."),
         ("memorySearch.chunking", None, "must be an object with tokens, overlap."),
         ("agents.defaults", [], "must be an object."),
@@ -209,9 +209,9 @@ def test_an_ill_typed_value_names_its_path_and_what_is_taken(
 @pytest.mark.parametrize(
     ("path", "given", "complaint"),
     [
-        ("memorySearch.sources", ["memory", "mail"], '[1] is "mail", but it takes one of memory, sessions.'),
-        ("memorySearch.extraPaths", [{"pattern": "*"}], "[0].path is missing; it takes a text."),
-        ("memorySearch.extraPaths", ["a", {"path": 1}], "[1].path is 1, but it takes a text."),
+        ("memorySearch.sources", ["memory", "mail"], '[1] is "mail", but must be one of memory, sessions.'),
+        ("memorySearch.extraPaths", [{"pattern": "*"}], "[0].path is missing; it must be a string."),
+        ("memorySearch.extraPaths", ["a", {"path": 1}], "[1].path is 1, but must be a string."),
         (
             "memory.qmd.paths",
             [{"path": "a", "nam": "b"}],
@@ -220,9 +220,9 @@ def test_an_ill_typed_value_names_its_path_and_what_is_taken(
         (
             "memory.qmd.scope",
             {"rules": [{"action": "ask"}]},
-            '.rules[0].action is "ask", but it takes one of allow, deny.',
+            '.rules[0].action is "ask", but must be one of allow, deny.',
         ),
-        ("memory.qmd.scope", {"rules": [{}]}, ".rules[0].action is missing; it takes one of allow, deny."),
+        ("memory.qmd.scope", {"rules": [{}]}, ".rules[0].action is missing; it must be one of allow, deny."),
     ],
 )
 def test_a_fault_inside_a_value_names_the_place_inside_it(
@@ -250,12 +250,12 @@ def test_all_problems_of_all_files_are_collected(tmp_path: Path) -> None:
         "~/own/mdrecall.json: mdrecall.maxFileBytes",
     ]
     assert str(caught.value) == f"{caught.value.problems[0]} (5 more)"
-    assert "mdrecall config check" in caught.value.hint
+    assert "docs/config.md" in caught.value.hint
 
 
 def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path) -> None:
     content = {"memorySearch": {"model": 1}, "agents": {"defaults": {"memorySearch": {"model": "a"}}}}
-    assert problems(tmp_path, content) == (f"{FILE}: memorySearch.model is 1, but it takes a text.",)
+    assert problems(tmp_path, content) == (f"{FILE}: memorySearch.model is 1, but must be a string.",)
 
 
 @pytest.mark.parametrize(
@@ -264,20 +264,28 @@ def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path
         (
             "memorySearch.remote.apiKey",
             ["sk-hush"],
-            " is not what it takes: a text, or an object with source, provider, id.",
+            " has the wrong type; it must be a string, or an object with source, provider, id.",
         ),
         (
             "memorySearch.remote.apiKey",
             {"source": "sk-hush", "id": "x"},
-            " is not what it takes: a text, or an object with source, provider, id.",
+            " has the wrong type; it must be a string, or an object with source, provider, id.",
         ),
-        ("memorySearch.remote.headers", "Bearer sk-hush", " is not what it takes: an object whose values are a text."),
+        (
+            "memorySearch.remote.headers",
+            "Bearer sk-hush",
+            " has the wrong type; it must be an object whose values are a string.",
+        ),
         (
             "memorySearch.remote.headers",
             {"Authorization": ["sk-hush"]},
-            " is not what it takes: an object whose values are a text.",
+            " has the wrong type; it must be an object whose values are a string.",
         ),
-        ("plugins.entries.memory-lancedb.config.embedding.apiKey", {"k": "sk-hush"}, " is not what it takes: a text."),
+        (
+            "plugins.entries.memory-lancedb.config.embedding.apiKey",
+            {"k": "sk-hush"},
+            " has the wrong type; it must be a string.",
+        ),
         (
             "memorySearch.remote.apikey",
             "sk-hush",

@@ -55,7 +55,7 @@ def test_a_duration_is_read_as_milliseconds(given: object, ms: int) -> None:
 
 @pytest.mark.parametrize("given", ["", "  ", "soon", "-5m", "5 m", "1h30", "m", "5w", "5m!", -1, True, None, ["5m"]])
 def test_what_is_no_duration_is_refused(given: object) -> None:
-    with pytest.raises(InvalidValue, match="it takes a duration such as 90s, 5m or 1h30m"):
+    with pytest.raises(InvalidValue, match="must be a duration such as 90s, 5m or 1h30m"):
         duration_ms().read(given)
 
 
@@ -85,7 +85,7 @@ def test_a_size_is_read_as_bytes_in_powers_of_1024(given: object, size: int) -> 
 
 @pytest.mark.parametrize("given", ["", "big", "-1", "2mib", "2 x", "kb", -1, 1.5, False, None, [1]])
 def test_what_is_no_size_is_refused(given: object) -> None:
-    with pytest.raises(InvalidValue, match="it takes a number of bytes, or a size such as 512k or 2mb"):
+    with pytest.raises(InvalidValue, match="must be a number of bytes, or a size such as 512k or 2mb"):
         size_bytes().read(given)
 
 
@@ -116,26 +116,26 @@ def test_a_rule_reads_what_it_accepts(rule: Rule[Any], given: object, result: ob
 @pytest.mark.parametrize(
     ("rule", "given", "at", "message"),
     [
-        (flag(), 1, "", "is 1, but it takes true or false"),
-        (flag(), "true", "", 'is "true", but it takes true or false'),
-        (whole(1), 0, "", "is 0, but it takes a whole number of at least 1"),
-        (whole(1), 1.5, "", "is 1.5, but it takes a whole number of at least 1"),
-        (whole(1), True, "", "is true, but it takes a whole number of at least 1"),
-        (whole(1, 20), 21, "", "is 21, but it takes a whole number from 1 to 20"),
-        (whole(0), float("inf"), "", "is Infinity, but it takes a whole number of at least 0"),
-        (number(0, 1), 1.01, "", "is 1.01, but it takes a number from 0 to 1"),
-        (number(0, 1), float("nan"), "", "is NaN, but it takes a number from 0 to 1"),
-        (number(0, 1), "1", "", 'is "1", but it takes a number from 0 to 1'),
-        (text(), None, "", "is null, but it takes a text"),
-        (choice("a", "b"), ["a"], "", 'is ["a"], but it takes one of a, b'),
-        (list_of(text()), "a", "", 'is "a", but it takes a list, each a text'),
-        (list_of(text()), ["a", 2], "[1]", "is 2, but it takes a text"),
-        (map_of(text()), {"k": 1}, ".k", "is 1, but it takes a text"),
+        (flag(), 1, "", "is 1, but must be true or false"),
+        (flag(), "true", "", 'is "true", but must be true or false'),
+        (whole(1), 0, "", "is 0, but must be a whole number of at least 1"),
+        (whole(1), 1.5, "", "is 1.5, but must be a whole number of at least 1"),
+        (whole(1), True, "", "is true, but must be a whole number of at least 1"),
+        (whole(1, 20), 21, "", "is 21, but must be a whole number from 1 to 20"),
+        (whole(0), float("inf"), "", "is Infinity, but must be a whole number of at least 0"),
+        (number(0, 1), 1.01, "", "is 1.01, but must be a number from 0 to 1"),
+        (number(0, 1), float("nan"), "", "is NaN, but must be a number from 0 to 1"),
+        (number(0, 1), "1", "", 'is "1", but must be a number from 0 to 1'),
+        (text(), None, "", "is null, but must be a string"),
+        (choice("a", "b"), ["a"], "", 'is ["a"], but must be one of a, b'),
+        (list_of(text()), "a", "", 'is "a", but must be a list, each a string'),
+        (list_of(text()), ["a", 2], "[1]", "is 2, but must be a string"),
+        (map_of(text()), {"k": 1}, ".k", "is 1, but must be a string"),
         (record({"path": text()}), {"pth": ""}, ".pth", "is not a known setting; did you mean path? Known here: path"),
-        (record({"path": text()}, ("path",)), {}, ".path", "is missing; it takes a text"),
-        (list_of(record({"path": text()})), [{"path": 1}], "[0].path", "is 1, but it takes a text"),
-        (either(text(), record({"path": text()})), 1, "", "is 1, but it takes a text, or an object with path"),
-        (either(text(), record({"path": text()})), {"path": 1}, ".path", "is 1, but it takes a text"),
+        (record({"path": text()}, ("path",)), {}, ".path", "is missing; it must be a string"),
+        (list_of(record({"path": text()})), [{"path": 1}], "[0].path", "is 1, but must be a string"),
+        (either(text(), record({"path": text()})), 1, "", "is 1, but must be a string, or an object with path"),
+        (either(text(), record({"path": text()})), {"path": 1}, ".path", "is 1, but must be a string"),
     ],
 )
 def test_a_refusal_says_where_what_and_what_it_takes(rule: Rule[Any], given: object, at: str, message: str) -> None:
@@ -147,7 +147,7 @@ def test_a_refusal_says_where_what_and_what_it_takes(rule: Rule[Any], given: obj
 def test_a_long_value_is_cut_in_the_message() -> None:
     with pytest.raises(InvalidValue) as caught:
         flag().read("x" * 100)
-    assert str(caught.value) == 'is "' + "x" * 56 + "..., but it takes true or false"
+    assert str(caught.value) == 'is "' + "x" * 56 + "..., but must be true or false"
 
 
 def test_the_nearest_known_word_is_offered_whatever_its_case() -> None:

@@ -20,7 +20,7 @@ from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchRequest, Traits
 from tests.conftest import Workspace
 from tests.engine.embedders import HashEmbedder
-from tests.store.test_sqlite import indexed
+from tests.store.stores import indexed
 
 NOTES = {"a.md": "the walrus sleeps", "b.md": "a plain pool", "c.md": "深色模式已经打开"}
 PATIENT = 60.0

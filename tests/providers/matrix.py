@@ -1,4 +1,4 @@
-"""What a memory does when its provider fails: every fault with what is expected of it, and the table in the docs."""
+"""What a memory does when its provider fails: every fault with its expected outcome, and the table in the docs."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -7,6 +7,7 @@ from mdrecall.errors import (
     EmbedderError,
     EmbedderUnavailable,
     KeyRefused,
+    QuotaExhausted,
     RateLimited,
     WrongAnswer,
 )
@@ -17,30 +18,32 @@ from tests.providers.server import KEY, Kind
 Outcome = Literal["used", "again", "next sync", "words"]
 
 KINDS: tuple[Kind, ...] = ("openai", "openai-compatible", "voyage", "mistral", "gemini", "ollama")
+#: One provider for each wire shape: behind the client the others run the same code.
+SHAPES: tuple[Kind, ...] = ("openai", "gemini", "ollama")
 BUSY: tuple[Kind, ...] = ("openai", "openai-compatible", "voyage", "mistral", "gemini")
 
 IN_WORDS: dict[Outcome, str] = {
-    "used": "used as it is",
-    "again": "asked again, within the same sync",
-    "next sync": "told; the next sync makes up for it",
-    "words": "told; found by words",
+    "used": "used",
+    "again": "retried within the same sync",
+    "next sync": "reported; the next sync catches up",
+    "words": "reported; keyword search answers",
 }
 
 
 class Row(NamedTuple):
-    """One thing that goes wrong, and what comes of it if it happens once or every time."""
+    """A fault, and what happens if it occurs once or every time."""
 
     what: str
     make: Callable[[], Fault] | None
-    """None, if nobody is there at all."""
+    """None if no server listens at all."""
     once: Outcome
     always: Outcome
     error: type[EmbedderError] | None = None
     hangs: bool = False
-    """Whether it ends only when the time is up."""
+    """True if it ends only at the deadline."""
     kinds: tuple[Kind, ...] = KINDS
     not_for_one: tuple[Kind, ...] = ()
-    """Who cannot do this where one text is asked for, as for a query."""
+    """Providers that cannot show this fault for a single text, such as a query."""
 
 
 def _private() -> Fault:
@@ -70,14 +73,14 @@ ROWS = (
     Row("status 500", lambda: faults.error(500), "again", "words", EmbedderUnavailable),
     Row("status 503 with `Retry-After`", lambda: faults.status(503, b"", {"Retry-After": "0.001"}), "again", "words",
         EmbedderUnavailable),
-    Row("a proxy's page with status 502", faults.html_error, "again", "words", EmbedderUnavailable),
+    Row("a proxy's error page with status 502", faults.html_error, "again", "words", EmbedderUnavailable),
     Row("status 429", faults.rate_limited, "again", "words", RateLimited, kinds=BUSY),
     Row("status 429 with `Retry-After`", lambda: faults.rate_limited(0.001), "again", "words", RateLimited, kinds=BUSY),
     Row("status 429 with `Retry-After` of more than a minute", lambda: faults.rate_limited(3600), "next sync", "words",
         RateLimited, kinds=BUSY),
     Row("status 429 with `retryDelay` in the body", lambda: faults.retry_info("0.001s"), "again", "words", RateLimited,
         kinds=("gemini",)),
-    Row("status 429 because the account is used up", faults.out_of_quota, "next sync", "words", RateLimited,
+    Row("status 429 because the quota is used up", faults.out_of_quota, "next sync", "words", QuotaExhausted,
         kinds=("openai",)),
     Row("Ollama's queue is full", faults.rate_limited, "again", "words", EmbedderUnavailable, kinds=("ollama",)),
     Row("the key is refused", _wrong_key, "next sync", "words", KeyRefused),
@@ -89,35 +92,35 @@ ROWS = (
     Row("status 413 for every text", lambda: faults.error(413), "next sync", "words", EmbedderError),
     Row("any other status", lambda: faults.error(418), "next sync", "words", WrongAnswer),
     Row("no answer", faults.hang, "next sync", "words", EmbedderUnavailable, hangs=True),
-    Row("no answer though the work was done", faults.answer_hangs, "next sync", "words", EmbedderUnavailable,
+    Row("no answer, although the work was done", faults.answer_hangs, "next sync", "words", EmbedderUnavailable,
         hangs=True),
-    Row("a connection, and then nothing", faults.hang_on_accept, "next sync", "words", EmbedderUnavailable, hangs=True),
+    Row("a connection without an answer", faults.hang_on_accept, "next sync", "words", EmbedderUnavailable, hangs=True),
     Row("headers that trickle in", lambda: faults.slow_head(0.02), "next sync", "words", EmbedderUnavailable,
         hangs=True),
     Row("a body that trickles in", lambda: faults.slow_body(0.02), "next sync", "words", EmbedderUnavailable,
         hangs=True),
-    Row("a body without end", faults.endless_body, "next sync", "words", WrongAnswer),
+    Row("an endless body", faults.endless_body, "next sync", "words", WrongAnswer),
     Row("a redirect within the server", lambda: faults.redirect("?moved=1"), "used", "words", WrongAnswer),
     Row("a redirect to a private address", _private, "next sync", "words", WrongAnswer),
     Row("a redirect to a file", lambda: faults.redirect("file:///etc/passwd"), "next sync", "words", WrongAnswer),
-    Row("a page instead of JSON", _page, "next sync", "words", WrongAnswer),
-    Row("half of the JSON", faults.truncated_json, "next sync", "words", WrongAnswer),
+    Row("a web page instead of JSON", _page, "next sync", "words", WrongAnswer),
+    Row("JSON that is cut off", faults.truncated_json, "next sync", "words", WrongAnswer),
     Row("an error with status 200", _error_in_200, "next sync", "words", WrongAnswer),
-    Row("JSON of another shape", faults.wrong_shape, "next sync", "words", WrongAnswer),
+    Row("JSON of the wrong shape", faults.wrong_shape, "next sync", "words", WrongAnswer),
     Row("a list around the answer", faults.list_instead, "next sync", "words", WrongAnswer),
     Row("no vectors in the answer", faults.data_missing, "next sync", "words", WrongAnswer),
     Row("a compressed answer", faults.gzipped, "used", "used"),
     Row("a broken compressed answer", faults.broken_gzip, "next sync", "words", WrongAnswer),
-    Row("vectors out of order, with their numbers", faults.shuffled, "used", "used",
+    Row("vectors out of order, with their indexes", faults.shuffled, "used", "used",
         kinds=("openai", "openai-compatible", "voyage", "mistral")),
     Row("too few vectors", faults.too_few, "next sync", "words", WrongAnswer),
     Row("too many vectors", faults.too_many, "next sync", "words", WrongAnswer, not_for_one=("gemini",)),
-    Row("a vector of another length", faults.wrong_dimension, "next sync", "words", WrongAnswer),
+    Row("a vector of the wrong length", faults.wrong_dimension, "next sync", "words", WrongAnswer),
     Row("NaN in a vector", faults.bad_number, "next sync", "words", WrongAnswer),
     Row("infinity in a vector", lambda: faults.bad_number(float("inf")), "next sync", "words", WrongAnswer),
-    Row("an integer beyond any float", lambda: faults.bad_number(10**400), "next sync", "words", WrongAnswer),
+    Row("an integer too large for a float", lambda: faults.bad_number(10**400), "next sync", "words", WrongAnswer),
     Row("null in a vector", lambda: faults.bad_number(None), "next sync", "words", WrongAnswer),
-    Row("a text in a vector", lambda: faults.bad_number("0.5"), "next sync", "words", WrongAnswer),
+    Row("a string in a vector", lambda: faults.bad_number("0.5"), "next sync", "words", WrongAnswer),
     Row("vectors of zeros", faults.zero_vectors, "next sync", "words", WrongAnswer),
     Row("empty vectors", faults.empty_vectors, "next sync", "words", WrongAnswer),
 )  # fmt: skip

@@ -48,21 +48,21 @@ SECTIONS = {
 
 
 class Settings(NamedTuple):
-    """Everything that one agent's memory needs to know."""
+    """All settings of one agent's memory."""
 
     agent_id: str
     workspace: str
     index_path: str
     index_path_is_ours: bool
-    """Whether the path is one that only mdrecall writes to, rather than one from ``store.path``."""
+    """True if only mdrecall writes to the path; False if it comes from ``store.path``."""
     sessions_dir: str
-    """Where this agent's transcripts and its ``sessions.json`` are; without OpenClaw, in mdrecall's own folder."""
+    """The folder with this agent's transcripts and ``sessions.json``; without OpenClaw, in mdrecall's own folder."""
     state_dir: str
-    """OpenClaw's folder for what it keeps; without OpenClaw, mdrecall's own."""
+    """OpenClaw's state folder; without OpenClaw, mdrecall's own."""
     qmd_dir: str
-    """Where this agent's qmd keeps its configuration, its index and the exported transcripts."""
+    """The folder with qmd's configuration, its index and the exported transcripts of this agent."""
     standalone: bool
-    """Whether there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
+    """True if there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
     memory_search: MemorySearch
     memory: MemoryBackend
     compaction: Compaction

@@ -29,19 +29,19 @@ def _clamp(least: int, most: int) -> Callable[[int], int]:
 class Batch(NamedTuple):
     """``memorySearch.remote.batch``: the provider's batch API."""
 
-    enabled: bool = setting(flag(), False, "Whether large jobs go through the provider's batch API.")
-    wait: bool = setting(flag(), True, "Whether indexing waits for the batch to finish.")
-    concurrency: int = setting(whole(1), 2, "How many batches at once.")
-    poll_interval_ms: int = setting(whole(0), 2000, "How often a batch is asked after, in milliseconds.")
+    enabled: bool = setting(flag(), False, "Send large jobs through the provider's batch API.")
+    wait: bool = setting(flag(), True, "Make indexing wait until the batch is done.")
+    concurrency: int = setting(whole(1), 2, "How many batches run at once.")
+    poll_interval_ms: int = setting(whole(0), 2000, "How often a batch is polled, in milliseconds.")
     timeout_minutes: int = setting(whole(1), 60, "How long a batch may take, in minutes.")
 
 
 class Remote(NamedTuple):
     """``memorySearch.remote``: how a remote provider is reached."""
 
-    base_url: str | None = setting(text(), None, "Where the provider answers, if not at its own address.")
-    api_key: Any = setting(_SECRET, None, "The key, a text with `${VAR}`, or a reference.", hide=hide_text)
-    headers: Mapping[str, Any] = setting(map_of(text()), {}, "More headers for every request.", hide=hide_values)
+    base_url: str | None = setting(text(), None, "The provider's address, if not its default one.")
+    api_key: Any = setting(_SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    headers: Mapping[str, Any] = setting(map_of(text()), {}, "Additional headers for every request.", hide=hide_values)
     batch: Batch = section(Batch)
 
 
@@ -49,22 +49,22 @@ class Local(NamedTuple):
     """``memorySearch.local``: models on this machine."""
 
     model_path: str | None = setting(
-        text(), None, "A GGUF file, an `hf:` reference or an address; for minilm, a folder with its files."
+        text(), None, "A GGUF file, an `hf:` reference or a URL; for minilm, the folder with its files."
     )
-    model_cache_dir: str | None = setting(text(), None, "Where downloaded models are kept.")
+    model_cache_dir: str | None = setting(text(), None, "The folder for downloaded models.")
 
 
 class VectorStore(NamedTuple):
     """``memorySearch.store.vector``."""
 
-    enabled: bool = setting(flag(), True, "Whether vectors are kept and searched.")
+    enabled: bool = setting(flag(), True, "Store and search vectors.")
     extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
 
 
 class StoreSettings(NamedTuple):
     """``memorySearch.store``: the index."""
 
-    driver: str = setting(choice("sqlite"), "sqlite", "What keeps the index.")
+    driver: str = setting(choice("sqlite"), "sqlite", "The database for the index.")
     path: str | None = setting(text(), None, "The index file; `{agentId}` stands for the agent.")
     vector: VectorStore = section(VectorStore)
 
@@ -72,55 +72,59 @@ class StoreSettings(NamedTuple):
 class Chunking(NamedTuple):
     """``memorySearch.chunking``."""
 
-    tokens: int = setting(whole(1), 400, "How long a chunk may be, in tokens of about four characters.")
-    overlap: int = setting(whole(0), 80, "How much neighbouring chunks share; less than `tokens`.")
+    tokens: int = setting(whole(1), 400, "The longest chunk, in tokens of about four characters.")
+    overlap: int = setting(whole(0), 80, "How many tokens neighbouring chunks share; less than `tokens`.")
 
 
 class SessionSync(NamedTuple):
     """``memorySearch.sync.sessions``: when a grown transcript is indexed."""
 
     delta_bytes: int = setting(
-        whole(0), 100_000, "A transcript is indexed after growing by this much; 0 is by anything."
+        whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any growth."
     )
-    delta_messages: int = setting(whole(0), 50, "Or after this many messages.")
-    post_compaction_force: bool = setting(flag(), True, "Whether a compaction has its transcript indexed.")
+    delta_messages: int = setting(whole(0), 50, "Index a transcript after it grew by this many messages.")
+    post_compaction_force: bool = setting(flag(), True, "Index a session's transcript after its compaction.")
 
 
 class SyncSettings(NamedTuple):
     """``memorySearch.sync``: when the index is brought up to date."""
 
-    on_session_start: bool = setting(flag(), True, "Whether a new session brings the index up to date.")
-    on_search: bool = setting(flag(), True, "Whether a search first indexes what changed.")
-    watch: bool = setting(flag(), True, "Whether files are watched.")
-    watch_debounce_ms: int = setting(whole(0), 1500, "How long files must be quiet before they are indexed.")
-    interval_minutes: int = setting(whole(0), 0, "How often to look for changes anyway; 0 is never.")
+    on_session_start: bool = setting(flag(), True, "Update the index when a session starts.")
+    on_search: bool = setting(flag(), True, "Index changed files before a search.")
+    watch: bool = setting(flag(), True, "Watch files for changes.")
+    watch_debounce_ms: int = setting(
+        whole(0), 1500, "How long files must stay unchanged before they are indexed, in milliseconds."
+    )
+    interval_minutes: int = setting(
+        whole(0), 0, "How often to check for changes even without events, in minutes; 0 means never."
+    )
     sessions: SessionSync = section(SessionSync)
 
 
 class Mmr(NamedTuple):
     """``memorySearch.query.hybrid.mmr``: maximal marginal relevance, for varied results."""
 
-    enabled: bool = setting(flag(), False, "Whether results that repeat each other give way.")
-    lambda_: float = setting(number(0, 1), 0.7, "1 is relevance only, 0 is variety only.")
+    enabled: bool = setting(flag(), False, "Rank results lower that repeat better ones (maximal marginal relevance).")
+    lambda_: float = setting(number(0, 1), 0.7, "The balance of MMR: 1 is relevance only, 0 is diversity only.")
 
 
 class TemporalDecay(NamedTuple):
     """``memorySearch.query.hybrid.temporalDecay``."""
 
-    enabled: bool = setting(flag(), False, "Whether older notes count less.")
+    enabled: bool = setting(flag(), False, "Rank older dated notes lower.")
     half_life_days: int = setting(whole(1), 30, "After how many days a dated note counts half.")
 
 
 class Hybrid(NamedTuple):
     """``memorySearch.query.hybrid``: keyword and vector search together."""
 
-    enabled: bool = setting(flag(), True, "Whether words count too; if not, vectors alone.")
+    enabled: bool = setting(flag(), True, "Combine keyword and vector search; if off, vectors only.")
     vector_weight: float = setting(
-        number(0, 1), 0.35, "How much vectors count; the two weights are divided by their sum."
+        number(0, 1), 0.35, "The weight of vector search; both weights are divided by their sum."
     )
-    text_weight: float = setting(number(0, 1), 0.65, "How much words count.")
+    text_weight: float = setting(number(0, 1), 0.65, "The weight of keyword search.")
     candidate_multiplier: int = setting(
-        whole(1), 4, "How many candidates are looked at for each result, 1 to 20.", fix=_clamp(1, 20)
+        whole(1), 4, "How many candidates are ranked per result, 1 to 20.", fix=_clamp(1, 20)
     )
     mmr: Mmr = section(Mmr)
     temporal_decay: TemporalDecay = section(TemporalDecay)
@@ -129,34 +133,34 @@ class Hybrid(NamedTuple):
 class QuerySettings(NamedTuple):
     """``memorySearch.query``."""
 
-    max_results: int = setting(whole(1), 6, "How many results a search gives.")
-    min_score: float = setting(number(0, 1), 0.35, "Results below this score are left out.")
+    max_results: int = setting(whole(1), 6, "The maximum number of results.")
+    min_score: float = setting(number(0, 1), 0.35, "Leave out results below this score.")
     hybrid: Hybrid = section(Hybrid)
 
 
 class Cache(NamedTuple):
     """``memorySearch.cache``: the embedding cache."""
 
-    enabled: bool = setting(flag(), True, "Whether embeddings are kept for text that comes again.")
-    max_entries: int | None = setting(whole(1), None, "How many are kept; without it, all.")
+    enabled: bool = setting(flag(), True, "Keep a cache of embeddings, so that a known text is not embedded again.")
+    max_entries: int | None = setting(whole(1), None, "The largest number of cached embeddings; unlimited if not set.")
 
 
 class Experimental(NamedTuple):
     """``memorySearch.experimental``."""
 
-    session_memory: bool = setting(flag(), False, "Allows `sessions` among the sources.")
+    session_memory: bool = setting(flag(), False, "Allow `sessions` among the sources.")
 
 
 class Multimodal(NamedTuple):
     """``memorySearch.multimodal``."""
 
-    enabled: bool = setting(flag(), False, "Whether images and audio under extra paths are indexed.")
-    modalities: tuple[str, ...] = setting(list_of(choice("image", "audio", "all")), ("all",), "Which kinds.")
-    max_file_bytes: int = setting(whole(1), 10 * 1024 * 1024, "Larger files are left out.")
+    enabled: bool = setting(flag(), False, "Index images and audio files under extra paths.")
+    modalities: tuple[str, ...] = setting(list_of(choice("image", "audio", "all")), ("all",), "Which kinds of files.")
+    max_file_bytes: int = setting(whole(1), 10 * 1024 * 1024, "Skip files larger than this.")
 
 
 class ExtraPath(NamedTuple):
-    """A folder or file beyond the memory files; ``pattern`` limits which files of a folder count."""
+    """A folder or file besides the memory files; ``pattern`` limits a folder to some of its files."""
 
     path: str
     pattern: str | None = None
@@ -165,19 +169,21 @@ class ExtraPath(NamedTuple):
 class MemorySearch(NamedTuple):
     """``memorySearch``: the settings of an agent's search."""
 
-    enabled: bool = setting(flag(), True, "Whether this agent has a memory at all.")
+    enabled: bool = setting(flag(), True, "Give this agent a memory.")
     sources: tuple[SourceName, ...] = setting(
-        list_of(choice("memory", "sessions")), ("memory",), "What is searched: notes, transcripts."
+        list_of(choice("memory", "sessions")),
+        ("memory",),
+        "What is searched: notes (`memory`), transcripts (`sessions`).",
     )
     extra_paths: tuple[ExtraPath, ...] = setting(
-        list_of(_EXTRA_PATH), (), "More files or folders of Markdown; `{path, pattern}` limits a folder to a glob."
+        list_of(_EXTRA_PATH), (), "More Markdown files or folders; `{path, pattern}` limits a folder to a glob pattern."
     )
     experimental: Experimental = section(Experimental)
     provider: str | None = setting(
-        choice("auto", *PROVIDERS), None, "Who embeds; without it, who has a key, or the offline one."
+        choice("auto", *PROVIDERS), None, "The embedding provider; if not set, the first one with a key, else offline."
     )
-    model: str = setting(text(), "", "The embedding model; without it, the provider's own default.")
-    fallback: str = setting(choice(*PROVIDERS, "none"), "none", "Who makes the embeddings when the provider fails.")
+    model: str = setting(text(), "", "The embedding model; if not set, the provider's default.")
+    fallback: str = setting(choice(*PROVIDERS, "none"), "none", "The provider to use when the first one fails.")
     remote: Remote = section(Remote)
     local: Local = section(Local)
     store: StoreSettings = section(StoreSettings)
@@ -186,6 +192,6 @@ class MemorySearch(NamedTuple):
     query: QuerySettings = section(QuerySettings)
     cache: Cache = section(Cache)
     output_dimensionality: int | None = setting(
-        whole(1), None, "How long the vectors are to be, where the model gives a choice."
+        whole(1), None, "The length of the vectors, for models that offer a choice."
     )
     multimodal: Multimodal = section(Multimodal)

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from mdrecall.backends.embedders import Chooser, choose_embedders
+from mdrecall.backends.embedders import EmbedderChooser, choose_embedders
 from mdrecall.config.load import Loaded
 from mdrecall.config.locations import expand
 from mdrecall.config.references import References, UnresolvedValue
@@ -106,5 +106,5 @@ def _make_own_embedder(loaded: Loaded) -> Embedder:
     )
     settings = loaded.settings._replace(memory_search=search)
     credentials = loaded.credentials.with_remote(remote, f"{_SETTING}.embedding")
-    chooser = Chooser(loaded._replace(settings=settings, credentials=credentials))
-    return chooser.made(provider, uses_remote=True, uses_model=True)
+    chooser = EmbedderChooser(loaded._replace(settings=settings, credentials=credentials))
+    return chooser.create(provider, uses_remote=True, uses_model=True)

@@ -1,4 +1,4 @@
-"""A rebuilt index takes the place of the old one, under the eyes of all who use it."""
+"""A rebuilt index file replaces the old one: what is on disk meanwhile, after a crash, and on a full disk."""
 
 import os
 import subprocess
@@ -18,16 +18,13 @@ from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.types import Embedding, Progress, SearchAnswer, Space
+from mdrecall.types import Progress, SearchAnswer
 from tests.conftest import Workspace
 from tests.engine.embedders import HashEmbedder
 from tests.processes import finish, python
 from tests.reliability.content import content_of, files_beside, fresh_content
-from tests.store.test_sqlite import OWNER, found_in, indexed
+from tests.store.stores import OWNER, found_in, indexed, rebuild
 
-SPACE = Space("test", "axes", "f1", 4)
-OTHER = Space("test", "other", "f2", 4)
-VECTOR = b"\0\0\x80?" + bytes(12)
 Open = Callable[[], SqliteStore]
 
 
@@ -42,14 +39,6 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     yield open_store
     for store in stores:
         store.admin.close()
-
-
-def rebuild(store: SqliteStore, **notes: str) -> None:
-    """Put a new index with other documents in the place of the old one."""
-    with store.rebuilding(0) as fresh:
-        fresh.documents.put([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
-        with store.admin.write_lock("publishing"):
-            store.publish(fresh)
 
 
 def ids(store: SqliteStore) -> set[int]:
@@ -81,62 +70,6 @@ def test_a_rebuilt_index_takes_the_place_of_the_old_one(opened: Open) -> None:
     assert beside(store) == []
 
 
-def test_an_open_reader_sees_the_old_index_to_its_end_and_then_the_new_one(opened: Open) -> None:
-    store, other = opened(), opened()
-    store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "walrus")], "r")
-    looked, rebuilt = threading.Barrier(3), threading.Barrier(3)
-    seen: list[tuple[set[str], int]] = []
-
-    def read(reader: SqliteStore) -> None:
-        with reader.chunks.snapshot():
-            seen.append((found_in(reader, "walrus"), reader.chunks.count()))
-            looked.wait(20)
-            rebuilt.wait(20)
-            seen.append((found_in(reader, "walrus"), reader.chunks.count()))
-        seen.append((found_in(reader, "walrus"), reader.chunks.count()))
-
-    threads = [threading.Thread(target=read, args=(reader,)) for reader in (store, other)]
-    for thread in threads:
-        thread.start()
-    looked.wait(20)
-    rebuild(store, c="walrus", d="seal", e="whale")
-    rebuilt.wait(20)
-    for thread in threads:
-        thread.join()
-    old, new = ({"a.md", "b.md"}, 2), ({"c.md"}, 3)
-    assert sorted(seen, key=lambda entry: entry[1]) == [old] * 4 + [new] * 2
-
-
-def test_readers_see_one_whole_index_or_the_other(opened: Open) -> None:
-    store = opened()
-    versions = [{f"{name}{number}.md" for number in range(20)} for name in "abcdef"]
-
-    def notes(version: int) -> dict[str, str]:
-        return {path.removesuffix(".md"): "walrus" for path in versions[version]}
-
-    rebuild(store, **notes(0))
-    over = threading.Event()
-    wrong: list[set[str]] = []
-
-    def read(reader: SqliteStore) -> None:
-        while not over.is_set():
-            with reader.chunks.snapshot():
-                found = found_in(reader, "walrus")
-            if found not in versions:
-                wrong.append(found)
-
-    threads = [threading.Thread(target=read, args=(reader,)) for reader in (store, opened(), opened())]
-    for thread in threads:
-        thread.start()
-    for version in range(1, len(versions)):
-        rebuild(store, **notes(version))
-    over.set()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert found_in(store, "walrus") == versions[-1]
-
-
 def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: Open) -> None:
     store = opened()
     store.documents.put([indexed("a.md", "walrus")], "r")
@@ -157,98 +90,6 @@ def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: 
     assert beside(store) == []
     rebuild(store, a="seal")
     assert found_in(store, "seal") == {"a.md"}
-
-
-def test_kept_embeddings_survive(opened: Open) -> None:
-    store = opened()
-    first, second = store.vectors.ensure_space(SPACE), store.vectors.ensure_space(OTHER)
-    store.cache.put(first, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
-    store.cache.put(second, {b"a": Embedding(b"3")}, (), None)
-    with store.rebuilding(0) as fresh:
-        store.cache.put(second, {b"late": Embedding(b"4")}, (), None)
-        store.publish(fresh)
-    assert store.cache.get(first, [b"a", b"b"]) == {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}
-    assert store.cache.get(second, [b"a", b"late"]) == {b"a": Embedding(b"3"), b"late": Embedding(b"4")}
-    assert store.cache.count() == 4
-
-
-def test_the_longest_unused_embedding_still_goes_first_after_a_rebuild(opened: Open) -> None:
-    store = opened()
-    space = store.vectors.ensure_space(SPACE)
-    for name in (b"d", b"c", b"b"):
-        store.cache.put(space, {name: Embedding(name)}, (), 3)
-    rebuild(store)
-    store.cache.put(space, {b"a": Embedding(b"a")}, (), 3)
-    assert store.cache.get(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"b", b"c"}
-
-
-def test_spaces_keep_their_numbers(opened: Open) -> None:
-    store = opened()
-    old, new = store.vectors.ensure_space(OTHER), store.vectors.ensure_space(SPACE)
-    store.vectors.mark_filled(new, store.vectors.text_counter())
-    with store.rebuilding(0) as fresh:
-        assert fresh.vectors.spaces() == []
-        assert fresh.vectors.ensure_space(SPACE) == new
-        assert fresh.vectors.ensure_space(OTHER) == old
-        fresh.vectors.mark_filled(new, fresh.vectors.text_counter())
-        store.publish(fresh)
-    (space,) = store.vectors.spaces()
-    assert (space.id, space.space, space.is_filled, space.was_filled) == (new, SPACE, True, True)
-    assert store.vectors.ensure_space(OTHER) == old
-
-
-def test_numbers_of_chunks_are_never_given_again(opened: Open) -> None:
-    store = opened()
-    store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
-    given = [ids(store)]
-    for _ in range(2):
-        with store.rebuilding(0) as fresh:
-            store.documents.put([indexed("late.md", "while the other one is built")], "r")
-            given.append(ids(store) - set().union(*given))
-            fresh.documents.put([indexed("a.md", "walrus"), indexed("c.md", "whale")], "r")
-            store.publish(fresh)
-        given.append(ids(store))
-        store.documents.put([indexed("d.md", "afterwards")], "r")
-        given.append(ids(store) - given[-1])
-    assert [len(numbers) for numbers in given] == [2, 1, 2, 1, 1, 2, 1]
-    assert len(set().union(*given)) == 10
-
-
-def test_nobody_who_filled_the_old_index_can_call_the_new_one_filled(opened: Open) -> None:
-    store, other = opened(), opened()
-    space = store.vectors.ensure_space(SPACE)
-    for number in range(5):
-        store.documents.put([indexed(f"{number}.md", "walrus")], "r")
-    texts = store.vectors.text_counter()
-    with other.rebuilding(0) as fresh:
-        fresh.vectors.ensure_space(SPACE)
-        fresh.documents.put([indexed("a.md", "seal")], "r")
-        other.publish(fresh)
-    store.vectors.put(space, [(number, Embedding(VECTOR)) for number in range(1, 6)])
-    store.vectors.mark_filled(space, texts)
-    (found,) = store.vectors.spaces()
-    assert (found.id, found.is_filled, store.vectors.count(space)) == (space, False, 0)
-    ((chunk, *_),) = store.vectors.pending(space, 0, 10)
-    store.vectors.put(space, [(chunk, Embedding(VECTOR))])
-    store.vectors.mark_filled(space, store.vectors.text_counter())
-    assert store.vectors.spaces()[0].is_filled
-
-
-def test_a_filled_index_is_filled_when_it_is_published(opened: Open) -> None:
-    store = opened()
-    for number in range(5):
-        store.documents.put([indexed(f"{number}.md", "walrus")], "r")
-    store.vectors.ensure_space(SPACE)
-    with store.rebuilding(0) as fresh:
-        space = fresh.vectors.ensure_space(SPACE)
-        fresh.documents.put([indexed("a.md", "seal")], "r")
-        ((chunk, *_),) = fresh.vectors.pending(space, 0, 10)
-        fresh.vectors.put(space, [(chunk, Embedding(VECTOR))])
-        fresh.vectors.mark_filled(space, fresh.vectors.text_counter())
-        store.publish(fresh)
-    assert store.vectors.spaces()[0].is_filled
-    store.documents.put([indexed("b.md", "whale")], "r")
-    assert not store.vectors.spaces()[0].is_filled
 
 
 _REBUILD = """

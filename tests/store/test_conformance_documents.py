@@ -1,0 +1,287 @@
+"""Documents and chunks, in every store."""
+
+import threading
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.errors import StoreBusy
+from mdrecall.interfaces import Store
+from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, Transcript
+from mdrecall.types.transcripts import part_path
+from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, indexed
+
+
+def test_a_document_is_found_by_its_words_names_and_title(store: Store) -> None:
+    store.documents.put([indexed("memory/pool.md", "We use DEC-0054 for the café")], "r")
+    for query in ("using", "DEC-0054", "cafe", "0054", "pool", "DEC-00"):
+        assert found_in(store, query) == {"memory/pool.md"}, query
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("ticket DEC-0054 done", "DEC-0054"),
+        ("ticket DEC-0054 done", "dec-0054"),
+        ("ticket DEC-0054 done", "dec"),
+        ("ticket DEC-0054 done", "0054"),
+        ("ticket DEC-0054 done", "DEC-00"),
+        ("see src/db/pool.ts now", "src/db/pool.ts"),
+        ("see src/db/pool.ts now", "db/pool.ts"),
+        ("see src/db/pool.ts now", "pool.ts"),
+        ("see src/db/pool.ts now", "src/db/po"),
+        ("set memorySearch.query.hybrid", "memorySearch.query.hybrid"),
+        ("set memorySearch.query.hybrid", "memorySearch.query"),
+        ("set memorySearch.query.hybrid", "memory search"),
+        ("set memorySearch.query.hybrid", "memorySea"),
+        ("commit a828e60f1c is good", "a828e60"),
+        ("write alice@example.com", "alice@example.com"),
+        ("write alice@example.com", "alice"),
+        ("write alice@example.com", "example.com"),
+        ("version v2026.4.10 is out", "v2026.4.10"),
+        ("version v2026.4.10 is out", "v2026.4"),
+        ("im Café Zürich", "cafe zurich"),
+        ("深色模式已经打开", "深色模式"),
+        ("明天开会讨论", "开会"),
+        ("今日はしりとりをした", "しりとり"),
+        ("東京タワーに行く", "東京"),
+        ("猫を飼う", "猫"),
+        ("배포 전략을 논의", "전략"),
+        ("ภาษาไทยง่าย", "ไทย"),
+        ("हिन्दी भाषा", "हिन्दी"),
+        ("ДОМОЙ", "домой"),
+        ("ＤＥＣ－００５４", "DEC-0054"),
+    ],
+)
+def test_identifiers_and_every_script_are_found(store: Store, text: str, query: str) -> None:
+    store.documents.put([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
+    assert found_in(store, query) == {"notes/right.md"}
+
+
+def test_a_lone_character_is_found_at_the_beginning_inside_and_at_the_end_of_a_run(store: Store) -> None:
+    notes = {"end.md": "我有猫", "begin.md": "猫を飼う", "inside.md": "黒猫が好き", "none.md": "犬を飼う"}
+    store.documents.put([indexed(path, text) for path, text in notes.items()], "r")
+    assert found_in(store, "猫") == {"end.md", "begin.md", "inside.md"}
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("the deployment failed", "deploy"),
+        ("we deploy today", "deploying"),
+        ("we deploy today", "deployment"),
+        ("deploying deploys deployed", "deploy"),
+        ("the configuration file", "configurat"),
+        ("authentication is broken", "authentica"),
+        ("a kubernetes cluster", "kube"),
+        ("with ❤️love", "love"),
+        ("⚠️warning sign", "warning"),
+        ("\ue0a0mainline branch", "mainline"),
+    ],
+)
+def test_forms_beginnings_and_words_beside_odd_signs_are_found(store: Store, text: str, query: str) -> None:
+    store.documents.put([indexed("notes/right.md", text), indexed("notes/wrong.md", "nothing of the sort")], "r")
+    assert found_in(store, query) == {"notes/right.md"}
+
+
+def test_a_term_in_every_chunk_has_a_saturation_between_nothing_and_one(store: Store) -> None:
+    store.documents.put([indexed(f"{number}.md", "pool " * (number + 1)) for number in range(5)], "r")
+    (match,) = store.chunks.match_terms(parse_query("pool"))
+    assert len(match.chunks) == 5
+    assert all(0 < saturation < 1 for saturation in match.chunks.values())
+    longest, shortest = max(match.chunks), min(match.chunks)
+    assert match.chunks[longest] > match.chunks[shortest]
+
+
+def test_putting_a_document_again_replaces_it(store: Store) -> None:
+    store.documents.put([indexed("a.md", "old words"), indexed("b.md", "other")], "r")
+    store.documents.put([indexed("a.md", "new text")], "r")
+    assert found_in(store, "old") == set()
+    assert found_in(store, "new") == {"a.md"}
+    assert found_in(store, "other") == {"b.md"}
+    assert store.admin.check() == ()
+
+
+def test_a_removed_document_leaves_nothing_behind(store: Store) -> None:
+    store.documents.put([indexed("a.md", "word " * 3000), indexed("b.md", "other")], "r")
+    store.documents.remove("memory", ["a.md", "never.md"])
+    assert found_in(store, "word") == set()
+    assert [(count.files, count.chunks) for count in store.chunks.count_by_source()] == [(1, 1)]
+
+
+def test_stamps_prove_something_only_after_settling(store: Store) -> None:
+    store.documents.put([indexed("a.md", "text")], "r")
+    assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
+    assert store.documents.known_stamps("memory", 10_000_000_000) == {"a.md": ()}
+    document, _ = indexed("a.md", "text")
+    newer = document._replace(stamp=(9, 9, 9, 9), seen_ns=20_000_000_000)
+    store.documents.refresh_stamps([newer._replace(hash="cd" * 32)])
+    assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
+    store.documents.refresh_stamps([newer])
+    assert store.documents.known_stamps("memory", 5) == {"a.md": (9, 9, 9, 9)}
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(text=st.lists(st.text("word é東\n- #", max_size=80), max_size=40).map("\n".join), tokens=st.integers(8, 60))
+def test_chunks_come_back_as_they_went_in(store: Store, text: str, tokens: int) -> None:
+    document, chunks = indexed("a.md", text, tokens)
+    store.documents.put([(document, chunks)], "r")
+    loaded = store.chunks.load(chunk_ids(store, "md"))
+    assert [(c.text, c.start_line, c.end_line, c.trail) for c in loaded] == [
+        (c.chunk.text, c.chunk.start_line, c.chunk.end_line, c.chunk.trail) for c in chunks
+    ]
+
+
+def test_a_snapshot_does_not_see_what_is_written_meanwhile(store: Store) -> None:
+    store.documents.put([indexed("a.md", "text")], "r")
+    with store.chunks.snapshot():
+        assert store.chunks.count() == 1
+        thread = threading.Thread(target=store.documents.put, args=([indexed("b.md", "more")], "r"))
+        thread.start()
+        thread.join()
+        assert store.chunks.count() == 1
+    assert store.chunks.count() == 2
+
+
+def test_closing_twice_is_fine_and_the_store_can_be_used_again(store: Store) -> None:
+    store.admin.close()
+    store.admin.close()
+    assert store.chunks.count() == 0
+
+
+def test_a_failed_write_changes_nothing(store: Store) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    document, chunks = indexed("a.md", "penguin")
+    broken = [(document, chunks), (document._replace(path="b.md", hash="not hex"), chunks)]
+    with pytest.raises(ValueError, match="hexadecimal"):
+        store.documents.put(broken, "r")
+    assert found_in(store, "walrus") == {"a.md"}
+    assert found_in(store, "penguin") == set()
+
+
+def test_a_clock_that_goes_backwards_does_not_keep_new_content_out(store: Store) -> None:
+    old, old_chunks = indexed("a.md", "walrus")
+    new, new_chunks = indexed("a.md", "penguin")
+    store.documents.put([(old._replace(seen_ns=new.seen_ns + 3_600_000_000_000), old_chunks)], "r")
+    store.documents.put([(new, new_chunks)], "r")
+    assert found_in(store, "penguin") == {"a.md"}
+    assert found_in(store, "walrus") == set()
+
+
+def test_every_thread_reads_on_a_connection_of_its_own(store: Store) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    seen: list[set[str]] = []
+    threads = [threading.Thread(target=lambda: seen.append(found_in(store, "walrus"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [{"a.md"}] * 4
+
+
+def test_a_transaction_is_written_whole_and_only_its_own_thread_sees_it_before(open_store: OpenStore) -> None:
+    store, other = open_store(), open_store()
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    with store.documents.transaction():
+        store.documents.put([indexed("b.md", "penguin")], "r")
+        with store.documents.transaction():
+            store.documents.remove("memory", ["a.md"])
+        assert (store.chunks.count(), found_in(store, "penguin")) == (1, {"b.md"})
+        assert found_in(other, "walrus penguin") == {"a.md"}
+    assert found_in(other, "walrus penguin") == {"b.md"}
+
+
+def test_a_transaction_that_an_error_leaves_changes_nothing(store: Store) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+
+    def fail() -> None:
+        with store.documents.transaction():
+            store.documents.put([indexed("b.md", "penguin")], "r")
+            with store.documents.transaction():
+                store.documents.remove("memory", ["a.md"])
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert found_in(store, "walrus penguin") == {"a.md"}
+    assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
+
+
+def test_what_is_known_of_a_document_is_its_hash_and_format(store: Store) -> None:
+    assert (store.documents.index_format(), store.documents.known_document("memory", "a.md")) == ("", None)
+    store.documents.put([indexed("a.md", "walrus")], "one")
+    assert store.documents.index_format() == "one"
+    assert store.documents.known_document("memory", "a.md") == KnownDocument("ab" * 32, "one")
+    assert store.documents.hashes("memory") == {"a.md": bytes.fromhex("ab" * 32)}
+    assert store.documents.hashes("sessions") == {}
+    store.documents.put([indexed("b.md", "walrus")], "two")
+    assert store.documents.index_format() == "?"
+
+
+def test_chunks_that_no_longer_exist_are_left_out(store: Store) -> None:
+    store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "walrus")], "r")
+    first, second = chunk_ids(store, "walrus")
+    store.documents.remove("memory", ["a.md"])
+    assert [chunk.path for chunk in store.chunks.load([second, first])] == ["b.md"]
+    assert store.chunks.sources_of([first, second]) == {second: "memory"}
+
+
+def part_of(path: str, number: int, text: str) -> tuple[Document, list[IndexedChunk]]:
+    document, chunks = indexed(part_path(path, number), text)
+    return document._replace(source="sessions"), chunks
+
+
+def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -> None:
+    state = Transcript("s/a.jsonl", 10, 2, 3, 10, 5, 1, 1, b"seal")
+    parts = [part_of(state.path, number, text) for number, text in enumerate(["walrus", "penguin"])]
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    store.documents.put_transcript(state, 0, parts, "r")
+    longer = state._replace(until=20, parts=2)
+    store.documents.put_transcript(longer, 1, [part_of(state.path, number, "seal") for number in (1, 2)], "r")
+    assert store.documents.transcripts() == {state.path: longer}
+    assert found_in(store, "penguin") == set()
+    assert found_in(store, "walrus") == {"a.md", state.path}
+    assert len(chunk_ids(store, "seal")) == 2
+    assert set(store.chunks.sources_of(chunk_ids(store, "seal")).values()) == {"sessions"}
+    assert set(store.chunks.count_by_source()) == {SourceCount("memory", 1, 1), SourceCount("sessions", 1, 3)}
+    store.documents.remove_transcripts([state.path, "s/never.jsonl"])
+    assert (store.documents.transcripts(), store.documents.hashes("sessions")) == ({}, {})
+    assert found_in(store, "walrus seal") == {"a.md"}
+
+
+def test_one_thread_has_the_right_to_write_and_may_take_it_twice(open_store: OpenStore) -> None:
+    store, other = open_store(), open_store()
+    refused: list[StoreBusy] = []
+
+    def write() -> None:
+        try:
+            with other.admin.write_lock("writing", 0.05):
+                pass
+        except StoreBusy as error:
+            refused.append(error)
+
+    with store.admin.write_lock("indexing"), store.admin.write_lock("writing"):
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1
+    write()
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("name", ["watching", "filling"])
+def test_a_lock_has_one_holder_who_can_be_asked_after(open_store: OpenStore, name: str) -> None:
+    store, other = open_store(), open_store()
+    store.admin.open()
+    mine, theirs = getattr(store, name), getattr(other, name)
+    assert mine.acquire(0, "testing")
+    assert mine.is_held
+    assert not theirs.acquire(0, "testing")
+    holder = theirs.holder()
+    assert holder
+    assert holder.doing == "testing"
+    mine.release()
+    mine.release()
+    assert theirs.holder() is None

@@ -1,0 +1,214 @@
+"""What only an index in a file has: its header and owner, damage, permissions, and the connections to it."""
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy
+from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from tests.store.stores import OWNER, STAMP, found_in, indexed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    opened.admin.open()
+    yield opened
+    opened.admin.close()
+
+
+def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.keyword.ROW_BUDGET", 3)
+    store.documents.put([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
+    store.documents.put([indexed("rare.md", "common walrus")], "r")
+    common, walrus = store.chunks.match_terms(parse_query("common walrus"))
+    assert walrus.chunks.keys() == common.chunks.keys()
+    assert len(common.chunks) == 1
+
+
+def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -> None:
+    header = Path(store.file_path).read_bytes()[:100]
+    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == VERSION == len(MIGRATIONS)
+
+
+def test_an_index_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    SqliteStore(str(path), is_ours=True, owner=OWNER).admin.open()
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version={VERSION + 1}")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(NewerIndex, match="newer mdrecall"):
+        SqliteStore(str(path), is_ours=True, owner=OWNER).admin.open()
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE files(path TEXT PRIMARY KEY)")
+    db.commit()
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(ForeignDatabase, match="another program"):
+        SqliteStore(str(path), is_ours=False, owner=OWNER).admin.open()
+    assert path.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is_where_others_may_write(tmp_path: Path) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text("# My notes\n" * 50)
+    with pytest.raises(ForeignDatabase, match="not a database"):
+        SqliteStore(str(path), is_ours=False, owner=OWNER).admin.open()
+    assert path.read_text() == "# My notes\n" * 50
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"garbage" * 1000,
+        b"SQLite format 3\0" + b"\0" * 52 + b"mdrc" + b"\xff" * 4000,
+        b"SQLite format 3\0" + b"\0" * 52 + b"what" + b"\xff" * 4000,
+    ],
+)
+def test_a_damaged_index_is_set_aside_and_begun_anew(tmp_path: Path, garbage: bytes) -> None:
+    path = tmp_path / "index.sqlite"
+    path.write_bytes(garbage)
+    store = SqliteStore(str(path), is_ours=True, owner=OWNER)
+    store.admin.open()
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    assert found_in(store, "walrus") == {"a.md"}
+    assert Path(store.health.quarantined_path).read_bytes() == garbage
+    store.admin.close()
+
+
+def test_an_empty_file_becomes_an_index(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    path.touch()
+    store = SqliteStore(str(path), is_ours=False, owner=OWNER)
+    store.admin.open()
+    assert store.chunks.count() == 0
+    store.admin.close()
+
+
+def test_a_file_damaged_inside_is_set_aside_at_the_next_use(store: SqliteStore) -> None:
+    store.documents.put([indexed(f"{n}.md", f"walrus {n} " + "word " * 300) for n in range(50)], "r")
+    store.admin.close()
+    data = bytearray(Path(store.file_path).read_bytes())
+    data[8192 : len(data) - 8192] = b"\x5a" * (len(data) - 16384)
+    Path(store.file_path).write_bytes(data)
+    assert found_in(store, "walrus") == set()
+    assert Path(store.health.quarantined_path).read_bytes() == bytes(data)
+
+
+def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.connect._BUSY_MS", 50)
+    other = apsw.Connection(store.file_path)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusy, match=r"index\.sqlite"):
+        store.documents.put([indexed("a.md", "text")], "r")
+    other.execute("ROLLBACK")
+    store.documents.put([indexed("a.md", "text")], "r")
+    assert store.chunks.count() == 1
+
+
+def test_where_nothing_can_be_written_an_index_in_a_temporary_folder_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    store = SqliteStore(str(tmp_path / "file" / "index.sqlite"), is_ours=True, owner=OWNER)
+    store.admin.open()
+    assert store.health.write_problem.startswith("Cannot create the folder")
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    assert found_in(store, "walrus") == {"a.md"}
+    store.admin.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP TABLE chunks",
+        "ALTER TABLE documents DROP COLUMN recipe",
+        "UPDATE documents SET path = CAST(x'ff' AS TEXT)",
+        "UPDATE chunks SET text = CAST(x'c328' AS TEXT)",
+    ],
+)
+def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore, damage: str) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    store.admin.close()
+    db = sqlite3.connect(store.file_path)
+    db.execute(damage)
+    db.commit()
+    db.close()
+    with pytest.raises(CorruptIndex):
+        read_everything(store)
+
+
+def test_the_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    with pytest.raises(ForeignDatabase, match="agent main") as raised:
+        SqliteStore(store.file_path, is_ours=False, owner=Owner("other", "/workspace")).admin.open()
+    assert "{agentId}" in raised.value.hint
+    assert found_in(store, "walrus") == {"a.md"}
+
+
+def test_of_another_workspace_nothing_is_kept(store: SqliteStore) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    store.admin.close()
+    moved = SqliteStore(store.file_path, is_ours=False, owner=Owner("main", "/elsewhere"))
+    assert found_in(moved, "walrus") == set()
+    moved.documents.put([indexed("b.md", "walrus")], "r")
+    assert found_in(moved, "walrus") == {"b.md"}
+    assert moved.admin.check() == ()
+    moved.admin.close()
+
+
+def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "new/index.sqlite"), is_ours=True, owner=OWNER)
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new").iterdir()} == {0o600}
+    store.admin.close()
+
+
+def test_a_pipe_or_folder_at_the_path_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "."):
+        with pytest.raises(ForeignDatabase, match="not a file"):
+            SqliteStore(str(tmp_path / name), is_ours=True, owner=OWNER).admin.open()
+
+
+def test_connections_of_ended_threads_are_closed(store: SqliteStore) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    for _ in range(20):
+        thread = threading.Thread(target=found_in, args=(store, "walrus"))
+        thread.start()
+        thread.join()
+    assert len(store._file._readers) <= 2
+
+
+def read_everything(store: SqliteStore) -> None:
+    assert found_in(store, "walrus") == {"a.md"}
+    assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
+    assert store.documents.known_document("memory", "a.md")
+
+
+def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: SqliteStore) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    for path in Path(store.file_path).parent.glob("index.sqlite*"):
+        path.unlink()
+    counts: list[int] = []
+    thread = threading.Thread(target=lambda: counts.append(store.chunks.count()))
+    thread.start()
+    thread.join()
+    assert counts == [0]

@@ -1,0 +1,278 @@
+"""Vectors in an index file: both engines find the same, and which one is chosen."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from operator import mul
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.text.words import Analyser
+from mdrecall.memory import Memory
+from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.store.sqlite.keyword import encode_names
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from mdrecall.types import Embedding, Space
+from tests.conftest import Workspace
+from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_windows, put, unit
+
+Open = Callable[..., SqliteStore]
+
+# Their cosines have no rounding, so that ties are ties: the axes, the corners of a cube, and the vector of no words.
+AXES: list[Vector] = [
+    tuple(sign if place == axis else 0.0 for place in range(4)) for axis in range(4) for sign in (1, -1)
+]
+CORNERS: list[Vector] = [tuple(0.5 if bits >> place & 1 else -0.5 for place in range(4)) for bits in range(16)]
+exact_vectors = st.sampled_from([*AXES, *CORNERS, (0.0,) * 4])
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    stores: list[SqliteStore] = []
+
+    def open_store(engine: str = "matrix", path: Path = tmp_path / "index.sqlite", **search: object) -> SqliteStore:
+        wanted = VectorSearch(engine)._replace(**search)  # type: ignore[arg-type]
+        stores.append(SqliteStore(str(path), is_ours=True, owner=OWNER, search=wanted))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.admin.close()
+
+
+def tables(store: SqliteStore) -> set[str]:
+    db = apsw.Connection(store.file_path)
+    try:
+        return {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")}
+    finally:
+        db.close()
+
+
+def count_rows(store: SqliteStore, table: str) -> int:
+    db = apsw.Connection(store.file_path)
+    try:
+        ((count,),) = db.execute(f"SELECT count(*) FROM {table}")
+        return int(count)
+    finally:
+        db.close()
+
+
+@given(st.lists(exact_vectors, min_size=1, max_size=30), exact_vectors, st.integers(1, 32))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_both_engines_agree_on_ties_and_on_vectors_without_length(
+    tmp_path_factory: pytest.TempPathFactory, opened: Open, vectors: list[Vector], query: Vector, limit: int
+) -> None:
+    path = tmp_path_factory.mktemp("ties") / "index.sqlite"
+    matrix, vec = opened("matrix", path), opened("sqlite-vec", path)
+    number = matrix.vectors.ensure_space(SPACE)
+    matrix.documents.put([indexed(f"{place}.md", "text") for place in range(len(vectors))], "r")
+    ids = list(range(1, len(vectors) + 1))
+    windows = pack_windows(*([round(2 * value) for value in vector] for vector in vectors[:3]))
+    matrix.vectors.put(
+        number, [(chunk, Embedding(pack(vector), windows)) for chunk, vector in zip(ids, vectors, strict=True)]
+    )
+    space, asked = find_space(matrix), pack(query)
+    expected = sorted(
+        ((chunk, sum(map(mul, vector, query))) for chunk, vector in zip(ids, vectors, strict=True)),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    assert matrix.vectors.nearest(space, asked, limit) == vec.vectors.nearest(space, asked, limit) == expected[:limit]
+    assert matrix.vectors.cosines(space, asked, ids) == vec.vectors.cosines(space, asked, ids) == dict(expected)
+    assert matrix.vectors.best_windows(space, asked, ids) == vec.vectors.best_windows(space, asked, ids)
+    matrix.admin.close()
+    vec.admin.close()
+
+
+def test_both_engines_agree_on_random_vectors(opened: Open) -> None:
+    draw = random.Random(3)
+    matrix, vec = opened("matrix"), opened("sqlite-vec")
+    space = Space("test", "random", "r", 64)
+    number = matrix.vectors.ensure_space(space)
+    matrix.documents.put([indexed(f"{place}.md", "text") for place in range(300)], "r")
+    made = [(chunk, Embedding(pack(unit(draw, 64)))) for chunk in range(1, 301)]
+    matrix.vectors.put(number, made)
+    for _ in range(20):
+        query = pack(unit(draw, 64))
+        ours, theirs = (store.vectors.nearest(find_space(store, space), query, 300) for store in (matrix, vec))
+        assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1.1e-5)
+        assert dict(ours) == pytest.approx(dict(theirs), abs=1.1e-5)
+        assert matrix.vectors.nearest(find_space(matrix, space), query, 7) == ours[:7]
+        assert vec.vectors.nearest(find_space(vec, space), query, 7) == theirs[:7]
+
+
+changes = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.none() | exact_vectors), min_size=1, max_size=12)
+
+
+@given(st.lists(changes, min_size=1, max_size=6))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_a_matrix_follows_what_another_process_changes(
+    tmp_path_factory: pytest.TempPathFactory, opened: Open, rounds: list[list[tuple[str, Vector | None]]]
+) -> None:
+    path = tmp_path_factory.mktemp("follow") / "index.sqlite"
+    matrix, writer = opened("matrix", path), opened("sqlite-vec", path)
+    writer.vectors.ensure_space(SPACE)
+    query, there = pack((0.5, 0.5, 0.5, 0.5)), dict[str, Vector]()
+    for each in rounds:
+        for name, vector in each:
+            if vector is None:
+                writer.documents.remove("memory", [name])
+                there.pop(name, None)
+            else:
+                put(writer, name, vector)
+                there[name] = vector
+        ids = ids_of(writer)
+        found = matrix.vectors.nearest(find_space(matrix), query, 100)
+        assert dict(found) == {ids[name]: sum(vector) / 2 for name, vector in there.items()}
+        assert found == writer.vectors.nearest(find_space(writer), query, 100)
+    matrix.admin.close()
+    writer.admin.close()
+
+
+def test_who_fell_behind_what_is_remembered_loads_everything_again(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.revisions.REMEMBERED_REVISIONS", 3)
+    matrix, writer = opened("matrix"), opened("sqlite-vec")
+    for name in "abc":
+        put(writer, name, (1, 0, 0, 0))
+    query = pack((1, 0, 0, 0))
+    assert len(matrix.vectors.nearest(find_space(matrix), query, 50)) == 3
+    writer.documents.remove("memory", ["a"])
+    for _ in range(4):
+        put(writer, "b", (0, 1, 0, 0))
+    writer.documents.remove("memory", ["c"])
+    assert count_rows(writer, "removed") < 6
+    assert matrix.vectors.nearest(find_space(matrix), query, 50) == [(ids_of(writer)["b"], 0.0)]
+
+
+def test_a_matrix_forgets_the_vectors_of_an_index_that_another_workspace_took_over(opened: Open) -> None:
+    matrix = opened("matrix")
+    put(matrix, "a.md", (1, 0, 0, 0))
+    query = pack((1, 0, 0, 0))
+    assert len(matrix.vectors.nearest(find_space(matrix), query, 5)) == 1
+    taker = SqliteStore(matrix.file_path, is_ours=True, owner=Owner("main", "/elsewhere"))
+    chunk = put(taker, "b.md", (0, 1, 0, 0))
+    taker.admin.close()
+    assert matrix.vectors.nearest(find_space(matrix), query, 5) == [(chunk, 0.0)]
+
+
+@pytest.mark.parametrize("engine", ["matrix", "sqlite-vec"])
+def test_the_engine_is_the_one_that_was_asked_for(opened: Open, engine: str) -> None:
+    store = opened(engine)
+    put(store, "a.md", (1, 0, 0, 0))
+    assert store.vectors.engine(find_space(store)) == engine
+
+
+def test_the_tables_of_a_space_that_was_replaced_are_dropped(opened: Open) -> None:
+    store = opened()
+    put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
+    assert tables(store) >= {"vectors_1", "windows_1"}
+    store.vectors.mark_filled(store.vectors.ensure_space(OTHER), store.vectors.text_counter())
+    assert tables(store) & {"vectors_1", "windows_1", "vectors_2", "windows_2"} == {"vectors_2", "windows_2"}
+
+
+def test_windows_go_with_their_chunks(opened: Open) -> None:
+    store = opened()
+    put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
+    store.documents.remove("memory", ["a.md"])
+    assert count_rows(store, "windows_1") == count_rows(store, "vectors_1") == 0
+
+
+def test_auto_takes_a_matrix_unless_it_would_be_too_large(opened: Open) -> None:
+    usual = opened("auto")
+    for name in "abc":
+        put(usual, name, (1, 0, 0, 0))
+    assert usual.vectors.engine(find_space(usual)) == "matrix"
+    assert opened("auto", most_bytes=48).vectors.engine(find_space(usual)) == "matrix"
+    assert opened("auto", most_bytes=47).vectors.engine(find_space(usual)) == "sqlite-vec"
+    assert opened("matrix", most_bytes=0).vectors.engine(find_space(usual)) == "matrix"
+
+
+def in_a_fresh_process(workspace: Workspace, code: str) -> str:
+    program = f"import sys\nfrom mdrecall.memory import Memory\nspace = {str(workspace.path)!r}\n{code}"
+    env = workspace.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("one_shot", "expected"), [(True, "sqlite-vec False"), (False, "matrix True")])
+def test_a_single_question_is_answered_without_loading_numpy(
+    workspace: Workspace, one_shot: bool, expected: str
+) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.memory().sync()
+    code = f"""
+memory = Memory.open(space, one_shot={one_shot})
+answer = memory.search("sea animal resting", min_score=0)
+assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "memory/a.md"), answer.degraded
+print(memory.status().vector["engine"], "numpy" in sys.modules)
+"""
+    assert in_a_fresh_process(workspace, code) == expected
+
+
+def test_a_single_question_takes_a_matrix_if_numpy_is_loaded_anyway(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.memory().sync()
+    code = "import numpy\nprint(Memory.open(space, one_shot=True).status().vector['engine'])"
+    assert in_a_fresh_process(workspace, code) == "matrix"
+
+
+def test_a_library_that_is_not_there_leaves_the_words(workspace: Workspace) -> None:
+    workspace.configure('{mdrecall: {vectors: {engine: "sqlite-vec"}}}')
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        healthy = memory.search("walrus")
+    overrides = {"store.vector.extensionPath": str(workspace.home / "no-such-library")}
+    with Memory.open(workspace.path, env=workspace.env, overrides=overrides) as memory:
+        answer = memory.search("walrus")
+        assert (answer.mode, [result.path for result in answer]) == ("keyword", ["memory/a.md"])
+        assert "no-such-library" in answer.degraded
+        assert answer.results == memory.search("walrus", mode="keyword").results
+        assert not memory.probe_vectors()
+        assert "no-such-library" in memory.status().vector["loadError"]
+    assert (healthy.mode, healthy.degraded) == ("hybrid", "")
+
+
+def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(workspace: Workspace) -> None:
+    text = "the walrus sleeps on the ice"
+    workspace.write("memory/a.md", text)
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        memory.sync()
+        path = memory.settings.index_path
+    new = apsw.Connection(path)
+    new.execute("DROP INDEX documents_by_revision; ALTER TABLE documents DROP COLUMN revision")
+    new.execute("ALTER TABLE chunks DROP COLUMN records")
+    kept = {name: list(new.execute(f"SELECT * FROM {name}")) for name in ("meta", "documents", "chunks")}
+    new.close()
+    for suffix in ("", "-wal", "-shm"):
+        Path(path + suffix).unlink(missing_ok=True)
+    old = apsw.Connection(path)
+    MIGRATIONS[0](old)
+    old.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=1")
+    for name, found in kept.items():
+        assert found
+        old.executemany(f"INSERT INTO {name} VALUES({','.join('?' * len(found[0]))})", found)
+    words, names = Analyser().indexable(text)
+    old.execute("INSERT INTO keyword(rowid, words, names, title) VALUES(1, ?, ?, '')", (words, encode_names(names)))
+    old.close()
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        assert memory.search("walrus", mode="keyword")[0].path == "memory/a.md"
+        report = memory.sync()
+        assert (report.added, report.changed, report.removed, report.unchanged) == (0, 0, 0, 1)
+        assert memory.status().vector["chunks"] == 1
+        assert memory.search("sea animal resting", min_score=0)[0].path == "memory/a.md"
+        workspace.write("memory/b.md", "a second note")
+        assert memory.sync().added == 1
+        assert memory.search("second")[0].path == "memory/b.md"
+        assert memory.check() == ()
+    upgraded = apsw.Connection(path)
+    assert list(upgraded.execute("PRAGMA user_version")) == [(VERSION,)]
+    assert list(upgraded.execute("SELECT id FROM chunks ORDER BY id")) == [(1,), (2,)]
+    upgraded.close()
