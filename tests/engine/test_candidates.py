@@ -142,8 +142,9 @@ def test_no_more_notes_are_looked_for_than_have_a_place() -> None:
 
 @pytest.mark.parametrize(("notes", "looks"), [(2, 1), (3, 0)])
 def test_with_notes_for_half_of_the_places_no_more_are_looked_for(notes: int, looks: int) -> None:
-    sources: list[SourceName] = ["memory"] * notes + ["sessions"] * 40
-    chunks = FakeChunks({number: (source, SHOWN, 0.9 - number / 100) for number, source in enumerate(sources)})
+    chunks = FakeChunks(
+        {number: ("memory" if number < notes else "sessions", SHOWN, 0.9 - number / 100) for number in range(40)}
+    )
     search(chunks)
     assert len(chunks.lookups) == looks
 
