@@ -57,7 +57,7 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
     loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
     is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
     workspace = loaded.settings.workspace if is_fixed else None
-    return (_served(loaded, loaded.settings.agent_id, workspace, selection.config),)
+    return (_describe(loaded, loaded.settings.agent_id, workspace, selection.config),)
 
 
 def _select_agents(
@@ -68,7 +68,7 @@ def _select_agents(
         loaded = load(env=env, agent=agent, config=config)
         if skip_disabled and not loaded.settings.memory_search.enabled:
             continue
-        served.append(_served(_require_enabled(loaded), loaded.settings.agent_id, None, config))
+        served.append(_describe(_require_enabled(loaded), loaded.settings.agent_id, None, config))
     if not served:
         raise MemoryDisabled("The memory of every agent is switched off.", hint="Set memorySearch.enabled to true.")
     return tuple(served)
@@ -85,7 +85,7 @@ def _select_workspaces(selection: Selection, env: Mapping[str, str] | None) -> t
         if name in served:
             hint = "Give each a name of its own: --workspace NAME=DIR."
             raise ConfigError(f"Two workspaces are called {name!r}.", hint=hint)
-        served[name] = _served(loaded, name, folder, selection.config)
+        served[name] = _describe(loaded, name, folder, selection.config)
     return tuple(served.values())
 
 
@@ -103,7 +103,7 @@ def _require_enabled(loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _served(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
+def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
     return ServedMemory(name, workspace, agent, config, loaded.home, plugin)
 
