@@ -67,7 +67,7 @@ def _locate(content: str, message: str) -> str:
 
 def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, ResolvedValue]:
     """Return each setting of a section by its full name: from the first layer that has it, else its default."""
-    by_layer = [dict(_leaves(section, layer.values, layer, "", problems)) for layer in layers]
+    by_layer = [dict(_read_layer(section, layer.values, layer, "", problems)) for layer in layers]
     resolved: dict[str, ResolvedValue] = {}
     for name, setting in each_setting(section):
         default = ResolvedValue(setting.default, "default")
@@ -80,7 +80,7 @@ def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[s
 
 def first_with(layers: list[Layer], section: Section, name: str) -> ResolvedValue | None:
     """Return one setting from the first layer that has it; None if no layer does."""
-    by_layer = (dict(_leaves(section, layer.values, layer, "", [])) for layer in layers)
+    by_layer = (dict(_read_layer(section, layer.values, layer, "", [])) for layer in layers)
     return next((values[name] for values in by_layer if name in values), None)
 
 
@@ -98,7 +98,7 @@ def _build_entry(entry: Setting | Section, resolved: Mapping[str, ResolvedValue]
     return entry.hide(value) if entry.hide and value is not None else value
 
 
-def _leaves(
+def _read_layer(
     section: Section, values: Any, layer: Layer, prefix: str, problems: list[str]
 ) -> Iterator[tuple[str, ResolvedValue]]:
     at = f"{layer.at}.{prefix}".rstrip(".")
@@ -112,7 +112,7 @@ def _leaves(
             if section.strict:
                 problems.append(f"{layer.file}: {where} is not a known setting{suggest_name(name, section.entries)}.")
         elif isinstance(entry, Section):
-            yield from _leaves(entry, value, layer, f"{prefix}{name}.", problems)
+            yield from _read_layer(entry, value, layer, f"{prefix}{name}.", problems)
         else:
             try:
                 yield prefix + name, ResolvedValue(entry.rule.read(value), f"{layer.file}: {where}")

@@ -175,7 +175,7 @@ def test_commands_say_who_stands_in(
     assert "voyage stands in for openai" in capsys.readouterr().err
     main(["search", QUERY, "--workspace", str(pair.path)])
     said = capsys.readouterr().err
-    assert "Searched with voyage instead: there are no vectors from openai yet." in said
+    assert "Used the embeddings of voyage instead: there are no vectors from openai yet." in said
     assert "0 chunks" not in said
     main(["status", "--workspace", str(pair.path)])
     assert "voyage instead of openai: There are no vectors from openai yet." in capsys.readouterr().out

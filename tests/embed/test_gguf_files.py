@@ -57,8 +57,8 @@ def test_the_head_tells_what_the_model_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "no GGUF model"),
-        (b"GG", "no GGUF model"),
+        (b"", "not a GGUF model"),
+        (b"GG", "not a GGUF model"),
         (b"<!DOCTYPE html><html></html>", "begins with b'<!DO'"),
         (b"GGUF", "middle of its head"),
         (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "GGUF version 1"),
