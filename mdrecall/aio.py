@@ -1,12 +1,11 @@
-"""AsyncMemory: the same as Memory, on threads, so that an event loop is not held up.
+"""AsyncMemory: ``Memory`` for asyncio. Each call runs in a thread, so that it does not block the event loop.
 
-Each call runs in a thread of the memory's own: asyncio's default threads are few and shared with everything else in
-the program, name resolution too, so that a dozen searches that wait for a provider would hold up the rest, or the rest
-them. Threads are kept and used again, because each has its own connection to the index. None of them keeps the program
-from ending.
+The threads are the memory's own. asyncio's default threads are few and shared with the rest of the program, name
+resolution included, so a dozen searches that wait for a provider would block it. Threads are used again, because each
+has its own connection to the index. None of them keeps the program from ending.
 
-A call that is cancelled gives way at once. What its thread is doing goes on to its end, a ``sync`` or ``follow`` only
-to where it can be taken up again; what comes of it is dropped.
+A call that is cancelled returns at once. Its thread goes on to the end, and the result is dropped; a ``sync`` or
+``follow`` ends where it can be resumed.
 """
 
 import asyncio
@@ -58,8 +57,8 @@ _CLOSING_S = 10.0
 class AsyncMemory:
     """One workspace's memory for asyncio. Use it as an async context manager, or await ``close()`` when done.
 
-    Every method is that of ``Memory``. Progress and events are told in the thread of the loop; ``stop`` is asked in the
-    thread that works.
+    The methods are those of ``Memory``. Progress and event callbacks are called in the thread of the loop, ``stop`` in
+    the thread that does the work.
     """
 
     def __init__(self, memory: "Memory", threads: "Threads") -> None:
@@ -77,31 +76,31 @@ class AsyncMemory:
         overrides: Mapping[str, Any] | None = None,
         one_shot: bool = False,
     ) -> Self:
-        """Open the memory of a workspace; even what must be imported for it is imported in a thread."""
+        """Open the memory of a workspace; imports happen in a thread, too."""
 
-        def opened() -> "Memory":
+        def open_memory() -> "Memory":
             from mdrecall.memory import Memory
 
             return Memory.open(workspace, agent=agent, config=config, env=env, overrides=overrides, one_shot=one_shot)
 
-        return await cls._opened(opened)
+        return await cls._open(open_memory)
 
     @classmethod
     async def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "BackendPool | None" = None) -> Self:
-        """Open the memory that settings ask for which have been loaded already."""
+        """Open a memory with settings that are loaded already."""
 
-        def opened() -> "Memory":
+        def open_memory() -> "Memory":
             from mdrecall.memory import Memory
 
             return Memory.of(loaded, one_shot=one_shot, shared=shared)
 
-        return await cls._opened(opened)
+        return await cls._open(open_memory)
 
     @classmethod
-    async def _opened(cls, opened: "Callable[[], Memory]") -> Self:
+    async def _open(cls, open_memory: "Callable[[], Memory]") -> Self:
         threads = Threads()
         try:
-            return cls(await threads.call(opened, otherwise=lambda memory: memory.close()), threads)
+            return cls(await threads.call(open_memory, if_cancelled=lambda memory: memory.close()), threads)
         except BaseException:
             threads.release()
             raise
@@ -132,18 +131,18 @@ class AsyncMemory:
     async def sync(
         self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never
     ) -> SyncReport:
-        """As ``Memory.sync``; a sync that is cancelled, or under way when the memory is closed, is stopped."""
-        given_up = threading.Event()
+        """``Memory.sync``; it is stopped if the call is cancelled or the memory is closed."""
+        cancelled = threading.Event()
 
         def is_over() -> bool:
-            return given_up.is_set() or self._threads.is_closing or stop()
+            return cancelled.is_set() or self._threads.is_closing or stop()
 
         try:
             return await self._call(
                 self._memory.sync, force=force, progress=_on_this_loop(progress) if progress else None, stop=is_over
             )
         finally:
-            given_up.set()
+            cancelled.set()
 
     async def sessions(self) -> list[Conversation]:
         return await self._call(self._memory.sessions)
@@ -158,7 +157,7 @@ class AsyncMemory:
         await self._call(self._memory.watch)
 
     async def follow(self, tell: Callable[[WatchEvent], None]) -> None:
-        """As ``Memory.follow``, until it is cancelled or ``stop_following`` is called."""
+        """``Memory.follow``; it ends if the call is cancelled, too."""
         try:
             await self._call(self._memory.follow, _on_this_loop(tell))
         except (asyncio.CancelledError, GeneratorExit):
@@ -166,7 +165,7 @@ class AsyncMemory:
             raise
 
     def stop_following(self) -> None:
-        """End ``follow``; it waits for nothing, so that it can be called from a signal."""
+        """End ``follow`` without waiting for it, so that a signal handler can call this."""
         self._memory.stop_following()
 
     async def status(self) -> Status:
@@ -194,7 +193,7 @@ class AsyncMemory:
         return await self._call(self._memory.probe_vectors)
 
     async def close(self) -> None:
-        """Let go of the index when what is under way has ended, or after ten seconds; may be called twice."""
+        """Release the index when the calls in progress have ended, or after ten seconds; may be called twice."""
         await self._threads.close(self._memory.stop_following, self._memory.close)
 
     async def __aenter__(self) -> Self:
@@ -210,34 +209,34 @@ class AsyncMemory:
 
 
 class Threads:
-    """The threads of one memory or of one server, and what is under way in them."""
+    """The threads of one memory or one server, and the calls in progress."""
 
-    def __init__(self, patience_s: float = _CLOSING_S) -> None:
-        """``patience_s`` is how long what is under way is waited for in the end."""
+    def __init__(self, closing_s: float = _CLOSING_S) -> None:
+        """``closing_s`` is how long ``close`` waits for the calls in progress."""
         self.is_closing = False
-        self._patience_s = patience_s
+        self._closing_s = closing_s
         self._pool = DaemonPool("mdrecall-aio", _MAX_THREADS)
         self._closed: Future[None] = Future()
 
-    async def call(self, act: Callable[[], _T], *, otherwise: Callable[[_T], object] | None = None) -> _T:
-        """What ``act`` gives, made in a thread; if nobody waits for it any more, it is given to ``otherwise``."""
+    async def call(self, act: Callable[[], _T], *, if_cancelled: Callable[[_T], object] | None = None) -> _T:
+        """Call ``act`` in a thread and return its result; if this is cancelled, ``if_cancelled`` gets the result."""
 
-        def begun() -> _T:
+        def run() -> _T:
             self._refuse_if_closing()
             return _translate_for_loop(act)
 
         self._refuse_if_closing()
         context = copy_context()
-        work = self._pool.submit(lambda: context.run(begun))
+        work = self._pool.submit(lambda: context.run(run))
         try:
             return await asyncio.wrap_future(work)
         except (asyncio.CancelledError, GeneratorExit):
-            if otherwise:
-                work.add_done_callback(lambda done: _given(done, otherwise))
+            if if_cancelled:
+                work.add_done_callback(lambda done: _pass_on(done, if_cancelled))
             raise
 
     async def close(self, cancel_pending: Callable[[], None], act: Callable[[], None]) -> None:
-        """Take no more calls, wait for those under way, and do the last one, in a thread that is sure to be free."""
+        """Refuse new calls, wait for those in progress, then call ``act``, all in a thread that is free for it."""
         if not self.is_closing:
             self.is_closing = True
             self._closed.set_running_or_notify_cancel()
@@ -252,7 +251,7 @@ class Threads:
     def _close(self, cancel_pending: Callable[[], None], act: Callable[[], None]) -> None:
         try:
             cancel_pending()
-            self._pool.drain(self._patience_s)
+            self._pool.drain(self._closing_s)
             act()
         except BaseException as error:
             self._closed.set_exception(error)
@@ -263,7 +262,7 @@ class Threads:
 
     def _refuse_if_closing(self) -> None:
         if self.is_closing:
-            raise MemoryClosed("The memory is closed.", hint="Open it again with AsyncMemory.open.")
+            raise MemoryClosed("The memory is closed.", hint="Open it again.")
 
 
 def _translate_for_loop(act: Callable[[], _T]) -> _T:
@@ -282,17 +281,17 @@ def _translate_for_loop(act: Callable[[], _T]) -> _T:
         raise RuntimeError(f"{type(error).__name__} in a thread: {error}") from error
 
 
-def _given(done: Future[_T], taker: Callable[[_T], object]) -> None:
+def _pass_on(done: Future[_T], taker: Callable[[_T], object]) -> None:
     if not done.cancelled() and done.exception() is None:
         taker(done.result())
 
 
-def _on_this_loop(tell: Callable[[_T], None]) -> Callable[[_T], None]:
-    """A callback for another thread that tells in this one; a loop that is gone is told nothing."""
+def _on_this_loop(callback: Callable[[_T], None]) -> Callable[[_T], None]:
+    """Return a callback for another thread that calls ``callback`` in this one, unless the loop is closed."""
     loop = asyncio.get_running_loop()
 
-    def told(news: _T) -> None:
+    def call_soon(value: _T) -> None:
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(tell, news)
+            loop.call_soon_threadsafe(callback, value)
 
-    return told
+    return call_soon

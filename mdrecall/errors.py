@@ -4,60 +4,60 @@ RecallError
 ├── ConfigError            a configuration file or setting cannot be used
 ├── WorkspaceError         the workspace is missing or not a folder
 ├── MemoryDisabled         the configuration switches this agent's memory off
-├── MemoryClosed           it was closed, and is asked again
-├── QueryError             the query is blank, or its lowest score no number
-├── ConfirmationMissing    something would be deleted, and nobody agreed to it
+├── MemoryClosed           a call to a memory that was closed
+├── QueryError             the query is blank, or the minimum score is not a number
+├── ConfirmationMissing    something would be deleted, and nobody confirmed it
 ├── QuestionsError         the questions of an evaluation cannot be used
-├── ReadError              a file will not be read
+├── ReadError              a file cannot be read
 │   ├── PathOutside            not one of the memory files
 │   ├── NotMarkdown            the name does not end in .md
-│   ├── SymlinkRefused         a symbolic link stands on the way
+│   ├── SymlinkRefused         a symbolic link is part of the path
 │   ├── NotAFile               a folder, pipe, socket or device
 │   ├── FileTooLarge           larger than the configured limit
-│   ├── FileMissing            nothing there
-│   └── FileUnreadable         the system refuses
-├── WriteError             a note will not be written
+│   ├── FileMissing            there is no such file
+│   └── FileUnreadable         the system does not allow it
+├── WriteError             a note cannot be written
 │   ├── PathRefused            not a note that may be written
 │   ├── NothingToWrite         the text is blank
-│   ├── FileBusy               another process keeps the file
-│   └── FileUnwritable         a link on the way, a full disk, or no permission
+│   ├── FileBusy               another process has locked the file
+│   └── FileUnwritable         a link in the path, a full disk, or no permission
 ├── SessionsError          sessions.json cannot be used
 ├── ArgumentError          an argument of a tool is missing or of the wrong kind
 ├── PluginError            a plugin cannot be used
-├── PackageMissing         a Python package that is only needed here is not installed
+├── PackageMissing         an optional Python package is not installed
 ├── BackendUnavailable     a backend cannot answer now; another one may
-│   ├── BackendNotReady        it is still making its first index
-│   ├── ProgramMissing         its program is not there or cannot be started
-│   ├── ProgramTimedOut        its program took longer than it may, and was killed
+│   ├── BackendNotReady        it is still building its first index
+│   ├── ProgramMissing         its program is not installed or cannot be started
+│   ├── ProgramTimedOut        its program exceeded its time limit and was killed
 │   ├── ProgramStopped         its program was killed because nobody waits for it any more
 │   ├── ProgramBusy            its database is locked by another process
 │   ├── ProgramFailed          its program ended with an error
-│   └── ProgramUnreadable      what its program said is not an answer
-├── EmbedderError          texts cannot be turned into vectors
+│   └── ProgramUnreadable      the output of its program is not an answer
+├── EmbedderError          texts cannot be embedded
 │   ├── EmbedderUnavailable    a package is missing, or a server cannot be reached
-│   ├── KeyRefused             a key is missing, or the provider does not take it
+│   ├── KeyRefused             a key is missing, or the provider rejects it
 │   ├── RateLimited            the provider accepts no more requests for now
 │   │   └── QuotaExhausted         the account's quota is used up; waiting does not help
-│   ├── InputRefused           a text is too long or otherwise not taken
-│   ├── WrongAnswer            a server's answer is not what was asked for
+│   ├── InputRefused           a text is too long or rejected for another reason
+│   ├── WrongAnswer            a server's answer is not what was requested
 │   │   └── NotThere               it does not know the address, model, job or file
 │   ├── JobFailed              a batch job has failed, expired, or taken too long
-│   └── ModelFileError         a model's file is missing, damaged, or another one
+│   └── ModelFileError         a model's file is missing, damaged, or the wrong one
 └── StoreError             the index cannot be used
-    ├── NewerIndex             written by a later mdrecall; left as it is
-    ├── ForeignDatabase        not an mdrecall index; left as it is
-    ├── CorruptIndex           damaged; it will be set aside and rebuilt
-    ├── StoreBusy              another process keeps writing
+    ├── NewerIndex             written by a later mdrecall; it is not changed
+    ├── ForeignDatabase        not an mdrecall index; it is not changed
+    ├── CorruptIndex           damaged; it is quarantined and rebuilt
+    ├── StoreBusy              another process is writing
     └── StoreUnavailable       disk full, read-only, or no permission
 
-The message says what is wrong and names the thing; ``hint`` says the way out.
+The message says what is wrong, and ``hint`` what to do about it.
 """
 
 from collections.abc import Iterable
 
 
 class RecallError(Exception):
-    """Anything that mdrecall could not do, with the way out in ``hint``."""
+    """The base of all errors; ``hint`` says what to do."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class RecallError(Exception):
 
 
 def message_with_hint(error: RecallError) -> str:
-    """What is wrong and the way out, as one text."""
+    """Return the message of an error and its hint as one text."""
     return f"{error} {error.hint}".strip()
 
 
@@ -81,7 +81,7 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 
 
 class ConfigError(RecallError):
-    """A configuration file or setting cannot be used; ``problems`` lists everything that is wrong."""
+    """A configuration file or setting cannot be used; ``problems`` lists every problem."""
 
     def __init__(self, message: str, *, hint: str = "", problems: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint=hint)
@@ -97,15 +97,15 @@ class MemoryDisabled(RecallError):
 
 
 class MemoryClosed(RecallError):
-    """The memory was closed, and is asked something again."""
+    """A call to a memory that was closed."""
 
 
 class QueryError(RecallError):
-    """The query is blank, or its lowest score is not a number."""
+    """The query is blank, or the minimum score is not a number."""
 
 
 class ConfirmationMissing(RecallError):
-    """Something would be deleted, and nobody has agreed to it."""
+    """Something would be deleted, and nobody has confirmed it."""
 
 
 class QuestionsError(RecallError):
@@ -117,7 +117,7 @@ class QuestionsError(RecallError):
 
 
 class ReadError(RecallError):
-    """A file will not be read; ``path`` is what was asked for."""
+    """A file cannot be read; ``path`` is the requested path."""
 
     def __init__(self, message: str, *, path: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -133,11 +133,11 @@ class NotMarkdown(ReadError):
 
 
 class SymlinkRefused(ReadError):
-    """A symbolic link stands on the way to the file."""
+    """A symbolic link is part of the path to the file."""
 
 
 class NotAFile(ReadError):
-    """A folder, pipe, socket or device stands at the path."""
+    """The path is a folder, pipe, socket or device."""
 
 
 class FileTooLarge(ReadError):
@@ -145,15 +145,15 @@ class FileTooLarge(ReadError):
 
 
 class FileMissing(ReadError):
-    """Nothing stands at the path."""
+    """There is no file at the path."""
 
 
 class FileUnreadable(ReadError):
-    """The system refuses to open or read the file."""
+    """The system does not allow opening or reading the file."""
 
 
 class WriteError(RecallError):
-    """A note will not be written; ``path`` is the file that was meant."""
+    """A note cannot be written; ``path`` is the file."""
 
     def __init__(self, message: str, *, path: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -161,7 +161,7 @@ class WriteError(RecallError):
 
 
 class PathRefused(WriteError):
-    """The path is not that of a note that may be written."""
+    """The path is not a note that may be written."""
 
 
 class NothingToWrite(WriteError):
@@ -169,15 +169,15 @@ class NothingToWrite(WriteError):
 
 
 class FileBusy(WriteError):
-    """Another process keeps the file for itself."""
+    """Another process has locked the file."""
 
 
 class FileUnwritable(WriteError):
-    """A link stands on the way, the disk is full, or the system refuses."""
+    """A link is part of the path, the disk is full, or the system does not allow it."""
 
 
 class SessionsError(RecallError):
-    """``sessions.json`` cannot be read or written, or another process keeps it; it is left as it is."""
+    """``sessions.json`` cannot be read or written, or another process has locked it; it is not changed."""
 
 
 class ArgumentError(RecallError):
@@ -197,7 +197,7 @@ class PluginError(RecallError):
 
 
 class PackageMissing(RecallError):
-    """A Python package that is only needed for this is not installed; ``extra`` is what installs it."""
+    """An optional Python package is not installed; ``extra`` names the extra that installs it."""
 
     def __init__(self, message: str, *, extra: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -205,19 +205,19 @@ class PackageMissing(RecallError):
 
 
 class BackendUnavailable(RecallError):
-    """A backend cannot answer now; what was asked of it can be asked of another one."""
+    """A backend cannot answer now; the same call may be made to another one."""
 
 
 class BackendNotReady(BackendUnavailable):
-    """A backend is still making its first index."""
+    """A backend is still building its first index."""
 
 
 class ProgramMissing(BackendUnavailable):
-    """The program of a backend is not there or cannot be started."""
+    """The program of a backend is not installed or cannot be started."""
 
 
 class ProgramTimedOut(BackendUnavailable):
-    """The program of a backend took longer than it may; it was killed with all that it had started."""
+    """The program of a backend exceeded its time limit; it was killed with all processes that it had started."""
 
 
 class ProgramStopped(BackendUnavailable):
@@ -229,7 +229,7 @@ class ProgramBusy(BackendUnavailable):
 
 
 class ProgramFailed(BackendUnavailable):
-    """The program of a backend ended with an error; ``code`` and ``output`` are what it left."""
+    """The program of a backend ended with an error; ``code`` is its exit code, ``output`` what it printed."""
 
     def __init__(self, message: str, *, hint: str = "", code: int = 0, output: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -238,11 +238,11 @@ class ProgramFailed(BackendUnavailable):
 
 
 class ProgramUnreadable(BackendUnavailable):
-    """What the program of a backend said is not an answer."""
+    """The output of a backend's program is not an answer."""
 
 
 class EmbedderError(RecallError):
-    """Texts cannot be turned into vectors."""
+    """Texts cannot be embedded."""
 
 
 class EmbedderUnavailable(EmbedderError):
@@ -250,7 +250,7 @@ class EmbedderUnavailable(EmbedderError):
 
 
 class KeyRefused(EmbedderError):
-    """A key is missing, or the provider does not take it."""
+    """A key is missing, or the provider rejects it."""
 
 
 class RateLimited(EmbedderError):
@@ -262,11 +262,11 @@ class QuotaExhausted(RateLimited):
 
 
 class WrongAnswer(EmbedderError):
-    """A server's answer is not what was asked for; none of it is used."""
+    """A server's answer is not what was requested; none of it is used."""
 
 
 class NotThere(WrongAnswer):
-    """A server does not know the address, model, job or file that it was asked for."""
+    """A server does not know the requested address, model, job or file."""
 
 
 class JobFailed(EmbedderError):
@@ -274,11 +274,11 @@ class JobFailed(EmbedderError):
 
 
 class InputRefused(EmbedderError):
-    """The embedder does not take a text; a shorter one may do."""
+    """The embedder rejects a text; a shorter one may work."""
 
 
 class ModelFileError(EmbedderError):
-    """A model's file is missing, damaged, or another one than expected."""
+    """A model's file is missing, damaged, or not the expected one."""
 
 
 class StoreError(RecallError):
@@ -286,20 +286,20 @@ class StoreError(RecallError):
 
 
 class NewerIndex(StoreError):
-    """The index was written by a later mdrecall and is left as it is."""
+    """The index was written by a later mdrecall and is not changed."""
 
 
 class ForeignDatabase(StoreError):
-    """The file is not an mdrecall index and is left as it is."""
+    """The file is not an mdrecall index and is not changed."""
 
 
 class CorruptIndex(StoreError):
-    """The index is damaged; it is set aside and rebuilt."""
+    """The index is damaged; it is quarantined and rebuilt."""
 
 
 class StoreBusy(StoreError):
-    """Another process keeps writing to the index."""
+    """Another process is writing to the index."""
 
 
 class StoreUnavailable(StoreError):
-    """The disk is full, read-only, or closed to this user."""
+    """The disk is full or read-only, or this user has no permission."""

@@ -1,4 +1,4 @@
-"""Memory: the face that Python users open."""
+"""Memory: what Python users open."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -44,13 +44,13 @@ class Memory:
         settings: Settings,
         backend: Backend,
         loaded: Loaded | None = None,
-        let_go: Callable[[], None] | None = None,
+        release: Callable[[], None] | None = None,
     ) -> None:
-        """``loaded`` is what the settings came with, for plugins; ``let_go`` ends the use of a shared backend."""
+        """``loaded`` is the configuration behind the settings, for plugins; ``release`` gives a shared backend back."""
         self.settings = settings
         self.loaded = loaded
         self._backend = backend
-        self._let_go = let_go or backend.close
+        self._release = release or backend.close
 
     @classmethod
     def open(
@@ -63,10 +63,10 @@ class Memory:
         overrides: Mapping[str, Any] | None = None,
         one_shot: bool = False,
     ) -> Self:
-        """Open the memory of a workspace: the one given, else the one OpenClaw is configured for, else this folder.
+        """Open the memory of a workspace: by default the one OpenClaw is configured for, else the current folder.
 
-        ``overrides`` are ``memorySearch`` settings by their dotted name that win over every file. ``one_shot`` says
-        that one question will be asked: nothing is loaded then that pays only for many.
+        ``overrides`` are ``memorySearch`` settings by their dotted name; they override every file. ``one_shot`` says
+        that the process asks one question: nothing is loaded or started that pays off only for more.
         """
         loaded = load(
             env=env,
@@ -79,55 +79,54 @@ class Memory:
 
     @classmethod
     def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "BackendPool | None" = None) -> Self:
-        """Open the memory that settings ask for which have been loaded already.
+        """Open a memory with settings that are loaded already.
 
-        With ``shared``, all memories of the same agent and settings stand on one backend, which ends with the last.
+        With ``shared`` all memories of one agent with the same settings use one backend; the last one closes it.
         """
         if not loaded.settings.memory_search.enabled:
             origin = loaded.values["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
         if shared is not None:
-            backend, let_go = shared.acquire(loaded)
-            return cls(loaded.settings, backend, loaded, let_go)
+            backend, release = shared.acquire(loaded)
+            return cls(loaded.settings, backend, loaded, release)
         return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded)
 
     def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
-        """The best snippets for a query, best first; an empty answer says why and what to do.
+        """Return the best passages for a query, best first; an empty answer says why, and what to do.
 
-        ``mode`` is ``keyword``, ``vector`` or ``hybrid``; without it, what the settings say (by default hybrid).
-        ``source`` is ``memory`` for notes or ``sessions`` for transcripts; without it, all that is indexed.
-        ``progress`` is told how far the indexing of changed files is, which comes first. A ``session_key`` that is
-        new begins a conversation, for ``sync.onSessionStart``.
+        ``mode`` is ``keyword``, ``vector`` or ``hybrid``; the default is in the settings (hybrid). ``source`` is
+        ``memory`` for notes or ``sessions`` for transcripts; the default is both. ``progress`` is called while changed
+        files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
         """
         request = SearchRequest(query, **options)
         if request.min_score is not None and isnan(request.min_score):
-            raise QueryError("The lowest score is not a number.", hint="Give one from 0 to 1, or none.")
+            raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
         return self._backend.search(request)
 
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Lines of a memory file, straight from the disk; a ``ReadError`` says why a path is refused."""
+        """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused."""
         return self._backend.read(path, from_line=from_line, lines=lines)
 
-    #: OpenClaw's name for it.
+    #: OpenClaw's name for ``read``.
     read_file = read
 
     def append(
         self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
     ) -> Appended:
-        """Append a text to a note as it is; nothing that stands there is changed.
+        """Append a text to a note; what the note contains is not changed.
 
-        ``file`` is a day (``YYYY-MM-DD``), a note by its name or its path in ``memory/``, or ``MEMORY.md``; without it,
-        the note of the day that it is ``now`` for the user. Under a ``session_key`` that is not the agent's main
-        private conversation only that one is written, as in a memory flush. Sections that the note has already are
-        left out; a ``WriteError`` says why a text is not written.
+        ``file`` is a day (``YYYY-MM-DD``), the name of a note or its path in ``memory/``, or ``MEMORY.md``. The default
+        is the note of the user's day at ``now``. With a ``session_key`` of another conversation than the agent's main
+        one, only that note may be written, as in a memory flush. Sections that the note has already are left out. A
+        ``WriteError`` says why a text is not written.
         """
         from mdrecall.sources.notes import append_note
 
-        place = self._place(file or "", now, session_key)
-        return append_note(self.settings.workspace, text, place, max_bytes=self.settings.mdrecall.max_file_bytes)
+        note = self._resolve_note(file or "", now, session_key)
+        return append_note(self.settings.workspace, text, note, max_bytes=self.settings.mdrecall.max_file_bytes)
 
-    def _place(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
+    def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse
         from mdrecall.sources.files import MemoryFiles
         from mdrecall.sources.notes import resolve_note, user_time
@@ -135,81 +134,82 @@ class Memory:
         files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
         is_plain = files.is_whole_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
-        place, days = (resolve_note(name, today=today, is_plain=is_plain) for name in (file, ""))
-        if place != days and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
-            hint = f"Write to {days.shown}, the only note that this conversation may append to."
-            raise PathRefused(f"{place.shown} is not the note of the day.", path=place.shown, hint=hint)
-        return place
+        note, daily = (resolve_note(name, today=today, is_plain=is_plain) for name in (file, ""))
+        if note != daily and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
+            hint = f"Write to {daily.shown}, the only note that this conversation may append to."
+            raise PathRefused(f"{note.shown} is not the note of the day.", path=note.shown, hint=hint)
+        return note
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
-        """Bring the index in line with the files; ``force`` builds a new index beside the one that answers.
+        """Bring the index up to date with the files; ``force`` builds a new index beside the one that answers.
 
-        ``stop`` is asked between files: once it says yes, what is done is kept, and the report says what is left.
+        ``stop`` is called between files. Once it returns True the sync ends: what is done is kept, and the report says
+        what is left.
         """
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def sessions(self) -> list[Conversation]:
-        """The transcripts of this agent's conversations, the last changed first."""
+        """Return the transcripts of this agent's conversations, the one that changed last first."""
         return self._backend.sessions.list_all()
 
     def compacted(self, session: str) -> SyncReport:
-        """Tell that a conversation was compacted: its transcript is indexed whatever it has grown by.
+        """Index the transcript of a conversation that was just compacted, however little it has grown.
 
-        Whether that is waited for is up to ``compaction.postIndexSync``.
+        ``compaction.postIndexSync`` says if this call waits for that.
         """
         return self._backend.sessions.note_compaction(session)
 
     def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """What is said in some records of a transcript, without secrets; ``session`` is an id, file name or path."""
+        """Return messages of a transcript, without secrets; ``session`` is an id, a file name or a path."""
         return self._backend.sessions.read(session, from_line=from_line, lines=lines)
 
     def watch(self) -> None:
-        """Follow the files in the background until the memory is closed, as ``sync.watch`` and its like have it."""
+        """Watch the files in the background until the memory is closed, as the ``sync`` settings say."""
         self._backend.watch.start()
 
     def follow(self, tell: Callable[[WatchEvent], None]) -> None:
-        """Follow the files in this thread, telling what happens, until ``stop_following`` is called."""
+        """Watch the files in this thread until ``stop_following``; ``tell`` is called for each event."""
         self._backend.watch.run(tell)
 
     def stop_following(self) -> None:
-        """End ``follow``, from another thread or a signal."""
+        """End ``follow``, from another thread or a signal handler."""
         self._backend.watch.stop()
 
     def status(self) -> Status:
-        """What is indexed, where, and how."""
+        """Return what is indexed, where, and how."""
         return self._backend.status()
 
     def counts(self) -> tuple[SourceCount, ...]:
-        """How many files and chunks of each source are indexed."""
+        """Return how many files and chunks of each source are indexed."""
         return self._backend.admin.counts()
 
     def issues(self) -> tuple[Issue, ...]:
-        """What there is to say about the files: links, missing or closed folders, names that are not Unicode."""
+        """Return problems with the files: links, missing or unreadable folders, names that are not Unicode."""
         return self._backend.admin.issues()
 
     def check(self) -> tuple[str, ...]:
-        """What is wrong with the index file; nothing, if it is sound."""
+        """Return what is damaged in the index; empty if it is sound."""
         return self._backend.admin.check()
 
     def index_files(self) -> list[tuple[str, int]]:
-        """Every file that belongs to the index, with its size in bytes."""
+        """Return every file that belongs to the index, with its size in bytes."""
         return self._backend.admin.index_sizes()
 
     def reset(self) -> None:
-        """Delete the index and nothing else; the next search or sync makes it again from the notes."""
+        """Delete the index and nothing else; the next search or sync builds it again from the notes."""
         self._backend.admin.reset()
 
     def probe_embedding(self) -> Probe:
-        """Whether embeddings can be made."""
+        """Check that texts can be embedded."""
         return self._backend.admin.probe_embedding()
 
     def probe_vectors(self) -> bool:
-        """Whether vectors can be searched."""
+        """True if vectors can be searched."""
         return self._backend.admin.probe_vectors()
 
     def close(self) -> None:
-        """Let go of the index; may be called twice."""
-        self._let_go()
+        """Release the index; may be called twice."""
+        self._release()
 
     def __enter__(self) -> Self:
         return self

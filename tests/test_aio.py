@@ -297,7 +297,7 @@ def test_what_nobody_waits_for_any_more_is_given_away() -> None:
 
     async def cancelled() -> None:
         threads = Threads()
-        task = asyncio.create_task(threads.call(act, otherwise=given.append))
+        task = asyncio.create_task(threads.call(act, if_cancelled=given.append))
         await asyncio.to_thread(begun.wait, PATIENCE_S)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -415,7 +415,7 @@ import asyncio, threading
 from mdrecall.aio import Threads
 
 async def main():
-    threads = Threads(patience_s=0)
+    threads = Threads(closing_s=0)
     begun = threading.Event()
     task = asyncio.create_task(threads.call(lambda: (begun.set(), threading.Event().wait())))
     while not begun.is_set():

@@ -1,6 +1,6 @@
-"""One backend for all who open the same memory in a process: the same agent, with the same settings.
+"""One backend for all memories of a process that have the same agent and the same settings.
 
-For doors that stay open and serve many. Whoever takes a backend closes it; the last one to do so ends it.
+For servers that stay open for many clients. Each client releases its backend, and the last release closes it.
 """
 
 import json
@@ -15,46 +15,48 @@ from mdrecall.interfaces import Backend
 from mdrecall.wire import to_json
 
 
-class _Held(NamedTuple):
+class _Shared(NamedTuple):
+    """An open backend."""
+
     backend: Backend
-    holders: int
+    users: int
 
 
 class BackendPool:
-    """The backends that are open, each with how many have it."""
+    """The open backends, each with the number of its users."""
 
     def __init__(self, make: Callable[[Loaded], Backend] = open_backend) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._held: dict[str, _Held] = {}
+        self._open: dict[str, _Shared] = {}
 
     def acquire(self, loaded: Loaded) -> tuple[Backend, Callable[[], None]]:
-        """The backend for these settings, and what lets go of it again; letting go twice is letting go once."""
+        """Return the backend for these settings, and a function that releases it; a second release does nothing."""
         key = key_of(loaded)
         with self._lock:
-            held = self._held.get(key) or _Held(self._make(loaded), 0)
-            self._held[key] = held._replace(holders=held.holders + 1)
-        gone = threading.Event()
+            shared = self._open.get(key) or _Shared(self._make(loaded), 0)
+            self._open[key] = shared._replace(users=shared.users + 1)
+        released = threading.Event()
 
-        def let_go() -> None:
-            if not gone.is_set():
-                gone.set()
+        def release() -> None:
+            if not released.is_set():
+                released.set()
                 self._release(key)
 
-        return held.backend, let_go
+        return shared.backend, release
 
     def _release(self, key: str) -> None:
         with self._lock:
-            held = self._held[key]
-            if held.holders > 1:
-                self._held[key] = held._replace(holders=held.holders - 1)
+            shared = self._open[key]
+            if shared.users > 1:
+                self._open[key] = shared._replace(users=shared.users - 1)
                 return
-            del self._held[key]
-        held.backend.close()
+            del self._open[key]
+        shared.backend.close()
 
 
 def key_of(loaded: Loaded) -> str:
-    """The same for the same agent, settings and environment, in whatever order these were written; without secrets."""
+    """Return a key without secrets: the same for the same agent, settings and environment, in whatever order."""
     everything: Any = [to_json(loaded.settings), dict(loaded.environment)]
     text = json.dumps(everything, sort_keys=True, default=lambda value: value.reveal())
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

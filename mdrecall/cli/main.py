@@ -50,7 +50,9 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         formatter_class=_make_formatter,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="mdrecall")
+    commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", required=True, prog="mdrecall"
+    )
     for name in [only] if only else COMMANDS:
         about = COMMANDS[name]
         description = about[0].upper() + about[1:] + "."

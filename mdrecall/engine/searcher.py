@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.fusion import most_promising, word_weights
-from mdrecall.core.ranking.keyword_score import Strengths, Weighted, rank, strengths, weigh
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
+from mdrecall.core.ranking.score import Strengths, Weighted, most_promising, rank, strengths, weigh, word_weights
 from mdrecall.core.ranking.stages import (
     NO_SEARCHABLE_WORDS,
     Candidate,
@@ -127,7 +126,7 @@ class Searcher:
         known = {candidate.chunk.id for candidate in pool.candidates}
         notes = self._more_notes(found, embedded, options, _WIDER * size, known)
         cosines = self._vectors.cosines(embedded, notes) if embedded and self._vectors else {}
-        more = self._candidates([found.of(chunk_id) for chunk_id in notes], embedded, cosines)
+        more = self._candidates([found.get(chunk_id) for chunk_id in notes], embedded, cosines)
         return _Pool([*pool.candidates, *more], pool.vector_weight)
 
     def _more_notes(
@@ -163,13 +162,13 @@ class Searcher:
         if source:
             cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[:size]}
         if options.mode == "vector":
-            best, weight = [found.of(chunk_id) for chunk_id in cosines], 1.0
+            best, weight = [found.get(chunk_id) for chunk_id in cosines], 1.0
         else:
             weight = options.vector_weight * embedded.trust
             by_keywords = self._rank_by_keywords(found, source, size)
             cosines |= self._vectors.cosines(embedded, [entry.chunk_id for entry in by_keywords])
             either = dict.fromkeys([*(entry.chunk_id for entry in by_keywords), *cosines])
-            best = most_promising([found.of(chunk_id) for chunk_id in either], cosines, embedded.traits, weight, size)
+            best = most_promising([found.get(chunk_id) for chunk_id in either], cosines, embedded.traits, weight, size)
         return _Pool(self._candidates(best, embedded, cosines), weight)
 
     def _rank_by_keywords(self, found: Strengths, source: SourceName | None, size: int) -> list[Weighted]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import NamedTuple
 
-from mdrecall.core.ranking.fusion import Similarity, latin_share, measure_traits, similarity
+from mdrecall.core.ranking.score import Similarity, latin_share, measure_traits, similarity
 from mdrecall.engine.background import run_in_background
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, VectorIndex
@@ -256,4 +256,4 @@ class _QueryEmbedder:
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:
     own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-    return own.among(stored)
+    return own.find_in(stored)

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.keyword_score import keyword_strength, rank, score, strengths, weigh
 from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.score import keyword_strength, rank, score, strengths, weigh
 from mdrecall.core.ranking.snippet import Passage, best_passage
 from mdrecall.core.text.chunk import chunk_markdown
 from mdrecall.core.text.headings import read_lines, titles, trails

@@ -32,8 +32,3 @@ class Match(NamedTuple):
     """How many chunks contain the term: more than ``chunks`` lists if only some chunks were searched for it."""
     loose: bool = False
     """True if the term was only found as the beginning of longer terms."""
-
-    @property
-    def is_guess(self) -> bool:
-        """True if the term is a word that no chunk contains, so that the chunks only contain similar words."""
-        return self.loose and self.term.surface.isalpha() and not self.term.always_prefix

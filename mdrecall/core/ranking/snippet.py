@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from mdrecall.core.ranking.keyword_score import Weights
+from mdrecall.core.ranking.score import Weights
 from mdrecall.core.text.headings import read_lines, titles, trails
 from mdrecall.core.text.words import Analyser
 

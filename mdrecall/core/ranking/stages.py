@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify
-from mdrecall.core.ranking.fusion import Similarity, fuse
-from mdrecall.core.ranking.keyword_score import Weighted, Weights, keyword_strength, score
+from mdrecall.core.ranking.score import Similarity, Weighted, Weights, fuse, keyword_strength, score
 from mdrecall.core.ranking.snippet import NO_PASSAGE, Passage, best_passage, heading_above, snippet_around
 from mdrecall.core.text.chunk import split_windows
 from mdrecall.core.text.words import Analyser

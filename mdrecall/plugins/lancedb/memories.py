@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.fusion import latin_share, measure_traits
+from mdrecall.core.ranking.score import latin_share, measure_traits
 from mdrecall.core.ranking.snippet import utf16_units
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import ArgumentError, PluginError, RecallError

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.keyword_score import Weights, weigh
 from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.score import Weights, weigh
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, best_passage, cut_units, snippet_around, utf16_units
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Match

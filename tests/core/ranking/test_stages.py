@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.fusion import Similarity
-from mdrecall.core.ranking.keyword_score import Weighted, weigh
 from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.score import Similarity, Weighted, weigh
 from mdrecall.core.ranking.snippet import NO_PASSAGE, Passage
 from mdrecall.core.ranking.stages import (
     NO_MATCH,

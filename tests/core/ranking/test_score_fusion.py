@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.fusion import (
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.score import (
     Similarity,
+    Weighted,
     fuse,
     latin_share,
     measure_traits,
@@ -11,8 +13,6 @@ from mdrecall.core.ranking.fusion import (
     similarity,
     word_weights,
 )
-from mdrecall.core.ranking.keyword_score import Weighted
-from mdrecall.core.ranking.query import parse_query
 from mdrecall.types import Match, Term, Traits
 
 OFFLINE = Traits(unrelated=0.1, related=0.6)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.keyword_score import COMPLETE_FROM, Weighted, keyword_strength, rank, score, strengths, weigh
+from mdrecall.core.ranking.score import COMPLETE_FROM, Weighted, keyword_strength, rank, score, strengths, weigh
 from mdrecall.types import Match, Term
 
 
