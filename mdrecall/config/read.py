@@ -36,7 +36,7 @@ def read_file(path: str) -> dict[str, Any]:
         raise ConfigError(f"Cannot read the configuration file {path}: {reason}.") from error
     value = _parse(path, content)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path} must hold one object in braces.", hint="An empty configuration is {}.")
+        raise ConfigError(f"{path} must contain one object in braces.", hint="An empty configuration is {}.")
     return value
 
 
@@ -62,7 +62,7 @@ def _locate(content: str, message: str) -> str:
         return ""
     before = content[: max(0, int(offset[1]) - 1)]
     place = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
-    return f": what begins at {place} is never closed" if "Unclosed" in message else f": it goes wrong at {place}"
+    return f": what begins at {place} is never closed" if "Unclosed" in message else f": syntax error at {place}"
 
 
 def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, ResolvedValue]:
