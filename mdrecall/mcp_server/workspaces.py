@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mdrecall.config.load import CURRENT_FOLDER, Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Slots
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
-from mdrecall.types.agents import normal_agent_id
+from mdrecall.types.agents import normalize_agent_id
 
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
 _DEFAULT_PLUGINS = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
@@ -81,7 +81,7 @@ def _select_workspaces(selection: Selection, env: Mapping[str, str] | None) -> t
         name, folder = _split_name(text)
         loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
         folder = loaded.settings.workspace
-        name = normal_agent_id(name or os.path.basename(os.path.realpath(folder)))
+        name = normalize_agent_id(name or os.path.basename(os.path.realpath(folder)))
         if name in served:
             hint = "Give each a name of its own: --workspace NAME=DIR."
             raise ConfigError(f"Two workspaces are called {name!r}.", hint=hint)

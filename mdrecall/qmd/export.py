@@ -172,7 +172,7 @@ class SessionExport:
             if not numbers:
                 made.file.write(b"(empty)\n")
             made.file.flush()
-            same = os.path.isfile(target) and filecmp.cmp(made.place, target, shallow=False)
+            same = os.path.isfile(target) and filecmp.cmp(made.temporary_path, target, shallow=False)
             with draft(self._numbers_path(name)) as beside:
                 beside.file.write(numbers.tobytes())
                 beside.publish()

@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -226,6 +228,22 @@ def test_status_has_what_openclaw_has(qmd_workspace: QmdWorkspace) -> None:
     assert qmd["collectionFiles"]["memory-dir-main"] == 2
     assert qmd["lastUpdateAt"]
     assert not status.custom["filesChanged"]
+
+
+def test_without_qmd_nothing_is_imported_or_started_that_runs_it(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.program = "no-such-qmd"
+    qmd_workspace.configure()
+    script = (
+        "import sys, threading\n"
+        "from mdrecall.memory import Memory\n"
+        "with Memory.open(sys.argv[1]) as memory:\n"
+        "    print(memory.search(sys.argv[2]).backend)\n"
+        "    print(*sorted(name for name in sys.modules if name.startswith('mdrecall.qmd.')))\n"
+        "    print(*(thread.name for thread in threading.enumerate() if 'update' in thread.name))\n"
+    )
+    command = [sys.executable, "-c", script, str(qmd_workspace.workspace.path), QUESTION]
+    done = subprocess.run(command, env=qmd_workspace.env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["builtin", "mdrecall.qmd.backend mdrecall.qmd.command mdrecall.qmd.open", ""]
 
 
 def test_status_tells_of_a_program_that_is_not_there_though_nobody_has_asked_it(qmd_workspace: QmdWorkspace) -> None:

@@ -137,6 +137,37 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
     assert world.program.names() == ["update"] * 2
 
 
+def test_a_search_waits_for_an_update_only_as_long_as_it_may(world: World) -> None:
+    go, begun = threading.Event(), threading.Event()
+    world.program.replies["update"] = [holds_until(go, begun)]
+    updater = world.updater()
+    assert updater.catch_up(0.01, None) == ((), "changed files are being indexed by qmd", False)
+    assert begun.wait(PATIENCE_S)
+    go.set()
+    assert updater.catch_up(PATIENCE_S, None) == ((), "", False)
+    assert world.program.names() == ["update"]
+
+
+def test_a_failed_update_before_a_search_is_an_issue_and_a_missing_program_an_error(world: World) -> None:
+    world.program.replies["update"] = [ProgramFailed("no", code=1), ProgramMissing("gone")]
+    updater = world.updater()
+    refresh = updater.catch_up(PATIENCE_S, None)
+    assert [(issue.path, issue.problem) for issue in refresh.issues] == [("qmd", "could not update its index: no")]
+    assert refresh.stale
+    assert isinstance(updater.search_error, ProgramFailed)
+    with pytest.raises(ProgramMissing):
+        updater.catch_up(PATIENCE_S, None)
+
+
+def test_a_bug_in_an_update_before_a_search_is_raised(world: World) -> None:
+    def bug(_: Stop) -> str:
+        raise ZeroDivisionError
+
+    world.program.replies["update"] = [bug]
+    with pytest.raises(ZeroDivisionError):
+        world.updater().catch_up(PATIENCE_S, None)
+
+
 def test_at_the_start_it_updates_and_may_be_waited_for(world: World) -> None:
     updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
     updater.start()
