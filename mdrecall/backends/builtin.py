@@ -153,7 +153,7 @@ class BuiltinBackend:
         embedder = self._embedding.chunk_embedder if self._embedding else None
         if embedder is None:
             return self._store.chunks.count()
-        return embedder.missing() if embedder.last_error else 0
+        return embedder.count_missing() if embedder.last_error else 0
 
     def warm(self) -> None:
         """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""

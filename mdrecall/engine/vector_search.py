@@ -256,4 +256,4 @@ class _QueryEmbedder:
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:
     own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-    return own.among(stored)
+    return own.find_in(stored)
