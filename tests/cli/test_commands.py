@@ -367,8 +367,10 @@ def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> N
     done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, check=True)
     modules = set(done.stdout.splitlines()[-1].split())
     assert {"apsw", "mdrecall.embed.offline"} <= modules
-    heavy = {"asyncio", "dataclasses", "difflib", "inspect", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess",
-             "tempfile", "tokenizers", "mdrecall.config.schema", "mdrecall.embed.minilm"}  # fmt: skip
+    heavy = {
+        "asyncio", "concurrent.futures", "dataclasses", "difflib", "inspect", "logging", "numpy", "pyjson5", "shutil",
+        "sqlite3", "subprocess", "tempfile", "tokenizers", "mdrecall.config.schema", "mdrecall.embed.minilm",
+    }  # fmt: skip
     assert not modules & heavy
 
 
