@@ -88,16 +88,9 @@ def test_the_doctor_names_a_qmd_that_is_too_old(qmd_workspace: QmdWorkspace, run
 
 
 def test_where_qmd_was_never_there_everything_is_about_builtin(workspace: Workspace, run: Run) -> None:
-<<<<<<< HEAD
-    Sidecar(workspace, "no-such-qmd").write().configure()
-    status = run("status").out
-    assert "no-such-qmd is not installed" in status
-    assert "Until it is fixed, the builtin backend answers." in status
-=======
     QmdWorkspace(workspace, "no-such-qmd").write().configure()
     problem = "no-such-qmd is not installed on the PATH. Until it is fixed, the builtin backend answers."
     assert problem in run("status").out
->>>>>>> main
     doctor = run("doctor")
     assert (doctor.code, doctor.out.splitlines()[-1]) == (2, "1 error.")
     assert f"notes:          3 in {workspace.path}" in doctor.out
