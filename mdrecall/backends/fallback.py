@@ -49,7 +49,11 @@ _MIN_WAIT_S = 0.05
 
 
 class ProbedBackend(Backend, Protocol):
-    """A backend that can be tried without a caller waiting for it."""
+    """A backend that is started and tried without a caller waiting for it."""
+
+    def start(self) -> None:
+        """Start what takes long, so that the first search need not wait for it; no failure is raised."""
+        ...
 
     def probe_search(self) -> None:
         """Run a search; raise ``BackendUnavailable`` if it fails."""
@@ -117,8 +121,9 @@ class FallbackBackend:
         return self._primary
 
     def start(self) -> None:
-        """Get the fallback ready in the background; a process that answers once does without."""
+        """Start the primary and get the fallback ready, both in the background; not in a process that answers once."""
         if not self._one_shot:
+            self._pool.start(self._primary.start)
             self._pool.start(self._warm_fallback)
             if self._breaker.outage:
                 self._retry_later()

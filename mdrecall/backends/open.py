@@ -58,8 +58,6 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
     )
-    if not one_shot:
-        qmd.start_in_background()
     opened.start()
     return opened
 

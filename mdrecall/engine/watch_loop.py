@@ -237,8 +237,8 @@ class IndexWatcher:
         self._prepare()
         if not self._lock.acquire(0, "watching"):
             raise StoreBusy(
-                f"The notes are followed already by {describe_holder(self._lock.holder())}.",
-                hint="One is enough for all that share the index.",
+                f"The notes are already watched by {describe_holder(self._lock.holder())}.",
+                hint="One watcher is enough for all processes that share the index.",
             )
         try:
             self._loop = WatchLoop(

@@ -55,6 +55,9 @@ class Double:
         self.note(f"search {request.query}")
         return found(self.name)
 
+    def start(self) -> None:
+        self.asked.append("start")
+
     def probe_search(self) -> None:
         self.note("try")
 

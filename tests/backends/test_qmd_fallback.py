@@ -1,5 +1,6 @@
 """One backend stands in for another."""
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,10 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
 )
+from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer, SearchRequest
 from tests.backends.double import Double, status_of
+from tests.conftest import Workspace
 from tests.processes import until
 
 BROKEN = ProgramFailed("qmd ended with code 1.")
@@ -348,3 +351,25 @@ def test_files_and_reset_are_of_both(desk: Desk) -> None:
     assert "reset" in desk.qmd.asked
     assert "reset" in desk.builtin.asked
     assert backend.search(SearchRequest("x")).answered_for is None
+
+
+@pytest.mark.parametrize(("one_shot", "limit"), [(False, 3), (True, 1)])
+def test_searches_with_qmd_missing_start_few_threads(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, one_shot: bool, limit: int
+) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure(json.dumps({"memory": {"backend": "qmd", "qmd": {"command": "no-such-qmd"}}}))
+    started: list[str] = []
+    start = threading.Thread.start
+
+    def count(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", count)
+    with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
+        for _ in range(3):
+            answer = memory.search("walrus", mode="keyword")
+            assert answer.answered_for is not None
+            assert [result.path for result in answer] == ["memory/a.md"]
+    assert len(started) <= limit, started

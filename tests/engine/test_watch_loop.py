@@ -364,7 +364,7 @@ def test_one_memory_follows_for_all_and_another_takes_over(
     assert until(lambda: bool(follower_of(reading).get("healthy")))
     since = follower_of(reading)["since"]
     second.watch()
-    with pytest.raises(StoreBusy, match="followed already by process"):
+    with pytest.raises(StoreBusy, match="already watched by process"):
         reading.follow(lambda happened: None)
     assert follower_of(reading)["since"] == since
     first.close()
