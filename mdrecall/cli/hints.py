@@ -28,6 +28,7 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }
+STALE_REMEDY = "Run `mdrecall index` to update the index."
 
 
 class _Remedy(NamedTuple):
