@@ -113,7 +113,7 @@ def test_vectors_that_are_none_are_not_taken(batches: BatchWorkspace) -> None:
     memory = batches.workspace.memory()
     assert batches.sync(memory).issues == ()
     assert batches.direct == sorted(SIX)
-    assert "vectors of 2 numbers, not 8" in memory.status().batch["lastError"]
+    assert "vectors of 2 numbers instead of 8" in memory.status().batch["lastError"]
 
 
 def test_a_job_that_is_over_when_it_is_made_is_not_asked_after(batches: BatchWorkspace) -> None:
