@@ -1,9 +1,9 @@
 """How long an event loop is held up: ``python -m benchmarks.loop``.
 
-A task ticks every millisecond while an ``AsyncMemory`` opens, makes its first index, searches and syncs in the same
-process; for each, the longest time between two ticks beyond that millisecond. ``own`` is the longest such time that
-this process itself was computing for, in all its threads: on a machine with other work to do, the rest is that work.
-Beside it the same with nothing going on, and with a plain ``Memory`` called on the loop.
+A task ticks every millisecond while an ``AsyncMemory`` opens, builds its first index, searches and syncs in the same
+process. For each phase the table has the longest delay of a tick. ``own`` is the longest delay in which this process
+itself was computing, in all its threads; on a machine with other work to do, the rest is that work. For comparison, it
+measures the same with nothing going on, and with a plain ``Memory`` called on the loop.
 """
 
 import argparse
@@ -28,7 +28,11 @@ COUNT = 200
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.loop", description=__doc__)
     parser.add_argument("--files", type=int, default=2_000, help="size of the workspace")
-    parser.add_argument("--switch-ms", type=float, help="how long a thread may go on, as sys.setswitchinterval has it")
+    parser.add_argument(
+        "--switch-ms",
+        type=float,
+        help="how long a thread may run (sys.setswitchinterval)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
     parser.add_argument("--run", choices=("async", "blocking"), help=argparse.SUPPRESS)
     parser.add_argument("--workspace", type=Path, help=argparse.SUPPRESS)
@@ -36,9 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.run:
         if options.switch_ms:
             sys.setswitchinterval(options.switch_ms / 1000)
-        print(json.dumps(asyncio.run(_measured(options.workspace, options.run))))
+        print(json.dumps(asyncio.run(_measure(options.workspace, options.run))))
         return 0
-    tables = {way: _apart(way, options) for way in ("async", "blocking")}
+    tables = {way: _run_separately(way, options) for way in ("async", "blocking")}
     for way, title in (("async", "AsyncMemory"), ("blocking", "Memory called on the loop")):
         print(f"\n| {title}, {options.files:,} files | took | worst gap | own | 99 % below | median |")
         print("| --- | --- | --- | --- | --- | --- |")
@@ -50,8 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _apart(way: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One way in a process of its own, so that nothing is imported or cached by the other."""
+def _run_separately(way: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measure one way in a process of its own, so that it shares no imports and caches with the other."""
     with tempfile.TemporaryDirectory(prefix="mdrecall-loop-") as scratch:
         make_workspace(Path(scratch) / "workspace", options.files)
         env = {**os.environ, "MDRECALL_STATE_DIR": f"{scratch}/state", "HOME": f"{scratch}/home"}
@@ -64,7 +68,7 @@ def _apart(way: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         return rows
 
 
-async def _measured(workspace: Path, way: str) -> list[dict[str, Any]]:
+async def _measure(workspace: Path, way: str) -> list[dict[str, Any]]:
     opened: list[Any] = []
     words = [
         path.read_text().split()[number % 40] for number, path in enumerate(sorted(workspace.rglob("*.md"))[:COUNT])
@@ -110,10 +114,10 @@ async def _measured(workspace: Path, way: str) -> list[dict[str, Any]]:
         ("a whole new index", lambda: call("sync", force=True)),
         ("close", lambda: call("close")),
     ]
-    return [await _during(what, act) for what, act in phases]
+    return [await _measure_phase(what, act) for what, act in phases]
 
 
-async def _during(what: str, act: Callable[[], Awaitable[None]]) -> dict[str, Any]:
+async def _measure_phase(what: str, act: Callable[[], Awaitable[None]]) -> dict[str, Any]:
     gaps: list[float] = []
     own: list[float] = []
 

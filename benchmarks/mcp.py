@@ -1,10 +1,10 @@
 """What MCP costs: ``python -m benchmarks.mcp``.
 
-In one run on the same notes: a search as a library call, the same as ``memory_search`` of a running ``mdrecall mcp``
-with the SDK's client, and beside it an echo server written with the SDK alone, for what the protocol itself costs:
-once with a short answer and once with one as long as that of a search. Then how long a start takes until
-``initialize`` is answered, over a bare pipe, and until the first search is; and, because waiting depends on what else
-the machine does, how much CPU time that takes. The ratios are what to compare.
+One run on the same notes measures a search as a library call, the same search as ``memory_search`` of a running
+``mdrecall mcp`` with the SDK's client, and an echo server written with the SDK alone, which shows what the protocol
+itself costs: once with a short answer, once with one as long as that of a search. Then it measures how long a start
+takes until ``initialize`` is answered, over a bare pipe, and until the first search is answered, and how much CPU time
+that takes, because waiting depends on what else the machine does. The ratios are what to compare.
 """
 
 import argparse
@@ -80,10 +80,10 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
     serve = [sys.executable, "-m", "mdrecall", "mcp", "--workspace", str(scratch / "workspace")]
     time.sleep(SETTLE_S)
     library = searches(scratch / "workspace", env, queries)
-    remote, chars = asyncio.run(asked([*serve], env, "memory_search", lambda query: {"query": query}, queries))
+    remote, chars = asyncio.run(measure_calls([*serve], env, "memory_search", lambda query: {"query": query}, queries))
     echo = [sys.executable, "-c", ECHO]
-    short, _ = asyncio.run(asked(echo, env, "echo", lambda query: {"text": query}, queries))
-    long, _ = asyncio.run(asked(echo, env, "echo", lambda query: {"text": query, "chars": chars}, queries))
+    short, _ = asyncio.run(measure_calls(echo, env, "echo", lambda query: {"text": query}, queries))
+    long, _ = asyncio.run(measure_calls(echo, env, "echo", lambda query: {"text": query, "chars": chars}, queries))
     starts = [start(serve, env, queries[0]) for _ in range(repeat)]
     greeted = [start(serve, env, "") for _ in range(repeat)]
     bare = [start(echo, env, "") for _ in range(repeat)]
@@ -113,7 +113,7 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
 
 
 def searches(workspace: Path, env: dict[str, str], queries: list[str]) -> list[float]:
-    """Searches in this process, followed as a server follows."""
+    """Return how long each search takes in this process, with files watched as by a server."""
     from mdrecall.memory import Memory
 
     with Memory.open(workspace, env=env) as memory:
@@ -129,10 +129,10 @@ def searches(workspace: Path, env: dict[str, str], queries: list[str]) -> list[f
     return took[10:]
 
 
-async def asked(
+async def measure_calls(
     command: list[str], env: dict[str, str], tool: str, arguments: Callable[[str], dict[str, Any]], queries: list[str]
 ) -> tuple[list[float], int]:
-    """How long each call of a tool takes with the SDK's client, and how long the answers are."""
+    """Return how long each call of a tool takes with the SDK's client, and the median length of the answers."""
     from mcp import Client, StdioServerParameters, stdio_client
 
     took, chars = [], []
@@ -146,7 +146,7 @@ async def asked(
 
 
 def start(command: list[str], env: dict[str, str], query: str) -> tuple[float, float, float]:
-    """Milliseconds from the start of a server to its first answer, to that of its first search, and its CPU time."""
+    """Return the milliseconds from start to first answer, from start to first search answer, and of CPU time."""
     used_before, began = used_s(), time.perf_counter()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, env=env, text=True, **pipes) as server:  # type: ignore[call-overload]
@@ -164,7 +164,7 @@ def start(command: list[str], env: dict[str, str], query: str) -> tuple[float, f
 
 
 def used_s() -> float:
-    """The CPU time of all processes that have ended."""
+    """Return the CPU time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,7 +1,7 @@
-"""What cosines mean between short memories: questions and their answers, restatements, and facts that differ.
+"""The cosines between short memories: questions and their answers, restatements, and facts that differ.
 
-python -m benchmarks.memories [--minilm FOLDER] prints for each embedder the range of each kind. The cuts in
-``mdrecall/plugins/lancedb/thresholds.py`` are chosen by it.
+``python -m benchmarks.memories [--minilm FOLDER]`` prints the range of each kind for each embedder. The thresholds in
+``mdrecall/plugins/lancedb/thresholds.py`` were chosen with it.
 """
 
 import argparse
@@ -41,7 +41,7 @@ ASKED = (
     ("I need invoices as PDF, never as Word files", "in which format are invoices wanted?",
      "Make the invoice for the last project and send it to the customer."),
 )  # fmt: skip
-#: The same said in other words: one memory is enough.
+#: The same fact in other words: one memory is enough.
 RESTATED = (
     ("I prefer dark mode", "I prefer dark mode."),
     ("I prefer dark mode", "i prefer the dark mode"),
@@ -52,7 +52,7 @@ RESTATED = (
     ("Always answer in German", "Please always answer in German"),
     ("The deploy key lives in the vault", "the deploy key lives in our vault"),
 )
-#: Alike, and another fact: both must be kept.
+#: A similar text with another fact: both must be stored.
 CHANGED = (
     ("I prefer dark mode", "I prefer light mode"),
     ("My email is jana@example.com", "My email is jana@example.org"),
@@ -79,18 +79,18 @@ def cosine(one: bytes, other: bytes) -> float:
     )
 
 
-def kept(embedder: Embedder, text: str) -> bytes:
+def embed_text(embedder: Embedder, text: str) -> bytes:
     return embedder.embed_chunks([EmbedInput("", text)])[0].vector
 
 
-def shown(values: list[float]) -> str:
+def format_range(values: list[float]) -> str:
     ordered = sorted(values)
     low, middle, high = ordered[0], ordered[len(ordered) // 2], ordered[-1]
     return f"{len(values):5}  {low:6.3f}  {middle:6.3f}  {ordered[int(len(ordered) * 0.95)]:6.3f}  {high:6.3f}"
 
 
 def measure(embedder: Embedder) -> None:
-    memories = [kept(embedder, memory) for memory, _, _ in ASKED]
+    memories = [embed_text(embedder, memory) for memory, _, _ in ASKED]
     ranges: dict[str, list[float]] = {}
     for number, (_, question, prompt) in enumerate(ASKED):
         for kind, text in (("question", question), ("prompt", prompt)):
@@ -99,16 +99,16 @@ def measure(embedder: Embedder) -> None:
                 ranges.setdefault(f"{kind}, {'its own' if other == number else 'another'}", []).append(
                     cosine(vector, memory)
                 )
-    ranges["restated"] = [cosine(kept(embedder, one), kept(embedder, other)) for one, other in RESTATED]
-    ranges["changed"] = [cosine(kept(embedder, one), kept(embedder, other)) for one, other in CHANGED]
+    ranges["restated"] = [cosine(embed_text(embedder, one), embed_text(embedder, other)) for one, other in RESTATED]
+    ranges["changed"] = [cosine(embed_text(embedder, one), embed_text(embedder, other)) for one, other in CHANGED]
     print(f"\n{embedder.provider} {embedder.model}\n{'':20}count     min  median     95%     max")
     for kind, values in sorted(ranges.items()):
-        print(f"{kind:20}{shown(values)}")
-    print(judged(thresholds_for(embedder.traits), ranges))
+        print(f"{kind:20}{format_range(values)}")
+    print(summarize(thresholds_for(embedder.traits), ranges))
 
 
-def judged(thresholds: Thresholds, ranges: dict[str, list[float]]) -> str:
-    """What the cuts make of all that."""
+def summarize(thresholds: Thresholds, ranges: dict[str, list[float]]) -> str:
+    """Return how many pairs of each kind reach the thresholds."""
     rows = [str(thresholds)]
     for kind, cut in (("question", thresholds.recall), ("prompt", thresholds.prompt)):
         for whose in ("its own", "another"):

@@ -1,10 +1,10 @@
-"""What the qmd backend costs: beside qmd itself, with a server that stays, and when qmd hangs.
+"""Measures the qmd backend: against qmd itself, with a server that keeps running, and when qmd hangs.
 
     python -m benchmarks.qmd --qmd /path/to/qmd [--notes 500] [--rounds 15] [--json FILE]
 
-Every round asks the same question in each way, one after the other, so that a busy machine slows all of them alike.
-``qmd search`` is asked for the keywords of the question, for it would find nothing otherwise. The figures are medians;
-what counts is their ratio to ``qmd search`` itself, in the same run.
+Every round runs the same search in each way, one after the other, so that a busy machine slows all of them alike.
+``qmd search`` gets the keywords of the question, because it would find nothing otherwise. The figures are medians. What
+counts is their ratio to ``qmd search`` in the same run.
 """
 
 import argparse
@@ -39,14 +39,14 @@ WORDS = (
     *("parser", "token", "sensor", "bridge", "market", "ticket", "upgrade", "latency", "kitchen", "poster"),
 )
 TIMEOUT_MS = 2000
-#: How much longer than its time a search with a qmd that hangs may take.
+#: How much longer than its time limit a search may take when qmd hangs.
 GRACE_MS = 200
-MOST_BESIDE_QMD = 1.10
-MOST_WITH_SERVER = 0.5
+MAX_RATIO_WITHOUT_SERVER = 1.10
+MAX_RATIO_WITH_SERVER = 0.5
 
 
-class Desk(NamedTuple):
-    """A workspace of its own, and how its memory is opened."""
+class BenchWorkspace(NamedTuple):
+    """A temporary workspace, and the settings for opening its memory."""
 
     base: Path
     qmd: str
@@ -61,7 +61,7 @@ class Desk(NamedTuple):
         return {"HOME": str(home), "MDRECALL_STATE_DIR": str(self.base / name), "PATH": path}
 
     def configure(self, name: str, command: str, *, session: bool) -> dict[str, str]:
-        """The settings of one way of asking; each has an index of its own."""
+        """Write the settings of one way of searching, which has its own index, and return its environment."""
         state = self.base / name
         state.mkdir(exist_ok=True)
         qmd = {"command": command, "limits": {"timeoutMs": TIMEOUT_MS}, "update": {"interval": 0}}
@@ -80,18 +80,23 @@ def main() -> int:
     if not options.qmd:
         sys.exit("qmd is not on the PATH; name it with --qmd.")
     with tempfile.TemporaryDirectory(prefix="mdrecall-bench-") as scratch:
-        desk = Desk(Path(scratch), os.path.abspath(options.qmd))
-        write_notes(desk.workspace, options.notes)
-        (desk.base / "home").mkdir()
-        figures = {"notes": options.notes, "rounds": options.rounds, **compare(desk, options.rounds), **hanging(desk)}
-    show(figures)
+        bench = BenchWorkspace(Path(scratch), os.path.abspath(options.qmd))
+        write_notes(bench.workspace, options.notes)
+        (bench.base / "home").mkdir()
+        figures = {
+            "notes": options.notes,
+            "rounds": options.rounds,
+            **measure_ways(bench, options.rounds),
+            **measure_hang(bench),
+        }
+    print_figures(figures)
     if options.json:
         Path(options.json).write_text(json.dumps(figures, indent=2) + "\n")
     return 0 if all(figures["holds"].values()) else 1
 
 
 def write_notes(workspace: Path, count: int) -> None:
-    """The sample notes, and so many more."""
+    """Write the sample notes and ``count`` more."""
     shutil.copytree(Path(mdrecall.__file__).parent / "sample", workspace)
     chance = random.Random(7)
     for number in range(count):
@@ -101,14 +106,14 @@ def write_notes(workspace: Path, count: int) -> None:
     (workspace / "memory" / "2026-01-15.md").write_text(note)
 
 
-def compare(desk: Desk, rounds: int) -> dict[str, Any]:
-    """The same questions to qmd itself, through mdrecall without a server, and with one."""
-    plain_env = desk.configure("plain", desk.qmd, session=False)
-    served_env = desk.configure("served", desk.qmd, session=True)
-    settings = load(env=plain_env, workspace=str(desk.workspace)).settings
+def measure_ways(bench: BenchWorkspace, rounds: int) -> dict[str, Any]:
+    """Time the same questions with qmd itself, and through mdrecall without and with a server."""
+    plain_env = bench.configure("plain", bench.qmd, session=False)
+    served_env = bench.configure("served", bench.qmd, session=True)
+    settings = load(env=plain_env, workspace=str(bench.workspace)).settings
     with (
-        Memory.open(desk.workspace, env=plain_env) as plain,
-        Memory.open(desk.workspace, env=served_env) as served,
+        Memory.open(bench.workspace, env=plain_env) as plain,
+        Memory.open(bench.workspace, env=served_env) as served,
     ):
         plain.sync()
         served.sync()
@@ -118,13 +123,13 @@ def compare(desk: Desk, rounds: int) -> dict[str, Any]:
 
         def bare(question: str) -> None:
             words = build_word_lists(extract_keywords(question))[0]
-            command = [desk.qmd, "search", "--json", "-n", "6", *names, "--", words]
+            command = [bench.qmd, "search", "--json", "-n", "6", *names, "--", words]
             subprocess.run(command, env=bare_env, cwd="/", capture_output=True, check=True)
 
         ways: dict[str, Callable[[str], object]] = {
             "qmd search": bare,
-            "mdrecall, no server": lambda question: answered(plain, question),
-            "mdrecall, server stays": lambda question: answered(served, question),
+            "mdrecall, no server": lambda question: search(plain, question),
+            "mdrecall, server": lambda question: search(served, question),
         }
         taken: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(-1, rounds):
@@ -137,26 +142,27 @@ def compare(desk: Desk, rounds: int) -> dict[str, Any]:
     floor = medians["qmd search"]
     ratios = {name: value / floor for name, value in medians.items()}
     holds = {
-        f"no server: at most {MOST_BESIDE_QMD:.2f}": ratios["mdrecall, no server"] <= MOST_BESIDE_QMD,
-        f"server stays: below {MOST_WITH_SERVER:.2f}": ratios["mdrecall, server stays"] < MOST_WITH_SERVER,
+        f"no server: at most {MAX_RATIO_WITHOUT_SERVER:.2f}": ratios["mdrecall, no server"] <= MAX_RATIO_WITHOUT_SERVER,
+        f"server: below {MAX_RATIO_WITH_SERVER:.2f}": ratios["mdrecall, server"] < MAX_RATIO_WITH_SERVER,
     }
     return {"median_ms": medians, "ratio": ratios, "holds": holds}
 
 
-def answered(memory: Memory, question: str) -> None:
+def search(memory: Memory, question: str) -> None:
+    """Search, and make sure that qmd answered."""
     answer = memory.search(question)
     assert answer.backend == "qmd", answer.answered_for
     assert answer.results, question
 
 
-def hanging(desk: Desk) -> dict[str, Any]:
-    """How long a search takes when qmd does not answer at all; builtin does."""
-    program = desk.base / "hanging-qmd"
-    # Everything works but the search, which never ends.
-    program.write_text(f'#!/bin/sh\ncase "$1" in query|search|mcp) exec sleep 600;; esac\nexec {desk.qmd} "$@"\n')
+def measure_hang(bench: BenchWorkspace) -> dict[str, Any]:
+    """Time a search when qmd does not answer at all, so that the builtin backend does."""
+    program = bench.base / "hanging-qmd"
+    # Everything works except the search, which never ends.
+    program.write_text(f'#!/bin/sh\ncase "$1" in query|search|mcp) exec sleep 600;; esac\nexec {bench.qmd} "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    env = desk.configure("hanging", str(program), session=True)
-    with Memory.open(desk.workspace, env=env) as memory:
+    env = bench.configure("hanging", str(program), session=True)
+    with Memory.open(bench.workspace, env=env) as memory:
         memory.sync()
         began = time.perf_counter()
         answer = memory.search(QUESTIONS[0])
@@ -169,7 +175,7 @@ def hanging(desk: Desk) -> dict[str, Any]:
     return {"timeout_ms": TIMEOUT_MS, "hanging_first_ms": first_ms, "hanging_next_ms": next_ms}
 
 
-def show(figures: dict[str, Any]) -> None:
+def print_figures(figures: dict[str, Any]) -> None:
     figures["holds"][f"qmd hangs: at most {TIMEOUT_MS} + {GRACE_MS} ms"] = (
         figures["hanging_first_ms"] <= TIMEOUT_MS + GRACE_MS
     )
@@ -179,8 +185,8 @@ def show(figures: dict[str, Any]) -> None:
         print(f"{name:26}{value:>7.1f} ms{figures['ratio'][name]:>8.2f}")
     print(f"\nqmd hangs, {TIMEOUT_MS} ms allowed: first search {figures['hanging_first_ms']:.0f} ms,"
           f" the next {figures['hanging_next_ms']:.0f} ms")  # fmt: skip
-    for name, held in figures["holds"].items():
-        print(f"  {'holds' if held else 'FAILS'}  {name}")
+    for name, is_held in figures["holds"].items():
+        print(f"  {'holds' if is_held else 'FAILS'}  {name}")
 
 
 if __name__ == "__main__":

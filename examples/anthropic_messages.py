@@ -13,21 +13,21 @@ from mdrecall.context import prompt_section
 
 
 def ask(client: Anthropic, model: str, memory: Memory) -> str:
-    """One turn: the model may call tools as often as it likes before it answers."""
+    """Run one turn: the model may call tools as often as it likes before it answers."""
     tools = MessagesTools(memory, SESSION)
     messages: list[MessageParam] = [{"role": "user", "content": QUESTION}]
     while True:
-        said = client.messages.create(
+        message = client.messages.create(
             model=model,
             max_tokens=1024,
             system=prompt_section(memory, SESSION),
             messages=messages,
             tools=tools.definitions,
         )
-        if said.stop_reason != "tool_use":
-            return "".join(block.text for block in said.content if block.type == "text")
-        messages.append({"role": "assistant", "content": said.content})
-        results = [tools.answer(block) for block in said.content if block.type == "tool_use"]
+        if message.stop_reason != "tool_use":
+            return "".join(block.text for block in message.content if block.type == "text")
+        messages.append({"role": "assistant", "content": message.content})
+        results = [tools.answer(block) for block in message.content if block.type == "tool_use"]
         messages.append({"role": "user", "content": results})
 
 

@@ -16,16 +16,16 @@ from mdrecall.context import prompt_section
 
 
 def ask(chat: BaseChatModel, memory: Memory) -> str:
-    """One turn: the model may call tools as often as it likes before it answers."""
+    """Run one turn: the model may call tools as often as it likes before it answers."""
     tools = {tool.name: tool for tool in langchain_tools(memory, SESSION)}
     model = chat.bind_tools(list(tools.values()))
     messages: list[BaseMessage] = [SystemMessage(prompt_section(memory, SESSION)), HumanMessage(QUESTION)]
     while True:
-        said = model.invoke(messages)
-        if not said.tool_calls:
-            return str(said.content)
-        messages.append(said)
-        messages += [tools[call["name"]].invoke(call) for call in said.tool_calls]
+        message = model.invoke(messages)
+        if not message.tool_calls:
+            return str(message.content)
+        messages.append(message)
+        messages += [tools[call["name"]].invoke(call) for call in message.tool_calls]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

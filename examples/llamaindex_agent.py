@@ -14,7 +14,7 @@ from mdrecall.context import prompt_section
 
 
 async def ask(llm: LLM, memory: Memory) -> str:
-    """One turn of an agent with the tools."""
+    """Run one turn of an agent with the tools."""
     agent = FunctionAgent(
         llm=llm, tools=[*llamaindex_tools(memory, SESSION)], system_prompt=prompt_section(memory, SESSION)
     )

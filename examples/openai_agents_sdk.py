@@ -13,7 +13,7 @@ from mdrecall.context import prompt_section
 
 
 async def ask(model: str | Model, memory: Memory) -> str:
-    """One run of an agent with the tools; nothing is traced, because traces are sent away."""
+    """Run an agent with the tools once; tracing is off, because traces are sent to OpenAI."""
     agent = Agent(
         name="assistant",
         model=model,

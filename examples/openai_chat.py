@@ -13,7 +13,7 @@ from mdrecall.context import prompt_section
 
 
 def ask(client: OpenAI, model: str, memory: Memory) -> str:
-    """One turn: the model may call tools as often as it likes before it answers."""
+    """Run one turn: the model may call tools as often as it likes before it answers."""
     tools = ChatTools(memory, SESSION)
     messages: list[ChatCompletionMessageParam] = [
         {"role": "system", "content": prompt_section(memory, SESSION)},
@@ -21,11 +21,11 @@ def ask(client: OpenAI, model: str, memory: Memory) -> str:
     ]
     while True:
         reply = client.chat.completions.create(model=model, messages=messages, tools=tools.definitions)
-        said = reply.choices[0].message
-        if not said.tool_calls:
-            return said.content or ""
-        messages.append(said.to_dict())  # type: ignore[arg-type]
-        messages += [tools.answer(call) for call in said.tool_calls]
+        message = reply.choices[0].message
+        if not message.tool_calls:
+            return message.content or ""
+        messages.append(message.to_dict())  # type: ignore[arg-type]
+        messages += [tools.answer(call) for call in message.tool_calls]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

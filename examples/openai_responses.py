@@ -13,7 +13,7 @@ from mdrecall.context import prompt_section
 
 
 def ask(client: OpenAI, model: str, memory: Memory) -> str:
-    """One turn: the model may call tools as often as it likes before it answers."""
+    """Run one turn: the model may call tools as often as it likes before it answers."""
     tools = ResponsesTools(memory, SESSION)
     items: list[ResponseInputItemParam] = [{"role": "user", "content": QUESTION}]
     while True:

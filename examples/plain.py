@@ -10,7 +10,7 @@ from mdrecall.tools import Toolset, memory_tools
 
 
 def ask(model: Script, memory: Memory) -> str:
-    """One turn: the model may call tools as often as it likes before it answers."""
+    """Run one turn: the model may call tools as often as it likes before it answers."""
     tools = Toolset(memory_tools(memory, SESSION))
     results: list[str] = []
     while not isinstance(step := model(results), str):

@@ -13,7 +13,7 @@ from mdrecall.context import prompt_section
 
 
 def ask(model: str | Model, memory: Memory) -> str:
-    """One run of an agent with the tools."""
+    """Run an agent with the tools once."""
     agent = Agent(model, instructions=prompt_section(memory, SESSION), tools=pydantic_ai_tools(memory, SESSION))
     return agent.run_sync(QUESTION).output
 

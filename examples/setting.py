@@ -1,4 +1,4 @@
-"""What the examples have in common: some notes, a question, and whether a real model is asked."""
+"""What the examples have in common: some notes, a question, and the option to ask a real model."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ SESSION = "agent:main:main"
 
 @contextmanager
 def sample_memory() -> Iterator[Memory]:
-    """The memory of a copy of the sample notes, with a home of its own; nothing of it stays."""
+    """Yield the memory of a copy of the sample notes in a temporary folder, which is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="mdrecall-example-") as scratch:
         notes = os.path.join(scratch, "notes")
         with as_file(files("mdrecall") / "sample") as sample:
@@ -26,7 +26,7 @@ def sample_memory() -> Iterator[Memory]:
 
 
 def real_model(arguments: Sequence[str] | None) -> str | None:
-    """The model named with ``--real``; None if a scripted one is to do."""
+    """Return the model named with ``--real``; None for the scripted one."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--real", metavar="MODEL", help="ask this model; its key is taken from the environment")
     name: str | None = parser.parse_args(arguments).real

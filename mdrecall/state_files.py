@@ -1,4 +1,4 @@
-"""Small files that say what was done, written so that nobody ever sees half of one."""
+"""Small files that keep state, written so that a reader never sees half of one."""
 
 import json
 import os
@@ -8,49 +8,49 @@ from typing import IO, Any, NamedTuple
 
 
 class Draft(NamedTuple):
-    """A file in the making."""
+    """A file that is being written."""
 
     file: IO[bytes]
-    place: str
+    temporary_path: str
     path: str
 
     def publish(self) -> None:
-        """Let it take its place."""
+        """Move the file to its path."""
         self.file.flush()
-        os.replace(self.place, self.path)
+        os.replace(self.temporary_path, self.path)
 
 
 @contextmanager
 def draft(path: str) -> Iterator[Draft]:
-    """A file for its owner only, beside the path that it is for; it goes when this ends, unless it was published.
+    """Open a file beside ``path`` that only its owner can read; it is removed at the end unless it was published.
 
-    Its name begins with a dot, so that nobody who lists the folder meanwhile takes it for a note.
+    Its name begins with a dot, so that a scan of the folder does not take it for a note.
     """
     import tempfile
 
     folder, name = os.path.split(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    number, place = tempfile.mkstemp(prefix=f".{name[:60]}.", suffix=".tmp", dir=folder)
+    number, temporary_path = tempfile.mkstemp(prefix=f".{name[:60]}.", suffix=".tmp", dir=folder)
     try:
         with os.fdopen(number, "wb") as file:
-            yield Draft(file, place, path)
+            yield Draft(file, temporary_path, path)
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(place)
+            os.unlink(temporary_path)
 
 
 def load(path: str) -> dict[str, Any]:
-    """What a state file says; nothing if there is none, or none that can be read."""
+    """Return the content of a state file; empty if there is none, or it cannot be read."""
     try:
         with open(path, "rb") as file:
-            kept = json.loads(file.read())
+            content = json.loads(file.read())
     except (OSError, ValueError, RecursionError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def save(path: str, kept: dict[str, Any]) -> None:
-    """Write a state file; an ``OSError`` says that it could not be."""
-    with draft(path) as made:
-        made.file.write(json.dumps(kept, separators=(",", ":")).encode())
-        made.publish()
+def save(path: str, content: dict[str, Any]) -> None:
+    """Write a state file; raise ``OSError`` if that fails."""
+    with draft(path) as target:
+        target.file.write(json.dumps(content, separators=(",", ":")).encode())
+        target.publish()

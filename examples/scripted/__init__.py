@@ -1,4 +1,4 @@
-"""What a scripted model does: given the results of its tool calls so far, the next call or the answer."""
+"""Scripts for models: from the results of the tool calls so far to the next call or the answer."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from examples.setting import QUESTION
 
 
 class Call(NamedTuple):
-    """A tool call as a model makes it; its arguments may be a text that is no JSON, as a model's sometimes are."""
+    """A tool call as a model makes it; its arguments may be a text that is not JSON, as a model's sometimes are."""
 
     name: str
     arguments: dict[str, Any] | str

@@ -15,7 +15,7 @@ from examples.scripted import Script, look_it_up
 
 
 class ScriptedChat(BaseChatModel):
-    """Says what its script says to the tool messages so far."""
+    """Answers as its script does to the tool messages so far."""
 
     script: Script = look_it_up
 

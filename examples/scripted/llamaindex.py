@@ -10,9 +10,9 @@ from examples.scripted import Script, look_it_up
 
 
 def scripted_llm(script: Script = look_it_up) -> MockFunctionCallingLLM:
-    """LlamaIndex's own stand-in for a model that calls functions, saying what a script says."""
+    """Return LlamaIndex's own mock of a model that calls functions, following a script."""
 
-    def said(messages: Sequence[ChatMessage], **more: Any) -> ChatMessage:
+    def respond(messages: Sequence[ChatMessage], **more: Any) -> ChatMessage:
         results = [message.content or "" for message in messages if message.role == MessageRole.TOOL]
         step = script(results)
         if isinstance(step, str):
@@ -20,4 +20,4 @@ def scripted_llm(script: Script = look_it_up) -> MockFunctionCallingLLM:
         call = ToolCallBlock(tool_call_id=f"call_{len(results)}", tool_name=step.name, tool_kwargs=step.arguments)
         return ChatMessage(role=MessageRole.ASSISTANT, blocks=[call])
 
-    return MockFunctionCallingLLM(response_generator=said, is_chat_model=True)
+    return MockFunctionCallingLLM(response_generator=respond, is_chat_model=True)

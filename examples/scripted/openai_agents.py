@@ -11,7 +11,7 @@ from examples.scripted import Script, look_it_up
 
 
 class ScriptedModel(Model):
-    """Says what its script says to the outputs of the calls so far."""
+    """Answers as its script does to the outputs of the calls so far."""
 
     def __init__(self, script: Script = look_it_up) -> None:
         self._script = script
@@ -22,17 +22,17 @@ class ScriptedModel(Model):
         items: list[Any] = [] if isinstance(input, str) else list(input)
         results = [str(item["output"]) for item in items if item.get("type") == "function_call_output"]
         step, number = self._script(results), len(results)
-        said: TResponseOutputItem
+        item: TResponseOutputItem
         if isinstance(step, str):
             text = ResponseOutputText(type="output_text", text=step, annotations=[])
-            said = ResponseOutputMessage(
+            item = ResponseOutputMessage(
                 id=f"message_{number}", type="message", role="assistant", status="completed", content=[text]
             )
         else:
-            said = ResponseFunctionToolCall(
+            item = ResponseFunctionToolCall(
                 type="function_call", call_id=f"call_{number}", name=step.name, arguments=step.json
             )
-        return ModelResponse(output=[said], usage=Usage(), response_id=None)
+        return ModelResponse(output=[item], usage=Usage(), response_id=None)
 
     def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
         raise NotImplementedError("This model does not stream.")

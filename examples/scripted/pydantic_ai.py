@@ -7,9 +7,9 @@ from examples.scripted import Script, look_it_up
 
 
 def scripted_model(script: Script = look_it_up) -> FunctionModel:
-    """Pydantic AI's own stand-in for a model, saying what a script says to the tool results so far."""
+    """Return Pydantic AI's own mock of a model, following a script."""
 
-    def said(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         parts = [part for message in messages for part in message.parts]
         results = [
             part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
@@ -21,4 +21,4 @@ def scripted_model(script: Script = look_it_up) -> FunctionModel:
             return ModelResponse(parts=[TextPart(step)])
         return ModelResponse(parts=[ToolCallPart(step.name, step.arguments)])
 
-    return FunctionModel(said)
+    return FunctionModel(respond)

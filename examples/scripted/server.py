@@ -1,4 +1,4 @@
-"""A server on loopback that speaks Chat Completions, Responses and Messages, with a scripted model behind them."""
+"""A local server with the APIs Chat Completions, Responses and Messages, and a scripted model behind them."""
 
 import json
 import threading
@@ -10,7 +10,7 @@ from examples.scripted import Call, Script, look_it_up
 
 
 class ScriptedServer:
-    """Give ``url`` as the base URL to a client; ``requests`` are the bodies that came."""
+    """Pass ``url`` to a client as its base URL; ``requests`` holds the bodies that were received."""
 
     def __init__(self, script: Script = look_it_up) -> None:
         self.script = script
@@ -42,15 +42,15 @@ def _answering(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
     class Answering(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            said = json.dumps(server.reply(self.path, body)).encode()
+            data = json.dumps(server.reply(self.path, body)).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(said)))
+            self.send_header("content-length", str(len(data)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(data)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     return Answering
 
@@ -80,8 +80,8 @@ def _responses(step: Call | str, number: str) -> dict[str, Any]:
     else:
         item |= {"type": "message", "role": "assistant"}
         item["content"] = [{"type": "output_text", "text": step, "annotations": []}]
-    told = {"id": number, "object": "response", "created_at": 0, "model": "scripted", "output": [item]}
-    return told | {"status": "completed", "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    body = {"id": number, "object": "response", "created_at": 0, "model": "scripted", "output": [item]}
+    return body | {"status": "completed", "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
 
 
 def _messages_results(body: dict[str, Any]) -> list[str]:
@@ -94,9 +94,9 @@ def _messages(step: Call | str, number: str) -> dict[str, Any]:
         block = {"type": "tool_use", "id": f"toolu_{number}", "name": step.name, "input": step.arguments}
     else:
         block = {"type": "text", "text": step}
-    told = {"id": number, "type": "message", "role": "assistant", "model": "scripted", "content": [block]}
+    body = {"id": number, "type": "message", "role": "assistant", "model": "scripted", "content": [block]}
     reason = "tool_use" if isinstance(step, Call) else "end_turn"
-    return told | {"stop_reason": reason, "usage": {"input_tokens": 0, "output_tokens": 0}}
+    return body | {"stop_reason": reason, "usage": {"input_tokens": 0, "output_tokens": 0}}
 
 
 _SHAPES: dict[str, tuple[Callable[[dict[str, Any]], list[str]], Callable[[Call | str, str], dict[str, Any]]]] = {

@@ -12,6 +12,7 @@ from mdrecall.errors import (
     CorruptIndex,
     EmbedderError,
     FileMissing,
+    NothingToWrite,
     PathOutside,
     PluginError,
     RecallError,
@@ -23,10 +24,11 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "": "",
     "no_match": "Run `mdrecall status` to see what is indexed.",
     "below_min_score": "To see every match, add --min-score 0.",
-    "index_empty": "Choose another folder with --workspace, or run `mdrecall index` if its notes are not indexed yet.",
+    "index_empty": "Choose a folder with --workspace, or index it now with `mdrecall index`.",
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }
+STALE_REMEDY = "Run `mdrecall index` to update the index."
 
 
 class _Remedy(NamedTuple):
@@ -46,6 +48,7 @@ _LIST_SESSIONS = "Run `mdrecall sessions list` to see the sessions."
 _BY_ERROR = (
     _Remedy(ConfigError, "Run `mdrecall config check` to check the whole configuration.", not_for=("config",)),
     _Remedy(WorkspaceError, "Choose the folder with --workspace.", option="workspace"),
+    _Remedy(NothingToWrite, "For example: mdrecall note Ana prefers tea", only_for=("note",)),
     _Remedy(FileMissing, _LIST_SESSIONS, only_for=("sessions",)),
     _Remedy(PathOutside, _LIST_SESSIONS, only_for=("sessions",)),
     _Remedy(CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes."),

@@ -22,7 +22,7 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]DIR",
-        help="a folder with MEMORY.md and memory/ (default: OpenClaw's, or this one); repeatable",
+        help="a folder with MEMORY.md and memory/ (default: OpenClaw's, or the current folder); repeatable",
     )
     about = "the agent whose memory to serve (default: the default agent); repeatable"
     parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)

@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose a memory and the form of the output."""
-    parser.add_argument(
-        "--workspace", metavar="DIR", help="the folder with MEMORY.md and memory/ (default: OpenClaw's, or this one)"
-    )
+    about = "the folder with MEMORY.md and memory/ (default: OpenClaw's, or the current folder)"
+    parser.add_argument("--workspace", metavar="DIR", help=about)
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.config.read import Layer
 from mdrecall.errors import ConfigError, suggest_name
-from mdrecall.types.agents import normal_agent_id
+from mdrecall.types.agents import normalize_agent_id
 
 
 class ConfigFile(NamedTuple):
@@ -41,7 +41,7 @@ def read_agents(files: list[ConfigFile], problems: list[str]) -> list[AgentEntry
         entries += [(f"agents.entries.{name}", entry, name) for name, entry in mapped.items()]
         for at, entry, name in entries:
             values = read_object(file, at, entry, problems)
-            agent_id = normal_agent_id(str(name if name is not None else values.get("id") or ""))
+            agent_id = normalize_agent_id(str(name if name is not None else values.get("id") or ""))
             agents.append(AgentEntry(agent_id, values.get("default") is True, at, file.label, values))
     return agents
 
@@ -61,10 +61,10 @@ def choose_agent(agents: list[AgentEntry], requested: str | None) -> str:
     if requested is None:
         return default
     known = dict.fromkeys([default, *(agent.id for agent in agents)])
-    if normal_agent_id(requested) not in known:
+    if normalize_agent_id(requested) not in known:
         message = f"There is no agent {requested!r}{suggest_name(requested, known)}."
         raise ConfigError(message, hint="Choose one of these agents.")
-    return normal_agent_id(requested)
+    return normalize_agent_id(requested)
 
 
 def agent_layers(file: ConfigFile, entries: list[AgentEntry], problems: list[str]) -> list[Layer]:

@@ -60,24 +60,40 @@ class EmbedsChunks(Protocol):
     """Embeds the chunks of a store."""
 
     @property
-    def is_instant(self) -> bool: ...
+    def is_instant(self) -> bool:
+        """True if embedding takes about as long as reading the texts."""
+        ...
 
     @property
-    def is_resting(self) -> bool: ...
+    def is_resting(self) -> bool:
+        """True if the embedder has just failed, so that it should only be asked on request."""
+        ...
 
     @property
-    def last_error(self) -> str: ...
+    def last_error(self) -> str:
+        """Why embedding failed the last time; empty if it did not."""
+        ...
 
     @property
-    def space(self) -> Space: ...
+    def space(self) -> Space:
+        """The space that is filled in the end."""
+        ...
 
-    def on(self, store: Store, *, cache: Store) -> "EmbedsChunks": ...
+    def for_store(self, store: Store, *, cache: Store) -> "EmbedsChunks":
+        """Return the same for another store, with the cache of a third."""
+        ...
 
-    def is_complete(self) -> bool: ...
+    def is_complete(self) -> bool:
+        """True if every chunk has a vector."""
+        ...
 
-    def missing(self) -> int: ...
+    def count_missing(self) -> int:
+        """Return the number of chunks without a vector."""
+        ...
 
-    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport: ...
+    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
+        """Embed the chunks that have no vector; ``stop`` is checked between requests."""
+        ...
 
 
 class PendingText(NamedTuple):
@@ -113,7 +129,7 @@ class ChunkEmbedder:
         self.last_error = ""
         self._failed_at: float | None = None
 
-    def on(self, store: Store, *, cache: Store) -> "ChunkEmbedder":
+    def for_store(self, store: Store, *, cache: Store) -> "ChunkEmbedder":
         """Return the same for another store."""
         return ChunkEmbedder(store, self._embedder, self._caching, cache=cache, jobs=self._jobs, keep=self._keep)
 
@@ -135,14 +151,14 @@ class ChunkEmbedder:
 
     def find_space(self) -> StoredSpace | None:
         """Return the embedder's space as it is stored; None if it is not."""
-        return self.space.among(self._store.vectors.spaces())
+        return self.space.find_in(self._store.vectors.spaces())
 
     def is_complete(self) -> bool:
         """True if every chunk has a vector."""
         stored = self.find_space()
         return stored is not None and stored.is_filled
 
-    def missing(self) -> int:
+    def count_missing(self) -> int:
         """Return the number of chunks without a vector."""
         if stored := self.find_space():
             return 0 if stored.is_filled else self._store.chunks.count() - self._store.vectors.count(stored.id)
@@ -170,7 +186,7 @@ class ChunkEmbedder:
 
     def _use_cache(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
         """Use cached embeddings only, because another process is embedding: no text is paid for twice."""
-        known = self.space.among(self._cache.vectors.spaces())
+        known = self.space.find_in(self._cache.vectors.spaces())
         if known is None:
             return EmbedReport(is_complete=False)
         self._embedder.prepare(known.space.dimensions)
@@ -184,7 +200,7 @@ class ChunkEmbedder:
         run = None
         if progress:
             count = self._store.chunks.count()
-            progress(Progress(count - self.missing(), count, f"Waiting for {self._embedder.provider}"))
+            progress(Progress(count - self.count_missing(), count, f"Waiting for {self._embedder.provider}"))
         try:
             self._embedder.prepare(self._stored_dimensions(), progress)
             run = self._start(progress, stop)

@@ -17,9 +17,9 @@ class FallbackEmbedder:
         self._second = second
         self._searcher = searcher
 
-    def on(self, store: Store, *, cache: Store) -> "FallbackEmbedder":
+    def for_store(self, store: Store, *, cache: Store) -> "FallbackEmbedder":
         """Return the same for another store."""
-        first, second = (embedder.on(store, cache=cache) for embedder in (self._first, self._second))
+        first, second = (embedder.for_store(store, cache=cache) for embedder in (self._first, self._second))
         return FallbackEmbedder(first, second, self._searcher)
 
     @property
@@ -43,9 +43,9 @@ class FallbackEmbedder:
             return not self._searcher.failure() or self._second.is_complete()
         return self._first.is_resting and self._second.is_complete()
 
-    def missing(self) -> int:
+    def count_missing(self) -> int:
         """Return the number of chunks without a vector in the space that is closer to complete."""
-        return min(self._first.missing(), self._second.missing())
+        return min(self._first.count_missing(), self._second.count_missing())
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
         """Embed with the first; if it fails, or does not answer queries, with the second, and report why."""

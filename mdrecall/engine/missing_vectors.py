@@ -61,7 +61,7 @@ class MissingVectors:
                     return issues
         if not self._one_shot:
             self._start_thread()
-        missing = self._embedder.missing()
+        missing = self._embedder.count_missing()
         if not missing:
             return self._issues
         provider = self._embedder.space.provider

@@ -48,6 +48,20 @@ _MIN_CANDIDATES = 24
 _WIDER = 40
 
 
+class _Lookup(NamedTuple):
+    """What candidates are looked up by."""
+
+    strengths: Strengths
+    embedded: EmbeddedQuery | None
+    options: RankingOptions
+    source: SourceName | None
+
+    @property
+    def size(self) -> int:
+        """How many candidates to rank, apart from ties."""
+        return max(_MIN_CANDIDATES, self.options.max_results * self.options.candidate_multiplier)
+
+
 class _Pool(NamedTuple):
     """The candidates of a search, and the share of the vector search in their scores."""
 
@@ -92,12 +106,12 @@ class Searcher:
             weights = weigh(matches, chunk_count)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 embedded, degraded = _embed(self._vectors, query, options.mode, word_weights(matches, chunk_count))
-            found = strengths(matches, weights)
+            lookup = _Lookup(strengths(matches, weights), embedded, options, request.source)
             try:
-                pool = self._gather(found, embedded, options, request.source)
+                pool = self._gather(lookup)
             except Unavailable as reason:
                 embedded, degraded = None, str(reason)
-                pool = self._gather(found, None, options, request.source)
+                pool = self._gather(lookup._replace(embedded=None))
         mode: Mode = options.mode if embedded else "keyword"
         context = RankingContext(
             options, mode, matches, weights, pool.vector_weight, self._analyser, request.explain, now_ms
@@ -112,78 +126,63 @@ class Searcher:
             return None, self._why_no_vectors
         return (None, "") if self._vectors.never_waits else _embed(self._vectors, query, mode, {})
 
-    def _gather(
-        self, found: Strengths, embedded: EmbeddedQuery | None, options: RankingOptions, source: SourceName | None
-    ) -> _Pool:
+    def _gather(self, lookup: _Lookup) -> _Pool:
         """Return the candidates of both searches, with more notes if sessions would leave none for their places."""
-        size = max(_MIN_CANDIDATES, options.max_results * options.candidate_multiplier)
-        pool = self._nearest_candidates(found, embedded, options, source, size)
-        if source:
+        pool = self._find_best(lookup)
+        if lookup.source:
             return pool
         session_count = sum(candidate.chunk.source == "sessions" for candidate in pool.candidates)
-        if not session_count or len(pool.candidates) - session_count >= options.max_results // 2:
+        if not session_count or len(pool.candidates) - session_count >= lookup.options.max_results // 2:
             return pool
-        known = {candidate.chunk.id for candidate in pool.candidates}
-        notes = self._more_notes(found, embedded, options, _WIDER * size, known)
+        notes = self._find_more_notes(lookup, {candidate.chunk.id for candidate in pool.candidates})
+        embedded = lookup.embedded
         cosines = self._vectors.cosines(embedded, notes) if embedded and self._vectors else {}
-        more = self._candidates([found.get(chunk_id) for chunk_id in notes], embedded, cosines)
+        more = self._load([lookup.strengths.get(chunk_id) for chunk_id in notes], embedded, cosines)
         return _Pool([*pool.candidates, *more], pool.vector_weight)
 
-    def _more_notes(
-        self,
-        found: Strengths,
-        embedded: EmbeddedQuery | None,
-        options: RankingOptions,
-        limit: int,
-        known: set[int],
-    ) -> list[int]:
+    def _find_best(self, lookup: _Lookup) -> _Pool:
+        """Return the most promising candidates of the keyword search and the vector search."""
+        found, embedded, options, source = lookup
+        if embedded is None or self._vectors is None:
+            return _Pool(self._load(self._rank_by_keywords(lookup), None, {}))
+        cosines = dict(self._vectors.nearest(embedded, _WIDER * lookup.size if source else lookup.size))
+        if source:
+            cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[: lookup.size]}
+        if options.mode == "vector":
+            return _Pool(self._load([found.get(chunk_id) for chunk_id in cosines], embedded, cosines), 1.0)
+        weight = options.vector_weight * embedded.trust
+        by_keywords = [entry.chunk_id for entry in self._rank_by_keywords(lookup)]
+        cosines |= self._vectors.cosines(embedded, by_keywords)
+        either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]
+        best = most_promising(either, cosines, embedded.traits, weight, lookup.size)
+        return _Pool(self._load(best, embedded, cosines), weight)
+
+    def _find_more_notes(self, lookup: _Lookup, known: set[int]) -> list[int]:
         """Return the best notes among many more chunks, by keywords first and then by vectors."""
-        near = (
-            [chunk_id for chunk_id, _ in self._vectors.nearest(embedded, limit)] if embedded and self._vectors else []
-        )
-        by_keywords = [] if options.mode == "vector" else [entry.chunk_id for entry in rank(found, limit)]
+        limit, most = _WIDER * lookup.size, lookup.options.max_results
+        near, by_keywords = [], []
+        if lookup.embedded and self._vectors:
+            near = [chunk_id for chunk_id, _ in self._vectors.nearest(lookup.embedded, limit)]
+        if lookup.options.mode != "vector":
+            by_keywords = [entry.chunk_id for entry in rank(lookup.strengths, limit)]
         sources = self._chunks.sources_of([chunk for chunk in {*near, *by_keywords} if chunk not in known])
         notes = {chunk for chunk, source in sources.items() if source != "sessions"}
-        best = [[chunk for chunk in chunks if chunk in notes][: options.max_results] for chunks in (by_keywords, near)]
+        best = [[chunk for chunk in chunks if chunk in notes][:most] for chunks in (by_keywords, near)]
         return list(dict.fromkeys((*best[0], *best[1])))
 
-    def _nearest_candidates(
-        self,
-        found: Strengths,
-        embedded: EmbeddedQuery | None,
-        options: RankingOptions,
-        source: SourceName | None,
-        size: int,
-    ) -> _Pool:
-        """Return the most promising candidates of the keyword search and the vector search."""
-        if embedded is None or self._vectors is None:
-            return _Pool(self._candidates(self._rank_by_keywords(found, source, size), None, {}))
-        cosines = dict(self._vectors.nearest(embedded, _WIDER * size if source else size))
-        if source:
-            cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[:size]}
-        if options.mode == "vector":
-            best, weight = [found.get(chunk_id) for chunk_id in cosines], 1.0
-        else:
-            weight = options.vector_weight * embedded.trust
-            by_keywords = self._rank_by_keywords(found, source, size)
-            cosines |= self._vectors.cosines(embedded, [entry.chunk_id for entry in by_keywords])
-            either = dict.fromkeys([*(entry.chunk_id for entry in by_keywords), *cosines])
-            best = most_promising([found.get(chunk_id) for chunk_id in either], cosines, embedded.traits, weight, size)
-        return _Pool(self._candidates(best, embedded, cosines), weight)
-
-    def _rank_by_keywords(self, found: Strengths, source: SourceName | None, size: int) -> list[Weighted]:
-        """Return the best chunks of the keyword search, of one source if it is given."""
-        if not source:
-            return rank(found, size)
-        ranked = rank(found, _WIDER * size)
-        kept = set(self._filter_source([entry.chunk_id for entry in ranked], source)[:size])
+    def _rank_by_keywords(self, lookup: _Lookup) -> list[Weighted]:
+        """Return the best chunks of the keyword search, of one source if the request names it."""
+        if not lookup.source:
+            return rank(lookup.strengths, lookup.size)
+        ranked = rank(lookup.strengths, _WIDER * lookup.size)
+        kept = set(self._filter_source([entry.chunk_id for entry in ranked], lookup.source)[: lookup.size])
         return [entry for entry in ranked if entry.chunk_id in kept]
 
     def _filter_source(self, chunks: list[int], source: SourceName) -> list[int]:
         sources = self._chunks.sources_of(chunks)
         return [chunk for chunk in chunks if sources.get(chunk) == source]
 
-    def _candidates(
+    def _load(
         self, best: Sequence[Weighted], embedded: EmbeddedQuery | None, cosines: Mapping[int, float]
     ) -> list[Candidate]:
         """Load the chunks, and compare the windows of those that have a vector."""

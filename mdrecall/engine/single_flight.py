@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from mdrecall.types import Stop, never
+
+if TYPE_CHECKING:
+    pass
 
 _Request = TypeVar("_Request")
 _Result = TypeVar("_Result")
@@ -28,6 +30,9 @@ class _Flight(Generic[_Request, _Result]):
     """One run, its callers' requests, and its outcome."""
 
     def __init__(self, *, is_queued: bool) -> None:
+        # Imported here because it loads `logging`: a search that finds nothing changed makes no run.
+        from concurrent.futures import Future
+
         self.requests: list[_Request] = []
         self.is_queued = is_queued
         self.outcome: Future[_Result] = Future()
@@ -116,6 +121,8 @@ class SingleFlight(Generic[_Request, _Result]):
 
     def start(self, request: _Request, *, within_s: float = 0.0) -> _Result | None:
         """Make a run in the background; return its result if it ends within ``within_s``, else None."""
+        from concurrent.futures import wait
+
         with self._changed:
             flight = self._join(request, fresh=True)
             self._work_in_background()

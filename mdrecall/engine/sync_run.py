@@ -178,7 +178,7 @@ class SyncRun:
         changes = self.compare(everything=True)
         with self._store.rebuilding(sum(entry.text_bytes for entry in changes)) as fresh:
             indexers = [indexer.for_store(fresh.documents) for indexer in self._indexers]
-            embedder = self._embedder.on(fresh, cache=self._store) if self._embedder else None
+            embedder = self._embedder.for_store(fresh, cache=self._store) if self._embedder else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]
             embedded = embedder.fill(progress=progress, stop=stop) if embedder else EmbedReport()
             if stop():

@@ -3,14 +3,15 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.core.ranking.score import Similarity, latin_share, measure_traits, similarity
-from mdrecall.engine.background import run_in_background
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, VectorIndex
 from mdrecall.types import Space, StoredSpace, Traits
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 # Queries that one embedder may be working on. A provider that hangs holds a thread for each, so there must be a bound.
 _MAX_CONCURRENT_QUERIES = 8
@@ -226,6 +227,9 @@ class _QueryEmbedder:
     def _embed(self, query: str, weights: Mapping[str, float]) -> bytes:
         if self.embedder.traits.never_waits:
             return self.embedder.embed_query(query, weights)
+        # Imported here because it loads `logging`, which an embedder that never waits does not need.
+        from concurrent.futures import wait
+
         future = self._start(query, weights)
         wait([future], self._timeout_s)
         if not future.done():
@@ -241,6 +245,8 @@ class _QueryEmbedder:
 
     def _start(self, query: str, weights: Mapping[str, float]) -> "Future[bytes]":
         """Start embedding in the background, unless the embedder hangs or is busy with too many queries."""
+        from mdrecall.engine.background import run_in_background
+
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{self.name} has not answered an earlier query yet")
         if not self._slots.acquire(timeout=self._timeout_s):
@@ -256,4 +262,4 @@ class _QueryEmbedder:
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:
     own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-    return own.among(stored)
+    return own.find_in(stored)

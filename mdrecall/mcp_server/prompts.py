@@ -1,4 +1,4 @@
-"""What a model is told about memory: the server's instructions, and the prompt ``recall`` for people to pick."""
+"""What a model learns about memory: the server's instructions, and the prompt ``recall`` for people to pick."""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mdrecall.config.load import CURRENT_FOLDER, Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Slots
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
-from mdrecall.types.agents import normal_agent_id
+from mdrecall.types.agents import normalize_agent_id
 
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
 _DEFAULT_PLUGINS = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
@@ -57,7 +57,7 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
     loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
     is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
     workspace = loaded.settings.workspace if is_fixed else None
-    return (_served(loaded, loaded.settings.agent_id, workspace, selection.config),)
+    return (_describe(loaded, loaded.settings.agent_id, workspace, selection.config),)
 
 
 def _select_agents(
@@ -68,7 +68,7 @@ def _select_agents(
         loaded = load(env=env, agent=agent, config=config)
         if skip_disabled and not loaded.settings.memory_search.enabled:
             continue
-        served.append(_served(_require_enabled(loaded), loaded.settings.agent_id, None, config))
+        served.append(_describe(_require_enabled(loaded), loaded.settings.agent_id, None, config))
     if not served:
         raise MemoryDisabled("The memory of every agent is switched off.", hint="Set memorySearch.enabled to true.")
     return tuple(served)
@@ -81,11 +81,11 @@ def _select_workspaces(selection: Selection, env: Mapping[str, str] | None) -> t
         name, folder = _split_name(text)
         loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
         folder = loaded.settings.workspace
-        name = normal_agent_id(name or os.path.basename(os.path.realpath(folder)))
+        name = normalize_agent_id(name or os.path.basename(os.path.realpath(folder)))
         if name in served:
             hint = "Give each a name of its own: --workspace NAME=DIR."
             raise ConfigError(f"Two workspaces are called {name!r}.", hint=hint)
-        served[name] = _served(loaded, name, folder, selection.config)
+        served[name] = _describe(loaded, name, folder, selection.config)
     return tuple(served.values())
 
 
@@ -103,7 +103,7 @@ def _require_enabled(loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _served(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
+def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
     return ServedMemory(name, workspace, agent, config, loaded.home, plugin)
 

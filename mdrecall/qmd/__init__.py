@@ -1,1 +1,1 @@
-"""The qmd program as a sidecar: started, fed, asked, and killed when it does not answer."""
+"""The qmd backend: qmd runs as a separate program, is kept up to date, searched, and killed if it hangs."""

@@ -16,12 +16,12 @@ from mdrecall.qmd.command import parse_command, prepare
 from mdrecall.qmd.process import Program
 
 Version: TypeAlias = tuple[int, int, int]
-#: Older versions print results in a form that cannot be parsed.
+#: The first version that prints ``[]`` for no results and accepts several collections.
 LEAST_VERSION: Version = (1, 0, 7)
 _VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\b")
-# A launcher can stay the same while the program behind it is replaced; after this long the version is asked again.
+# A launcher can stay the same while the program behind it is replaced; after a day the version is requested again.
 _CACHE_S = 24 * 3600.0
-# Bounds each command of the check. A first start may have to load Node from a cold disk.
+# Bounds each command of the check.
 _CHECK_TIMEOUT_S = 30.0
 
 
@@ -77,7 +77,7 @@ def probe_capabilities(program: Program, qmd_dir: str, *, timeout_s: float, now:
     now = time.time() if now is None else now
     path = os.path.join(qmd_dir, "mdrecall", "capabilities.json")
     key = _cache_key(program)
-    if (cached := _load_cached(path, key, now)) is not None:
+    if (cached := _load_cache(path, key, now)) is not None:
         return parse_capabilities(cached)
     output = program.run(["--version"], timeout_s=timeout_s, check=False)
     found = parse_capabilities(output.stdout)
@@ -115,7 +115,7 @@ def _cache_key(program: Program) -> list[list[object]]:
     return key
 
 
-def _load_cached(path: str, key: list[list[object]], now: float) -> str | None:
+def _load_cache(path: str, key: list[list[object]], now: float) -> str | None:
     try:
         with open(path, encoding="utf-8") as file:
             cached = json.load(file)

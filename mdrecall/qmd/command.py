@@ -97,9 +97,9 @@ def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[
         raise BackendUnavailable(f"Cannot create the qmd folder {qmd_dir}: {error.strerror}.", hint=hint) from error
     parent_cache = environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     _link_models(os.path.join(parent_cache, "qmd", "models"), os.path.join(cache, "models"))
-    kept = {name: value for name, value in environment.items() if name not in _DROPPED_VARIABLES}
+    inherited = {name: value for name, value in environment.items() if name not in _DROPPED_VARIABLES}
     return {
-        **kept,
+        **inherited,
         "XDG_CONFIG_HOME": config,
         "XDG_CACHE_HOME": os.path.dirname(cache),
         "QMD_CONFIG_DIR": config,

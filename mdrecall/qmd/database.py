@@ -92,7 +92,7 @@ class QmdDatabase:
         rows = self._rows("SELECT name, path, pattern FROM store_collections")
         return tuple(ListedCollection(str(name), path or None, pattern or None) for name, path, pattern in rows)
 
-    def unembedded(self) -> int | None:
+    def count_unembedded(self) -> int | None:
         """Return how many texts have no vector, or None if the tables of this version do not tell."""
         if not self._has_table("content_vectors"):
             return None

@@ -17,6 +17,7 @@ _BUSY = "Another embed process is already running"
 # loads one.
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 3600.0
+# How often a wait for another process checks that it should stop.
 _POLL_S = 0.1
 
 

@@ -172,7 +172,7 @@ class SessionExport:
             if not numbers:
                 made.file.write(b"(empty)\n")
             made.file.flush()
-            same = os.path.isfile(target) and filecmp.cmp(made.place, target, shallow=False)
+            same = os.path.isfile(target) and filecmp.cmp(made.temporary_path, target, shallow=False)
             with draft(self._numbers_path(name)) as beside:
                 beside.file.write(numbers.tobytes())
                 beside.publish()
@@ -221,13 +221,13 @@ class SessionExport:
         return numbers
 
     def _load(self) -> dict[str, _ExportState]:
-        kept = load(self._state_path())
-        if kept.get("masks") != self._redactor.fingerprint or kept.get("folder") != self.folder:
+        saved = load(self._state_path())
+        if saved.get("masks") != self._redactor.fingerprint or saved.get("folder") != self.folder:
             # Masked differently, or for another folder: every file is written again, and is known to be ours.
-            files = kept.get("files", {}) if kept.get("folder") == self.folder else ()
+            files = saved.get("files", {}) if saved.get("folder") == self.folder else ()
             return {path: _ExportState((), (0, 0)) for path in files if self._reader.owns(path)}
         files = {}
-        for path, values in kept.get("files", {}).items():
+        for path, values in saved.get("files", {}).items():
             with suppress(TypeError, ValueError):
                 if not self._reader.owns(path):
                     continue

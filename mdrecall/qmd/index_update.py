@@ -33,8 +33,9 @@ from mdrecall.types import Issue, Stop
 if TYPE_CHECKING:
     from mdrecall.qmd.export import SessionExport
 
-# At start another program may still hold the database; two short pauses outlast most such locks.
+# At start another process may still hold the database, so an update is tried three times with these pauses.
 _BOOT_PAUSES_S = (0.5, 1.0)
+# How often a wait for another process checks that it should stop.
 _POLL_S = 0.1
 _SKIPPED = "⚠ Skipped "
 # Folders that qmd never enters, besides those whose name begins with a dot.
@@ -116,7 +117,7 @@ class IndexUpdate:
         self.missing = self._collections.missing_folders()
         if self.missing:
             return self._update_without(self.missing, issues, stop)
-        issues += _parse_skipped(self._program.run(["update"], timeout_s=self._timeout_s, quiet=True, stop=stop))
+        issues += _find_skipped_files(self._program.run(["update"], timeout_s=self._timeout_s, quiet=True, stop=stop))
         return ""
 
     def _update_without(self, missing: tuple[ListedCollection, ...], issues: list[Issue], stop: Stop) -> str:
@@ -129,7 +130,7 @@ class IndexUpdate:
         _write(os.path.join(folder, "index.yml"), config)
         program = self._with_config(folder)
         try:
-            issues += _parse_skipped(program.run(["update"], timeout_s=self._timeout_s, quiet=True, stop=stop))
+            issues += _find_skipped_files(program.run(["update"], timeout_s=self._timeout_s, quiet=True, stop=stop))
         finally:
             # Any command with the full configuration makes qmd aware of all collections again.
             self._program.run(["collection", "list"], timeout_s=self._timeout_s, quiet=True, stop=stop, check=False)
@@ -258,7 +259,7 @@ def _write(path: str, text: str) -> None:
         raise BackendUnavailable(f"Cannot write {path}: {error.strerror}.") from error
 
 
-def _parse_skipped(output: Output) -> list[Issue]:
+def _find_skipped_files(output: Output) -> list[Issue]:
     """Return the files that qmd reports as unreadable."""
     lines = [line.removeprefix(_SKIPPED) for line in output.stderr.splitlines() if line.startswith(_SKIPPED)]
     return [Issue(path, f"was skipped by qmd: {why}") for why, _, path in (line.partition(": ") for line in lines)]

@@ -14,7 +14,7 @@ from mdrecall.core.text.words import fold, is_unspaced, surface_words, tokens
 
 #: How many words of a question are searched. Each adds a list, and qmd takes ten lists per call.
 MAX_KEYWORDS = 12
-# Above this many words the lists that leave out one word are omitted: they would fill a call of their own.
+# Bounds the number of lists: with more words than this, those that leave out one word are omitted.
 _MAX_LEAVE_ONE_OUT = 6
 
 _QUOTED = re.compile(r'(?<!\S)(-?)"([^"]*)"')

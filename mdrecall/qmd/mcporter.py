@@ -25,8 +25,9 @@ from mdrecall.qmd.database import file_identity
 from mdrecall.qmd.process import Output, Program
 from mdrecall.qmd.tool_client import parse_result, parse_tools, tool_error
 
-# Starting Node twice, for the daemon and for its qmd, takes a few seconds on a busy machine.
+# Bounds the start of the daemon, which starts Node and then qmd.
 _START_S = 10.0
+# Bounds stopping it; after that it is killed.
 _STOP_S = 5.0
 # mcporter reports a timeout of the tool itself if it is given a little longer, and needs a few seconds to start.
 _EXTRA_S = 2.0
@@ -81,7 +82,7 @@ class Mcporter:
         return os.path.join(self._folder, "mcporter.json")
 
     def tools(self, timeout_s: float, *, at_most_s: float = math.inf) -> Mapping[str, dict[str, Any]]:
-        """Return the tools of the server; it is asked once. Everything is over after ``at_most_s``."""
+        """Return the tools of the server, which are requested once. Everything is over after ``at_most_s``."""
         if self._tools is None:
             arguments = ["list", self._server, "--json", "--schema", "--timeout", _milliseconds(timeout_s)]
             answer = self._run(arguments, "list", timeout_s, at_most_s)
@@ -159,8 +160,8 @@ class Mcporter:
                 self._daemon_dir = tempfile.mkdtemp(prefix="mdrecall-", dir=parent)
         except OSError as error:
             raise BackendUnavailable(f"Cannot create the mcporter folder {self._folder}: {error.strerror}.") from error
-        kept = {name: value for name, value in self._outer_env.items() if not name.startswith("MCPORTER_")}
-        return Program(self._command, env={**kept, "MCPORTER_DAEMON_DIR": self._daemon_dir}, cwd=WORK_DIR)
+        inherited = {name: value for name, value in self._outer_env.items() if not name.startswith("MCPORTER_")}
+        return Program(self._command, env={**inherited, "MCPORTER_DAEMON_DIR": self._daemon_dir}, cwd=WORK_DIR)
 
     def _write_config(self) -> None:
         """Write the configuration only if it differs, because the daemon restarts when it changes.

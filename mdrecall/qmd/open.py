@@ -132,7 +132,7 @@ def _make_embedding(settings: Settings, program: "Program", database: "QmdDataba
         lock_path=os.path.join(settings.state_dir, "qmd-embed.lock"),
         interval_s=update.embed_interval / 1000,
         timeout_s=update.embed_timeout_ms / 1000,
-        pending=database.unembedded,
+        pending=database.count_unembedded,
     )
 
 

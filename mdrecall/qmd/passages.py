@@ -13,7 +13,7 @@ from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.score import keyword_strength, rank, score, strengths, weigh
 from mdrecall.core.ranking.snippet import Passage, best_passage
 from mdrecall.core.text.chunk import chunk_markdown
-from mdrecall.core.text.headings import read_lines, titles, trails
+from mdrecall.core.text.headings import titles
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Chunk, Match, Term
@@ -86,15 +86,6 @@ def locate_line(text: str, line: int, *, tokens: int, overlap: int) -> tuple[Chu
     at = min(max(0, line - chunk.start_line), len(lines) - 1)
     start = sum(len(before) + 1 for before in lines[:at])
     return chunk, Passage(0.0, at, at, start, start + len(lines[at]))
-
-
-def find_heading(chunk: Chunk, passage: Passage) -> str:
-    """Return the headings above a passage, outermost first, joined with `` › ``."""
-    structure = read_lines([*chunk.trail, *chunk.text.split("\n")[: passage.first_line + 1]])
-    *_, trail = trails(structure)
-    if structure[-1].level:
-        trail = (*trail, structure[-1].heading)
-    return " › ".join(titles(trail))
 
 
 def _count_terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:

@@ -27,7 +27,9 @@ from mdrecall.types import Stop, never
 MAX_CHARS = 200_000
 # How much is kept of output that nobody parses: enough for an error message and its stack.
 _TAIL_CHARS = 8_000
+# How much of it an error carries: enough to recognize the failure.
 _ERROR_CHARS = 2_000
+# How often a run checks its time limit and whether it should stop.
 _POLL_S = 0.05
 # How long to read on after the program has ended: a child that inherited the pipe may never close it.
 _DRAIN_S = 0.25

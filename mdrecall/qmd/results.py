@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
-from mdrecall.core.ranking.snippet import snippet_around
+from mdrecall.core.ranking.snippet import heading_above, snippet_around
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.qmd.hits import RawHit
-from mdrecall.qmd.passages import LocatedPassage, find_heading, locate, locate_line
+from mdrecall.qmd.passages import LocatedPassage, locate, locate_line
 from mdrecall.qmd.paths import CollectionFile, CollectionPaths, explain_read_error
 from mdrecall.types import Chunk, Issue, SearchResult
 
@@ -110,7 +110,7 @@ class Results:
             source=entry.file.collection.source,
             match_start_line=first,
             match_end_line=last,
-            heading=find_heading(chunk, passage),
+            heading=heading_above(chunk.trail, chunk.text, passage),
         )
         return self._cite_transcript(entry.file, chunk, result) if result.source == "sessions" else result
 

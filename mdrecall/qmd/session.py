@@ -26,6 +26,7 @@ _PROTOCOL = "2025-06-18"
 _HANDSHAKE_ID = 0
 # Larger than any list of results; a server that prints more without a line end is broken.
 _MAX_LINE_BYTES = 8_000_000
+# How much of the error output is kept: enough for an error message and its stack.
 _TAIL_BYTES = 8_000
 # Bounds writing a message that has no deadline of its own.
 _SEND_S = 5.0
@@ -35,6 +36,7 @@ _NO_SUCH_METHOD = -32601
 # The server may work on a few abandoned requests, for instance while it loads a model. With more than that it is
 # likelier that they never end.
 _MAX_ABANDONED = 4
+# A server that does anything at all answers a ping at once.
 _PING_S = 1.0
 
 
@@ -64,7 +66,7 @@ class Session:
             self._connect()
 
     def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
-        """Return the tools of the running server; it is asked once."""
+        """Return the tools of the running server, which are requested once."""
         deadline = time.monotonic() + timeout_s
         connection = self._connect_responsive(timeout_s)
         if self._tools and self._tools[0] is connection:

@@ -1,4 +1,4 @@
-"""What can be said about one qmd without running it: from its index, the settings and the state files."""
+"""Reports on one qmd without running it: from its index, the settings and the state files."""
 
 import os
 from collections.abc import Callable
@@ -109,7 +109,7 @@ class QmdStatus:
     def probe(self) -> Probe:
         """Check that qmd has vectors."""
         try:
-            missing = self._database.unembedded()
+            missing = self._database.count_unembedded()
             if missing is not None and missing < sum(self.documents().values()):
                 return Probe(True)
         except BackendUnavailable as error:
@@ -128,7 +128,7 @@ class QmdStatus:
     def _vector(self) -> dict[str, Any]:
         """Return the keys that OpenClaw has, and how many documents have no vectors."""
         try:
-            missing = self._database.unembedded()
+            missing = self._database.count_unembedded()
         except BackendUnavailable:
             missing = None
         return {"enabled": True, "available": True} | ({} if missing is None else {"unembedded": missing})

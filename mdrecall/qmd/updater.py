@@ -17,7 +17,7 @@ from mdrecall.qmd.embedding import Embedding
 from mdrecall.qmd.index_update import IndexUpdate
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, never
 
-# How long closing waits for an update that has been told to stop: its processes are killed at once.
+# How long closing waits for an update in progress: its processes are killed at once.
 _CLOSING_S = 10.0
 
 
@@ -233,7 +233,7 @@ class Updater:
 
     @contextmanager
     def _record_outcome(self) -> Iterator[None]:
-        """Record for the status that qmd reads the files, and whether it failed."""
+        """Record for the status that an update is in progress, and its outcome."""
         self._is_updating = True
         try:
             yield

@@ -1,7 +1,7 @@
-"""Notices that memory files may have changed: that something happened, never what to read because of it.
+"""Notices that memory files may have changed. It says that something happened, not what to read because of it.
 
-Every folder has a watch of its own, so what lies below an ignored folder costs nothing. A watch belongs to a folder,
-not to its path: one that is renamed, or deleted and made again, is not watched any more; ``refresh`` begins anew.
+Every folder has its own watch, so the content of ignored folders costs nothing. A watch belongs to a folder, not to its
+path: a folder that is renamed, or deleted and created again, is no longer watched until ``refresh`` starts again.
 """
 
 import os
@@ -17,35 +17,37 @@ if TYPE_CHECKING:
 
     _Changes = set[tuple[Change, str]]
 
-# The library looks whether something came at every step, and gives it out once a step brought nothing more.
+# watchfiles collects events in steps of this length and returns them after a step without new ones. With longer steps a
+# saved note is noticed later.
 _STEP_MS = 20
+# The longest time for which it goes on collecting; a steady stream of events must not delay them further.
 _DEBOUNCE_MS = 50
 
-# One look without an event lasts this long; so do the beginning of a watch and an interruption.
-_LOOK_MS = 50
+# How long watchfiles waits for an event before it returns; starting a watch and interrupting it take as long.
+_WAIT_MS = 50
 
-# A folder may vanish while the watch begins, and the old watch may hold what the new one needs.
-_TRIES = 3
+# A folder may vanish while the watch starts, and the old watch may hold resources that the new one needs.
+_ATTEMPTS = 3
 _PAUSE_S = 0.05
 
 
 class _Plan(NamedTuple):
-    """Which folders to watch, all by their real paths."""
+    """The folders to watch, by their real paths."""
 
     folders: Mapping[str, tuple[int, int]]
-    """Each with its device and number, because another folder may take its place."""
+    """Each with its device and inode number, because another folder may take its place."""
     wanted: frozenset[str]
-    """What was asked for; for what cannot be watched, the closest folder above it is."""
+    """The requested folders; where one cannot be watched, the closest folder above it is watched."""
     leading: frozenset[str]
-    """What was asked for and everything above it."""
-    closed: tuple[str, ...]
-    """Folders that were asked for and are there, but may not be read."""
+    """The requested folders and all folders above them."""
+    unreadable: tuple[str, ...]
+    """Requested folders that exist but may not be read."""
 
 
 class FolderWatch:
-    """Notices changes in folders, each watched for itself: one watch per folder, none for what is below an ignored one.
+    """Notices changes in folders, with one watch for each folder and none for the content of ignored ones.
 
-    The first ``refresh`` begins. One thread refreshes and waits; ``interrupt`` and ``close`` may come from any.
+    The first ``refresh`` starts watching. One thread refreshes and waits; any thread may interrupt and close.
     """
 
     def __init__(self, wanted: Callable[[], Collection[str]], is_ignored: Callable[[str], bool]) -> None:
@@ -62,27 +64,27 @@ class FolderWatch:
 
     @property
     def folders(self) -> int:
-        """How many folders are watched."""
+        """The number of watched folders."""
         return len(self._plan.folders) if self._changes is not None else 0
 
     @property
     def problem(self) -> str:
-        """Why some or all folders are not watched, and the way out; empty if all are."""
-        if self._failure or not self._plan.closed:
+        """Why some or all folders are not watched, and what to do; empty if all are watched."""
+        if self._failure or not self._plan.unreadable:
             return self._failure
-        first, *others = self._plan.closed
+        first, *others = self._plan.unreadable
         more = f" and {len(others)} more" if others else ""
-        return f"Changes in {first}{more} are not noticed, because you may not read it; give yourself permission."
+        return f"Changes in {first}{more} are not noticed: no permission to read it; change its permissions."
 
     def wait(self, timeout_s: float) -> frozenset[str]:
-        """Paths that were touched since the last call, waiting at most so long for the first.
+        """Return the paths that were touched since the last call, waiting at most ``timeout_s`` for the first.
 
-        Empty if nothing relevant happened. If watching broke off, every folder counts as touched.
+        It is empty if nothing relevant happened. If watching has failed, every folder counts as touched.
         """
         end = time.monotonic() + timeout_s
         while not (self._closed or self._interrupted.is_set()):
             with self._lock:
-                touched = self._look()
+                touched = self._collect()
             left = end - time.monotonic()
             if touched or left <= 0:
                 return touched
@@ -96,7 +98,7 @@ class FolderWatch:
         self._interrupted.set()
 
     def refresh(self) -> bool:
-        """Watch what is wanted now; whether that is new, so that only a scan tells what happened meanwhile."""
+        """Watch the folders of now; True if these are new, so that only a scan finds what changed meanwhile."""
         with self._lock:
             if self._closed:
                 return False
@@ -104,25 +106,25 @@ class FolderWatch:
             differs = self._stale or plan != self._plan
             if not differs and self._changes is not None:
                 return False
-            for _ in range(_TRIES):
-                began = self._begin(plan)
+            for _ in range(_ATTEMPTS):
+                is_done = self._restart(plan)
                 plan = _plan(self._wanted())
-                if began:
+                if is_done:
                     break
                 time.sleep(_PAUSE_S)
-            # A folder that came after the listing and before the watch gave no event.
+            # A folder that was created after the listing and before the watch caused no event.
             self._touched.update(plan.folders.keys() ^ self._plan.folders.keys())
             return differs or self._changes is not None
 
     def close(self) -> None:
-        """Stop watching for good; a running ``wait`` returns."""
+        """Stop watching; a running ``wait`` returns."""
         self._closed = True
         self._interrupted.set()
         with self._lock:
             self._end()
 
-    def _begin(self, plan: _Plan) -> bool:
-        """Put a watch of these folders in place of the one before; whether there is nothing left to try."""
+    def _restart(self, plan: _Plan) -> bool:
+        """Replace the watch by one of these folders; False if another attempt may succeed."""
         self._plan, self._stale, self._failure = plan, False, ""
         if not plan.folders:
             self._end()
@@ -132,11 +134,11 @@ class FolderWatch:
             first = next(changes)
         except Exception as error:
             self._end()
-            self._failure = _sentence(error)
+            self._failure = explain_failure(error)
             return False
         self._end()
         self._changes = changes
-        self._sift(first)
+        self._filter(first)
         return True
 
     def _end(self) -> None:
@@ -144,20 +146,20 @@ class FolderWatch:
             self._changes.close()
             self._changes = None
 
-    def _look(self) -> frozenset[str]:
-        """What was touched since the last look."""
+    def _collect(self) -> frozenset[str]:
+        """Return what was touched since the last call."""
         if self._changes is not None and not self._touched:
             try:
-                self._sift(next(self._changes))
+                self._filter(next(self._changes))
             except Exception as error:
                 self._end()
-                self._failure = _sentence(error)
+                self._failure = explain_failure(error)
                 self._touched.update(self._plan.folders)
         touched, self._touched = frozenset(self._touched), set()
         return touched
 
-    def _sift(self, changes: "_Changes") -> None:
-        """Keep the relevant paths."""
+    def _filter(self, changes: "_Changes") -> None:
+        """Note the relevant paths among the changes."""
         from watchfiles import Change
 
         for change, path in changes:
@@ -168,15 +170,15 @@ class FolderWatch:
                 self._touched.add(path)
 
     def _is_relevant(self, path: str) -> bool:
-        """Whether it is a note or a folder of notes; beside a folder that is not there yet, nothing is."""
+        """True for a note or a folder of notes; beside a folder that does not exist yet, for nothing."""
         folder, name = os.path.split(path)
         if folder in self._plan.folders and folder not in self._plan.wanted:
             return False
-        return name.endswith(".md") or (_number(path) is not None and not self._is_ignored(name))
+        return name.endswith(".md") or (_inode(path) is not None and not self._is_ignored(name))
 
 
 def _start(folders: Collection[str]) -> "Generator[_Changes, None, None]":
-    """Changes in these folders, an empty set when there are none; it begins when it is first asked."""
+    """Return the changes in these folders, an empty set while there are none; it starts with the first ``next``."""
     from watchfiles import watch
 
     return watch(
@@ -184,7 +186,7 @@ def _start(folders: Collection[str]) -> "Generator[_Changes, None, None]":
         watch_filter=None,
         debounce=_DEBOUNCE_MS,
         step=_STEP_MS,
-        rust_timeout=_LOOK_MS,
+        rust_timeout=_WAIT_MS,
         yield_on_timeout=True,
         recursive=False,
         ignore_permission_denied=False,
@@ -195,26 +197,26 @@ def _plan(paths: Collection[str]) -> _Plan:
     wanted = frozenset(os.path.realpath(path) for path in paths)
     folders: dict[str, tuple[int, int]] = {}
     for path in wanted:
-        for place in _upwards(path):
-            number = folders.get(place) or (_number(place) if os.access(place, os.R_OK) else None)
+        for place in _with_parents(path):
+            number = folders.get(place) or (_inode(place) if os.access(place, os.R_OK) else None)
             if number is not None:
                 folders[place] = number
                 break
-    leading = frozenset(place for path in wanted for place in _upwards(path))
-    closed = sorted(path for path in wanted if path not in folders and _number(path) is not None)
-    return _Plan(folders, wanted, leading, tuple(closed))
+    leading = frozenset(place for path in wanted for place in _with_parents(path))
+    unreadable = sorted(path for path in wanted if path not in folders and _inode(path) is not None)
+    return _Plan(folders, wanted, leading, tuple(unreadable))
 
 
-def _upwards(path: str) -> Iterator[str]:
-    """A path and everything above it."""
+def _with_parents(path: str) -> Iterator[str]:
+    """Yield a path and all folders above it."""
     yield path
     while (above := os.path.dirname(path)) != path:
         path = above
         yield path
 
 
-def _number(path: str) -> tuple[int, int] | None:
-    """The device and number of a folder; nothing if there is none, or only a link to one."""
+def _inode(path: str) -> tuple[int, int] | None:
+    """Return the device and inode number of a folder; None if it does not exist or is a link."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -222,12 +224,12 @@ def _number(path: str) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
-def _sentence(error: Exception) -> str:
-    """What went wrong, and the way out."""
+def explain_failure(error: Exception) -> str:
+    """Return what went wrong, and what to do."""
     text = str(error) or type(error).__name__
     if "watch limit reached" in text:
-        return "Changes are not noticed, because too many folders are watched here; raise fs.inotify.max_user_watches."
+        return "Changes are not noticed: too many folders are watched here; raise fs.inotify.max_user_watches."
     if re.search(r"\b(?:os error|Errno) 2[34]\b", text):
-        what = "raise the limit of open files (ulimit -n), or fs.inotify.max_user_instances"
-        return f"Changes are not noticed, because too many files are open; {what}."
-    return f"Changes are not noticed: {text.rstrip('.')}; WATCHFILES_FORCE_POLLING=1 looks at the files instead."
+        what = "raise the limit of open files (ulimit -n) or fs.inotify.max_user_instances"
+        return f"Changes are not noticed: too many files are open; {what}."
+    return f"Changes are not noticed: {text.rstrip('.')}; set WATCHFILES_FORCE_POLLING=1 to poll the files instead."

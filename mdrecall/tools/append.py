@@ -24,7 +24,7 @@ _DESCRIPTION = (
 
 
 def append_spec(*, may_choose: bool) -> ToolSpec:
-    """Return what a model is told; ``file`` is offered only where it may choose one."""
+    """Return the description for a model; it offers ``file`` only where one may be chosen."""
     where = "a note of the long-term memory" if may_choose else "today's note of the long-term memory"
     properties = {"text": _TEXT} | ({"file": _FILE} if may_choose else {})
     parameters = {"type": "object", "properties": properties, "required": ["text"]}

@@ -1,4 +1,4 @@
-"""Tools by name: what a model is told of each, how it is called, and how every call ends in an answer."""
+"""Tools by name: the description of each, how it is called, and how every call ends in an answer."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ _BUG_ACTION = "This is a bug in mdrecall or in a plugin; the log says more. Do n
 
 
 class ToolSpec(NamedTuple):
-    """What a model is told of a tool."""
+    """The description of a tool for a model."""
 
     name: str
     description: str

@@ -1,12 +1,12 @@
-"""The name of an agent, as files, settings and session keys write it."""
+"""The id of an agent, as it appears in files, settings and session keys."""
 
 import re
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-def normal_agent_id(agent_id: str) -> str:
-    """An agent id as OpenClaw writes it: lower case, only letters, digits, ``_`` and ``-``, at most 64."""
+def normalize_agent_id(agent_id: str) -> str:
+    """Return an agent id as OpenClaw writes it: at most 64 lower-case letters, digits, ``_`` and ``-``."""
     bare = agent_id.strip().lower()
     if _AGENT_ID.fullmatch(bare):
         return bare

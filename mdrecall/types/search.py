@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
 
-from mdrecall.types.documents import Issue, SourceName, cited
+from mdrecall.types.documents import Issue, SourceName, format_citation
 from mdrecall.types.sync import ProgressCallback
 
 Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
@@ -93,7 +93,7 @@ class SearchResult(NamedTuple):
     @property
     def citation(self) -> str:
         """The place to cite: ``path#L3`` or ``path#L3-L9``."""
-        return cited(self.path, self.start_line, self.end_line)
+        return format_citation(self.path, self.start_line, self.end_line)
 
 
 class FallbackNotice(NamedTuple):

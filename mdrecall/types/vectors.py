@@ -1,11 +1,11 @@
-"""What has to do with vectors: texts to embed, the spaces they lie in, jobs that make them, keys that pay for it."""
+"""Embeddings: texts to embed, embedding spaces, batch jobs, what to know of an embedder, and API keys."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 
 class Secret:
-    """A text that is shown only to those who ask for it by name, and never written down."""
+    """A text that only ``reveal`` shows: it is never printed, logged or pickled."""
 
     __slots__ = ("_value",)
 
@@ -30,20 +30,20 @@ class Secret:
         return bool(self._value)
 
     def __reduce_ex__(self, protocol: object) -> str:
-        raise TypeError("A Secret is not written down.")
+        raise TypeError("A Secret cannot be pickled.")
 
 
 class Embedding(NamedTuple):
-    """A chunk's place in the space of an embedder."""
+    """The vectors of a text in the space of an embedder."""
 
     vector: bytes
     """Little-endian 32-bit floats of unit length; all zero if the embedder knows no word of the text."""
     windows: bytes = b""
-    """The directions of the chunk's windows, a signed byte per number, end to end; empty if there are none."""
+    """The vectors of the text's windows, one signed byte per number, end to end; empty if there are none."""
 
 
 class Space(NamedTuple):
-    """What vectors must share to be comparable."""
+    """An embedding space: vectors can be compared only within one."""
 
     provider: str
     model: str
@@ -52,14 +52,14 @@ class Space(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells one space from another; names may change."""
+        """What identifies a space; provider and model may be renamed."""
         return self.fingerprint, self.dimensions
 
-    def among(self, stored: Sequence["StoredSpace"]) -> "StoredSpace | None":
-        """The stored space that is the same as far as is known, a filled one if possible.
+    def find_in(self, stored: Sequence["StoredSpace"]) -> "StoredSpace | None":
+        """Return the stored space that is this one, preferring equal dimensions and a filled one; None without any.
 
-        An embedder may not know yet how long its vectors are, and a server may give longer ones one day: what is
-        stored stays what it is to be compared with.
+        An embedder may not know its dimensions yet, and a server may change them one day: queries are still compared
+        with what is stored.
         """
         own = [entry for entry in stored if entry.space.fingerprint == self.fingerprint]
         own.sort(key=lambda entry: (entry.space.dimensions != self.dimensions, not entry.was_filled))
@@ -67,42 +67,42 @@ class Space(NamedTuple):
 
 
 class StoredSpace(NamedTuple):
-    """A space that the store has vectors of."""
+    """A space that a store has vectors of."""
 
     id: int
     space: Space
     is_filled: bool
-    """Whether every chunk has its vector."""
+    """True if every chunk has a vector."""
     was_filled: bool
-    """Whether every chunk had one at some time."""
+    """True if every chunk has had a vector at some time."""
 
 
 class Job(NamedTuple):
-    """A batch job that was handed to a provider."""
+    """A batch job that was submitted to a provider."""
 
     tag: str
-    """Our own name for it, by which the provider can be asked whether it has it."""
+    """Our own name for the job, by which it can be found at the provider."""
     fingerprint: str
     file: str
-    """What the provider calls the texts that were uploaded."""
+    """The provider's name for the uploaded texts."""
     id: str
-    """What the provider calls the job; empty as long as it has not answered that it has it."""
+    """The provider's name for the job; empty until the provider has confirmed it."""
     created_at: float
     digests: tuple[bytes, ...]
-    """Of the texts in it, in their order."""
+    """The hashes of its texts, in order."""
 
 
 class JobState(NamedTuple):
-    """How far a batch job is, as its provider tells."""
+    """The state of a batch job, as its provider reports it."""
 
     id: str
     status: Literal["running", "done", "failed"]
     completed: int = 0
     total: int = 0
     error: str = ""
-    """Why it has failed."""
+    """Why it failed."""
     outputs: tuple[str, ...] = ()
-    """The files with what has come of it; a job that failed half way may have some too."""
+    """The files with its results; a job that failed half way may have some too."""
 
 
 class PendingChunk(NamedTuple):
@@ -110,38 +110,38 @@ class PendingChunk(NamedTuple):
 
     id: int
     path: str
-    """Of its note; empty in a transcript."""
+    """The path of its note; empty in a transcript."""
     trail: tuple[str, ...]
     text: str
 
 
 class EmbedInput(NamedTuple):
-    """A text to embed, with what it stands under."""
+    """A text to embed, with the title it belongs to."""
 
     title: str
     text: str
 
 
 class Traits(NamedTuple):
-    """What to know of an embedder besides its vectors."""
+    """How an embedder behaves, and how its vectors are to be read."""
 
     never_waits: bool = False
-    """Whether it never waits for anything: no deadline is needed, and nothing is gained by a cache."""
+    """True if it never waits for anything, so that it needs neither a deadline nor a cache."""
     latin_only: bool = False
-    """Whether only words in Latin letters mean anything to it."""
+    """True if it knows only words in Latin letters."""
     unrelated: float = 0.0
-    """The cosine that a query typically has with a chunk of no concern to it; as little counts as nothing."""
+    """The typical cosine of a query and an unrelated chunk; up to here a chunk counts as not similar."""
     related: float = 1.0
-    """The cosine with a chunk that answers it; as much counts as everything."""
+    """The typical cosine of a query and a chunk that answers it; from here on a chunk counts as fully similar."""
     measured: bool = False
-    """Whether the two are not known beforehand, and are taken from the vectors that there are."""
+    """True if these two are not known beforehand, and are measured on the stored vectors."""
     input_bytes: int = 8_000
-    """Longer texts are cut, and their vector is the mean of the parts."""
+    """Longer texts are split, and their vector is the mean of the pieces."""
     request_bytes: int = 8_000
-    """How much text goes into one request."""
+    """How much text fits into one request."""
     request_inputs: int = 64
-    """How many texts go into one request."""
+    """How many texts fit into one request."""
     at_once: int = 1
-    """How many requests may be under way at the same time."""
+    """How many requests may run at the same time."""
     host: str = ""
-    """The server that is asked; empty if it is this machine itself."""
+    """The server that embeds; empty if it is this machine."""

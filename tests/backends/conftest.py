@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.qmd_workspace import QmdWorkspace
 from tests.backends.settings import OTHER_KEY
-from tests.backends.sidecar import Sidecar
 from tests.conftest import Workspace
 from tests.providers.server import ProviderServer
 from tests.qmd.fake_qmd import FakeQmd
@@ -26,16 +26,16 @@ def voyage() -> Iterator[ProviderServer]:
 
 
 @pytest.fixture
-def sidecar(workspace: Workspace, tmp_path: Path) -> Sidecar:
+def qmd_workspace(workspace: Workspace, tmp_path: Path) -> QmdWorkspace:
     """Notes that a fake qmd has indexed and finds."""
     fake = FakeQmd(tmp_path / "fake")
-    return Sidecar(workspace, str(fake.path), fake).write().fill().answering()
+    return QmdWorkspace(workspace, str(fake.path), fake).write().fill().answering()
 
 
 @pytest.fixture
-def real(workspace: Workspace) -> Sidecar:
+def real(workspace: Workspace) -> QmdWorkspace:
     """Notes that the real qmd will index."""
     tools = find_tools()
-    made = Sidecar(workspace, tools.qmd).write()
+    made = QmdWorkspace(workspace, tools.qmd).write()
     made.path = tools.path
     return made

@@ -3,17 +3,19 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, QueryError, SymlinkRefused
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
-from tests.backends.sidecar import NOTES, QUESTION, Sidecar, hits
+from tests.backends.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits
 
 
-def test_a_question_in_words_of_people_is_answered_with_the_passage(sidecar: Sidecar) -> None:
-    answer = sidecar.memory().search(QUESTION)
+def test_a_question_in_words_of_people_is_answered_with_the_passage(qmd_workspace: QmdWorkspace) -> None:
+    answer = qmd_workspace.memory().search(QUESTION)
     best = answer[0]
     assert (best.path, best.match_start_line) == ("memory/2026-01-14.md", 5)
     assert best.heading == "2026-01-14 › Billing"
@@ -22,12 +24,12 @@ def test_a_question_in_words_of_people_is_answered_with_the_passage(sidecar: Sid
 
 
 @pytest.mark.parametrize("query", [QUESTION, "helicopter"])
-def test_a_model_gets_the_same_form_of_answer_from_either_backend(sidecar: Sidecar, query: str) -> None:
+def test_a_model_gets_the_same_form_of_answer_from_either_backend(qmd_workspace: QmdWorkspace, query: str) -> None:
     if query != QUESTION:
-        sidecar.faulty(out="[]")
-    of_qmd = Toolset(memory_tools(sidecar.memory())).call("memory_search", {"query": query})
-    sidecar.workspace.configure("{}")
-    of_ours = Toolset(memory_tools(sidecar.workspace.memory())).call("memory_search", {"query": query})
+        qmd_workspace.faulty(out="[]")
+    of_qmd = Toolset(memory_tools(qmd_workspace.memory())).call("memory_search", {"query": query})
+    qmd_workspace.workspace.configure("{}")
+    of_ours = Toolset(memory_tools(qmd_workspace.workspace.memory())).call("memory_search", {"query": query})
     assert (of_qmd.details["backend"], of_ours.details["backend"]) == ("qmd", "builtin")
     assert of_qmd.details.keys() == of_ours.details.keys()
     assert all(json.loads(told.text) == told.details for told in (of_qmd, of_ours))
@@ -35,10 +37,10 @@ def test_a_model_gets_the_same_form_of_answer_from_either_backend(sidecar: Sidec
     assert forms[0] == forms[1]
 
 
-def test_qmd_is_asked_for_keywords_and_not_for_the_question(sidecar: Sidecar) -> None:
-    sidecar.memory().search(QUESTION)
-    assert sidecar.qmd
-    *options, separator, lists = next(call for call in sidecar.qmd.calls if call[0] == "query")
+def test_qmd_is_asked_for_keywords_and_not_for_the_question(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.memory().search(QUESTION)
+    assert qmd_workspace.qmd
+    *options, separator, lists = next(call for call in qmd_workspace.qmd.calls if call[0] == "query")
     assert separator == "--"
     assert options[:3] == ["query", "--json", "--no-rerank"]
     assert [name for flag, name in itertools.pairwise(options) if flag == "-c"] == [
@@ -48,139 +50,141 @@ def test_qmd_is_asked_for_keywords_and_not_for_the_question(sidecar: Sidecar) ->
     assert "what" not in lists
 
 
-def test_what_is_shown_is_what_the_file_says_now(sidecar: Sidecar) -> None:
-    sidecar.workspace.write("memory/2026-01-14.md", "# Changed\n\nNow Ana speaks of the billing migration again.\n")
-    best = sidecar.memory().search(QUESTION)[0]
+def test_what_is_shown_is_what_the_file_says_now(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.workspace.write(
+        "memory/2026-01-14.md", "# Changed\n\nNow Ana speaks of the billing migration again.\n"
+    )
+    best = qmd_workspace.memory().search(QUESTION)[0]
     assert "Now Ana speaks" in best.snippet
     assert "what qmd had" not in best.snippet
 
 
-def test_a_file_that_is_gone_is_left_out_and_told(sidecar: Sidecar) -> None:
-    (sidecar.workspace.path / "memory/2026-01-14.md").unlink()
-    answer = sidecar.memory().search(QUESTION)
+def test_a_file_that_is_gone_is_left_out_and_told(qmd_workspace: QmdWorkspace) -> None:
+    (qmd_workspace.workspace.path / "memory/2026-01-14.md").unlink()
+    answer = qmd_workspace.memory().search(QUESTION)
     assert "memory/2026-01-14.md" not in [result.path for result in answer]
     assert any(issue.path == "2026-01-14.md" and "not on disk" in issue.problem for issue in answer.issues)
 
 
-def test_nothing_outside_the_collections_is_ever_shown(sidecar: Sidecar) -> None:
-    secret = sidecar.workspace.path.parent / "secret.md"
+def test_nothing_outside_the_collections_is_ever_shown(qmd_workspace: QmdWorkspace) -> None:
+    secret = qmd_workspace.workspace.path.parent / "secret.md"
     secret.write_text("Ana's billing migration password")
-    (sidecar.workspace.path / "memory" / "link.md").symlink_to(secret)
-    assert sidecar.qmd
+    (qmd_workspace.workspace.path / "memory" / "link.md").symlink_to(secret)
+    assert qmd_workspace.qmd
     found = [
         {"file": "qmd://memory-dir-main/../../secret.md", "docid": "#1", "score": 1},
         {"file": "qmd://memory-dir-main/link.md", "docid": "#2", "score": 1},
         {"file": "qmd://other/x.md", "docid": "#3", "score": 1},
         *hits(["memory/garden.md"]),
     ]
-    sidecar.faulty(out=json.dumps(found))
-    answer = sidecar.memory().search("billing migration tomatoes")
+    qmd_workspace.faulty(out=json.dumps(found))
+    answer = qmd_workspace.memory().search("billing migration tomatoes")
     assert [result.path for result in answer] == ["memory/garden.md"]
     assert any("link" in issue.problem for issue in answer.issues)
 
 
-def test_a_search_without_a_hit_says_so(sidecar: Sidecar) -> None:
-    sidecar.faulty(out="[]")
-    answer = sidecar.memory().search("helicopter")
+def test_a_search_without_a_hit_says_so(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.faulty(out="[]")
+    answer = qmd_workspace.memory().search("helicopter")
     assert (answer.reason, answer.backend) == ("no_match", "qmd")
     assert answer.action
 
 
-def test_a_least_score_counts_only_if_it_is_given(sidecar: Sidecar) -> None:
-    memory = sidecar.memory()
+def test_a_least_score_counts_only_if_it_is_given(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
     assert len(memory.search("Ana")) == 2
     answer = memory.search("Ana", min_score=1.0)
     assert answer.reason == "below_min_score"
     assert "memory" in answer.action.lower()
 
 
-def test_blank_and_wordless_questions_are_told_apart(sidecar: Sidecar) -> None:
-    memory = sidecar.memory()
+def test_blank_and_wordless_questions_are_told_apart(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
     with pytest.raises(QueryError):
         memory.search("  ")
     assert memory.search("?!").reason == "no_searchable_words"
 
 
-def test_limits_are_kept(sidecar: Sidecar) -> None:
-    sidecar.settings_of_qmd["limits"] = {"maxResults": 2, "maxSnippetChars": 30, "maxInjectedChars": 40}
-    answer = sidecar.memory().search("Ana billing tomatoes garden", max_results=50)
+def test_limits_are_kept(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.settings_of_qmd["limits"] = {"maxResults": 2, "maxSnippetChars": 30, "maxInjectedChars": 40}
+    answer = qmd_workspace.memory().search("Ana billing tomatoes garden", max_results=50)
     assert len(answer) == 2
     assert max(len(result.snippet) for result in answer) <= 30
     assert sum(len(result.snippet) for result in answer) <= 40
 
 
-def test_a_session_that_may_not_search_is_told_and_nobody_is_asked(sidecar: Sidecar) -> None:
-    answer = sidecar.memory().search(QUESTION, session_key="agent:main:slack:group:1")
+def test_a_session_that_may_not_search_is_told_and_nobody_is_asked(qmd_workspace: QmdWorkspace) -> None:
+    answer = qmd_workspace.memory().search(QUESTION, session_key="agent:main:slack:group:1")
     assert answer.reason == "scope_denied"
     assert "memory.qmd.scope" in answer.action
-    assert sidecar.qmd
-    assert sidecar.qmd.calls == []
+    assert qmd_workspace.qmd
+    assert qmd_workspace.qmd.calls == []
 
 
-def test_what_changed_is_indexed_before_the_answer(sidecar: Sidecar) -> None:
-    memory = sidecar.memory()
+def test_what_changed_is_indexed_before_the_answer(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
     memory.search(QUESTION)
     memory.search(QUESTION)
-    assert sidecar.qmd
-    assert sidecar.qmd.calls.count(["update"]) == 1
-    sidecar.workspace.write("memory/new.md", "new")
+    assert qmd_workspace.qmd
+    assert qmd_workspace.qmd.calls.count(["update"]) == 1
+    qmd_workspace.workspace.write("memory/new.md", "new")
     answer = memory.search(QUESTION)
-    assert sidecar.qmd.calls.count(["update"]) == 2
+    assert qmd_workspace.qmd.calls.count(["update"]) == 2
     assert answer.stale == ""
 
 
-def test_an_update_that_fails_does_not_stop_the_search(sidecar: Sidecar) -> None:
-    assert sidecar.qmd
-    sidecar.qmd.reply("update", code=1, err="Error: no space left")
-    answer = sidecar.memory().search(QUESTION)
+def test_an_update_that_fails_does_not_stop_the_search(qmd_workspace: QmdWorkspace) -> None:
+    assert qmd_workspace.qmd
+    qmd_workspace.qmd.reply("update", code=1, err="Error: no space left")
+    answer = qmd_workspace.memory().search(QUESTION)
     assert answer.backend == "qmd"
     assert answer.stale
     assert any("no space left" in issue.problem for issue in answer.issues)
 
 
-def test_vectors_are_not_asked_for_where_there_are_none(sidecar: Sidecar) -> None:
-    answer = sidecar.memory().search(QUESTION, mode="vector")
+def test_vectors_are_not_asked_for_where_there_are_none(qmd_workspace: QmdWorkspace) -> None:
+    answer = qmd_workspace.memory().search(QUESTION, mode="vector")
     assert answer.mode == "keyword"
     assert "no vectors yet" in answer.degraded
 
 
-def test_by_meaning_qmds_order_scores_and_lines_stay(sidecar: Sidecar) -> None:
-    sidecar.fill(embedded=True)
-    sidecar.settings_of_qmd["searchMode"] = "vsearch"
+def test_by_meaning_qmds_order_scores_and_lines_stay(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.fill(embedded=True)
+    qmd_workspace.settings_of_qmd["searchMode"] = "vsearch"
     names = ["memory/garden.md", "memory/2026-01-14.md"]
     found = [{**hit, "line": 6 - 3 * rank, "score": 0.7 - rank / 10} for rank, hit in enumerate(reversed(hits(names)))]
-    assert sidecar.qmd
-    sidecar.qmd.forget().reply("--version", out="qmd 2.8.3").reply("vsearch", out=json.dumps(found))
-    answer = sidecar.memory().search(QUESTION)
+    assert qmd_workspace.qmd
+    qmd_workspace.qmd.forget().reply("--version", out="qmd 2.8.3").reply("vsearch", out=json.dumps(found))
+    answer = qmd_workspace.memory().search(QUESTION)
     assert (answer.mode, answer.degraded) == ("vector", "")
     assert [(result.path, result.score, result.match_start_line) for result in answer] == [
         ("memory/2026-01-14.md", 0.7, 6), ("memory/garden.md", 0.6, 3)
     ]  # fmt: skip
-    assert sidecar.memory().probe_vectors()
+    assert qmd_workspace.memory().probe_vectors()
 
 
-def test_a_file_that_is_no_markdown_is_told(sidecar: Sidecar) -> None:
-    sidecar.workspace.write("memory/plan.txt", "Ana and billing")
-    sidecar.answering(["memory/plan.txt", "memory/2026-01-14.md"])
-    answer = sidecar.memory().search(QUESTION)
+def test_a_file_that_is_no_markdown_is_told(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.workspace.write("memory/plan.txt", "Ana and billing")
+    qmd_workspace.answering(["memory/plan.txt", "memory/2026-01-14.md"])
+    answer = qmd_workspace.memory().search(QUESTION)
     assert [result.path for result in answer] == ["memory/2026-01-14.md"]
     assert any(issue.path == "memory/plan.txt" for issue in answer.issues)
 
 
-def test_files_are_read_as_the_builtin_backend_reads_them_and_by_collection(sidecar: Sidecar) -> None:
-    memory = sidecar.memory()
+def test_files_are_read_as_the_builtin_backend_reads_them_and_by_collection(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
     assert memory.read("memory/garden.md").text == NOTES["memory/garden.md"]
     assert memory.read("qmd/memory-dir-main/garden.md", from_line=3, lines=1).text == "The tomatoes need water."
     assert memory.read("MEMORY.md", lines=1).text == "# Memory"
 
 
-def test_a_collection_outside_the_workspace_is_read_by_its_name(sidecar: Sidecar) -> None:
-    outside = sidecar.workspace.path.parent / "outside"
+def test_a_collection_outside_the_workspace_is_read_by_its_name(qmd_workspace: QmdWorkspace) -> None:
+    outside = qmd_workspace.workspace.path.parent / "outside"
     outside.mkdir()
     (outside / "plan.md").write_text("A plan.\n")
     (outside / "plan.txt").write_text("No note.\n")
-    sidecar.settings_of_qmd["paths"] = [{"path": str(outside), "name": "docs", "pattern": "plan.*"}]
-    memory = sidecar.memory()
+    qmd_workspace.settings_of_qmd["paths"] = [{"path": str(outside), "name": "docs", "pattern": "plan.*"}]
+    memory = qmd_workspace.memory()
     assert memory.read("qmd/docs-main/plan.md").text == "A plan.\n"
     assert memory.read(str(outside / "plan.md")).path == "qmd/docs-main/plan.md"
     with pytest.raises(NotMarkdown):
@@ -192,15 +196,15 @@ def test_a_collection_outside_the_workspace_is_read_by_its_name(sidecar: Sidecar
     ["qmd/nope/x.md", "qmd/memory-dir-main/../MEMORY.md", "qmd/memory-root-main/other.md", "qmd/", "../x.md", "",
      "other.md", "/etc/hostname.md"],
 )  # fmt: skip
-def test_no_other_file_is_read(sidecar: Sidecar, path: str) -> None:
-    sidecar.workspace.write("other.md", "beside")
+def test_no_other_file_is_read(qmd_workspace: QmdWorkspace, path: str) -> None:
+    qmd_workspace.workspace.write("other.md", "beside")
     with pytest.raises(PathOutside):
-        sidecar.memory().read(path)
+        qmd_workspace.memory().read(path)
 
 
-def test_a_link_and_a_missing_file_are_told(sidecar: Sidecar) -> None:
-    os.symlink("/etc/hostname", sidecar.workspace.path / "memory" / "link.md")
-    memory = sidecar.memory()
+def test_a_link_and_a_missing_file_are_told(qmd_workspace: QmdWorkspace) -> None:
+    os.symlink("/etc/hostname", qmd_workspace.workspace.path / "memory" / "link.md")
+    memory = qmd_workspace.memory()
     for path in ("memory/link.md", "qmd/memory-dir-main/link.md"):
         with pytest.raises(SymlinkRefused):
             memory.read(path)
@@ -208,13 +212,13 @@ def test_a_link_and_a_missing_file_are_told(sidecar: Sidecar) -> None:
         memory.read("qmd/memory-dir-main/nope.md")
 
 
-def test_status_has_what_openclaw_has(sidecar: Sidecar) -> None:
-    memory = sidecar.memory()
+def test_status_has_what_openclaw_has(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
     memory.search(QUESTION)
     status = memory.status()
     assert (status.backend, status.provider, status.model, status.requested_provider) == ("qmd",) * 4
     assert (status.files, status.chunks, status.dirty) == (3, 3, False)
-    assert status.db_path == str(sidecar.database)
+    assert status.db_path == str(qmd_workspace.database)
     assert [(count.source, count.files) for count in status.source_counts] == [("memory", 3)]
     assert status.vector["enabled"]
     assert status.vector["available"]
@@ -226,25 +230,41 @@ def test_status_has_what_openclaw_has(sidecar: Sidecar) -> None:
     assert not status.custom["filesChanged"]
 
 
-def test_status_tells_of_a_program_that_is_not_there_though_nobody_has_asked_it(sidecar: Sidecar) -> None:
-    sidecar.program = "no-such-qmd"
-    assert sidecar.memory().status().custom["qmd"]["problem"] == "no-such-qmd is not installed on the PATH."
+def test_without_qmd_nothing_is_imported_or_started_that_runs_it(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.program = "no-such-qmd"
+    qmd_workspace.configure()
+    script = (
+        "import sys, threading\n"
+        "from mdrecall.memory import Memory\n"
+        "with Memory.open(sys.argv[1]) as memory:\n"
+        "    print(memory.search(sys.argv[2]).backend)\n"
+        "    print(*sorted(name for name in sys.modules if name.startswith('mdrecall.qmd.')))\n"
+        "    print(*(thread.name for thread in threading.enumerate() if 'update' in thread.name))\n"
+    )
+    command = [sys.executable, "-c", script, str(qmd_workspace.workspace.path), QUESTION]
+    done = subprocess.run(command, env=qmd_workspace.env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["builtin", "mdrecall.qmd.backend mdrecall.qmd.command mdrecall.qmd.open", ""]
 
 
-def test_check_reset_and_files_are_of_qmds_index(sidecar: Sidecar) -> None:
-    memory = sidecar.memory()
+def test_status_tells_of_a_program_that_is_not_there_though_nobody_has_asked_it(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.program = "no-such-qmd"
+    assert qmd_workspace.memory().status().custom["qmd"]["problem"] == "no-such-qmd is not installed on the PATH."
+
+
+def test_check_reset_and_files_are_of_qmds_index(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
     assert memory.check() == ()
-    assert str(sidecar.database) in [path for path, _ in memory.index_files()]
+    assert str(qmd_workspace.database) in [path for path, _ in memory.index_files()]
     memory.reset()
-    assert not sidecar.database.exists()
+    assert not qmd_workspace.database.exists()
     assert memory.check() == ("qmd has not built an index yet.",)
-    assert (sidecar.workspace.path / "MEMORY.md").exists()
+    assert (qmd_workspace.workspace.path / "MEMORY.md").exists()
 
 
-def test_without_an_index_and_without_notes_it_says_what_to_do(sidecar: Sidecar) -> None:
+def test_without_an_index_and_without_notes_it_says_what_to_do(qmd_workspace: QmdWorkspace) -> None:
     for name in NOTES:
-        (sidecar.workspace.path / name).unlink()
-    sidecar.fill({})
-    answer = sidecar.memory().search("x1")
+        (qmd_workspace.workspace.path / name).unlink()
+    qmd_workspace.fill({})
+    answer = qmd_workspace.memory().search("x1")
     assert answer.reason == "index_empty"
     assert "MEMORY.md" in answer.action

@@ -9,7 +9,7 @@ import pytest
 
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer
-from tests.backends.sidecar import NOTES, Sidecar
+from tests.backends.qmd_workspace import NOTES, QmdWorkspace
 from tests.processes import marked, until
 
 MORE = {
@@ -27,15 +27,15 @@ QUESTIONS = {
 
 
 @pytest.fixture
-def notes(real: Sidecar) -> Sidecar:
+def notes(real: QmdWorkspace) -> QmdWorkspace:
     return real.write(NOTES | MORE)
 
 
-def builtin(sidecar: Sidecar) -> Memory:
+def builtin(qmd_workspace: QmdWorkspace) -> Memory:
     """The same workspace with the other backend."""
-    sidecar.workspace.configure(json.dumps({"memory": {"backend": "builtin"}}))
-    memory = Memory.open(sidecar.workspace.path, env=sidecar.env, one_shot=True)
-    sidecar.workspace._open.append(memory)
+    qmd_workspace.workspace.configure(json.dumps({"memory": {"backend": "builtin"}}))
+    memory = Memory.open(qmd_workspace.workspace.path, env=qmd_workspace.env, one_shot=True)
+    qmd_workspace.workspace._open.append(memory)
     return memory
 
 
@@ -44,7 +44,7 @@ def form(answer: SearchAnswer) -> tuple[object, ...]:
     return best.path, best.start_line, best.end_line, best.match_start_line, best.citation, best.source, best.heading
 
 
-def test_both_backends_give_the_same_answers_in_the_same_form(notes: Sidecar) -> None:
+def test_both_backends_give_the_same_answers_in_the_same_form(notes: QmdWorkspace) -> None:
     notes.own["qmd"]["session"] = True
     qmd = notes.memory(one_shot=False)
     qmd.sync()
@@ -56,7 +56,7 @@ def test_both_backends_give_the_same_answers_in_the_same_form(notes: Sidecar) ->
         assert 0 < answer[0].score <= 1
 
 
-def test_what_was_just_written_is_found_by_a_process_that_answers_once(notes: Sidecar) -> None:
+def test_what_was_just_written_is_found_by_a_process_that_answers_once(notes: QmdWorkspace) -> None:
     memory = notes.memory()
     assert memory.search("billing migration").backend == "qmd"
     memory.close()
@@ -67,7 +67,7 @@ def test_what_was_just_written_is_found_by_a_process_that_answers_once(notes: Si
     assert notes.memory().search("quokka").reason == "no_match"
 
 
-def test_a_conversation_is_cited_by_its_records(notes: Sidecar) -> None:
+def test_a_conversation_is_cited_by_its_records(notes: QmdWorkspace) -> None:
     notes.settings_of_qmd["sessions"] = {"enabled": True}
     folder = Path(notes.settings.sessions_dir)
     folder.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_a_conversation_is_cited_by_its_records(notes: Sidecar) -> None:
     assert memory.search("walrus", source="memory").reason == "no_match"
 
 
-def test_a_damaged_index_is_set_aside_and_made_again(notes: Sidecar) -> None:
+def test_a_damaged_index_is_set_aside_and_made_again(notes: QmdWorkspace) -> None:
     memory = notes.memory()
     memory.search("billing")
     memory.close()
@@ -94,16 +94,16 @@ def test_a_damaged_index_is_set_aside_and_made_again(notes: Sidecar) -> None:
     assert len(list(notes.database.parent.glob("index.sqlite*damaged*"))) == 1
 
 
-def servers(sidecar: Sidecar) -> list[int]:
+def servers(qmd_workspace: QmdWorkspace) -> list[int]:
     """The processes of ``qmd mcp`` of this memory."""
     found = []
-    for pid in marked(str(sidecar.workspace.state)):
+    for pid in marked(str(qmd_workspace.workspace.state)):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         found += [pid] if b"mcp" in words else []
     return found
 
 
-def test_a_server_that_is_killed_is_done_without_then_started_again_and_none_is_left(notes: Sidecar) -> None:
+def test_a_server_that_is_killed_is_done_without_then_started_again_and_none_is_left(notes: QmdWorkspace) -> None:
     notes.own["qmd"]["session"] = True
     memory = notes.memory(one_shot=False)
     memory.sync()
@@ -119,7 +119,7 @@ def test_a_server_that_is_killed_is_done_without_then_started_again_and_none_is_
     assert [path.name for path in notes.workspace.state.rglob("*.lock")] == []
 
 
-def test_a_memory_that_stays_open_finds_what_is_in_an_index_that_took_the_place_of_its_own(notes: Sidecar) -> None:
+def test_a_memory_that_stays_open_finds_what_is_in_an_index_that_took_the_place_of_its_own(notes: QmdWorkspace) -> None:
     notes.own["qmd"]["session"] = True
     (notes.workspace.path / "MEMORY.md").unlink()
     memory = notes.memory(one_shot=False)

@@ -5,29 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.sidecar import QUESTION, Sidecar
+from tests.backends.qmd_workspace import QUESTION, QmdWorkspace
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.qmd.fake_qmd import FakeQmd
 
 
 @pytest.fixture
-def sidecar(workspace: Workspace, tmp_path: Path) -> Sidecar:
+def qmd_workspace(workspace: Workspace, tmp_path: Path) -> QmdWorkspace:
     fake = FakeQmd(tmp_path / "fake")
-    made = Sidecar(workspace, str(fake.path), fake).write().fill().answering()
+    made = QmdWorkspace(workspace, str(fake.path), fake).write().fill().answering()
     made.configure()
     return made
 
 
-def test_a_search_looks_as_with_builtin(sidecar: Sidecar, run: Run) -> None:
+def test_a_search_looks_as_with_builtin(qmd_workspace: QmdWorkspace, run: Run) -> None:
     ran = run("search", QUESTION)
     assert ran.code == 0
     assert "memory/2026-01-14.md#L1-L6" in ran.out
     assert ran.err == ""
 
 
-def test_a_search_says_who_stood_in_and_why(sidecar: Sidecar, run: Run) -> None:
-    sidecar.faulty(code=139)
+def test_a_search_says_who_stood_in_and_why(qmd_workspace: QmdWorkspace, run: Run) -> None:
+    qmd_workspace.faulty(code=139)
     ran = run("search", QUESTION)
     assert ran.code == 0
     assert "memory/2026-01-14.md" in ran.out
@@ -39,57 +39,58 @@ def test_a_search_says_who_stood_in_and_why(sidecar: Sidecar, run: Run) -> None:
     assert "tried again at 20" in status.out
 
 
-def test_status_has_the_collections_and_the_last_update(sidecar: Sidecar, run: Run) -> None:
+def test_status_has_the_collections_and_the_last_update(qmd_workspace: QmdWorkspace, run: Run) -> None:
     ran = run("status")
-    assert f"qmd ({sidecar.program})" in ran.out
+    assert f"qmd ({qmd_workspace.program})" in ran.out
     assert "memory-dir-main (2)" in ran.out
     assert "never" in ran.out
     run("search", QUESTION)
     assert "never" not in run("status").out
 
 
-def test_index_updates_and_names_qmds_index(sidecar: Sidecar, run: Run) -> None:
+def test_index_updates_and_names_qmds_index(qmd_workspace: QmdWorkspace, run: Run) -> None:
     ran = run("index")
     assert ran.code == 0
     assert "Indexed 3 files" in ran.out
-    assert str(sidecar.database) in ran.out
-    assert sidecar.qmd
-    assert ["update"] in sidecar.qmd.calls
+    assert str(qmd_workspace.database) in ran.out
+    assert qmd_workspace.qmd
+    assert ["update"] in qmd_workspace.qmd.calls
 
 
-def test_index_that_fails_is_told_by_its_exit_code(sidecar: Sidecar, run: Run) -> None:
-    assert sidecar.qmd
-    sidecar.qmd.reply("update", code=1, err="Error: no space left on device")
+def test_index_that_fails_is_told_by_its_exit_code(qmd_workspace: QmdWorkspace, run: Run) -> None:
+    assert qmd_workspace.qmd
+    qmd_workspace.qmd.reply("update", code=1, err="Error: no space left on device")
     ran = run("index")
     assert ran.code == 2
     assert "no space left" in ran.err
 
 
-def test_get_reads_by_the_name_of_a_collection(sidecar: Sidecar, run: Run) -> None:
+def test_get_reads_by_the_name_of_a_collection(qmd_workspace: QmdWorkspace, run: Run) -> None:
     assert run("get", "qmd/memory-dir-main/garden.md", "--lines", "1").out == "# Garden\n"
     assert run("get", "qmd/nope/garden.md").code == 2
 
 
-def test_the_doctor_looks_at_qmd(sidecar: Sidecar, run: Run) -> None:
+def test_the_doctor_looks_at_qmd(qmd_workspace: QmdWorkspace, run: Run) -> None:
     assert "qmd 2.8.3 answers" in run("doctor").out
-    sidecar.program = "no-such-qmd"
-    sidecar.configure()
+    qmd_workspace.program = "no-such-qmd"
+    qmd_workspace.configure()
     ran = run("doctor")
     assert ran.code == 2
     assert "no-such-qmd is not installed" in ran.out
 
 
-def test_the_doctor_names_a_qmd_that_is_too_old(sidecar: Sidecar, run: Run) -> None:
-    assert sidecar.qmd
-    sidecar.qmd.forget().reply("--version", out="qmd 0.9.0")
+def test_the_doctor_names_a_qmd_that_is_too_old(qmd_workspace: QmdWorkspace, run: Run) -> None:
+    assert qmd_workspace.qmd
+    qmd_workspace.qmd.forget().reply("--version", out="qmd 0.9.0")
     ran = run("doctor")
     assert ran.code == 2
     assert "1.0.7 or newer" in ran.out
 
 
 def test_where_qmd_was_never_there_everything_is_about_builtin(workspace: Workspace, run: Run) -> None:
-    Sidecar(workspace, "no-such-qmd").write().configure()
-    assert "no-such-qmd is not installed. Until it is fixed, the builtin backend answers." in run("status").out
+    QmdWorkspace(workspace, "no-such-qmd").write().configure()
+    problem = "no-such-qmd is not installed on the PATH. Until it is fixed, the builtin backend answers."
+    assert problem in run("status").out
     doctor = run("doctor")
     assert (doctor.code, doctor.out.splitlines()[-1]) == (2, "1 error.")
     assert f"notes:          3 in {workspace.path}" in doctor.out
@@ -99,7 +100,9 @@ def test_where_qmd_was_never_there_everything_is_about_builtin(workspace: Worksp
     assert "builtin instead of qmd since 20" in run("status").out
 
 
-def test_the_doctor_goes_on_where_there_is_no_folder_for_qmd(sidecar: Sidecar, workspace: Workspace, run: Run) -> None:
+def test_the_doctor_goes_on_where_there_is_no_folder_for_qmd(
+    qmd_workspace: QmdWorkspace, workspace: Workspace, run: Run
+) -> None:
     shutil.rmtree(workspace.state)
     workspace.state.write_text("a file, where a folder should be")
     ran = run("doctor")

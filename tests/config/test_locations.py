@@ -8,7 +8,7 @@ import pytest
 from mdrecall.config.load import load
 from mdrecall.config.locations import default_workspace, expand, find_locations, shorten
 from mdrecall.errors import WorkspaceError
-from mdrecall.types.agents import normal_agent_id
+from mdrecall.types.agents import normalize_agent_id
 from tests.config import files_below, folder, loaded, openclaw_home, write
 
 
@@ -213,7 +213,7 @@ def test_a_profile_has_its_own_default_workspace(tmp_path: Path, profile: str | 
     ],
 )
 def test_an_agent_id_is_brought_into_the_form_that_openclaw_writes(given: str, normal: str) -> None:
-    assert normal_agent_id(given) == normal
+    assert normalize_agent_id(given) == normal
 
 
 def test_the_default_agent_lives_in_the_default_workspace(tmp_path: Path) -> None:

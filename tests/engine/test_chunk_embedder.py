@@ -82,14 +82,14 @@ def test_only_what_is_new_is_embedded(bench: Bench) -> None:
     bench.write(a="the walrus sleeps", b="a plain pool")
     embedder = HashEmbedder()
     filler = ChunkEmbedder(bench.store, embedder, KEEPING)
-    assert (filler.is_complete(), filler.missing()) == (False, 2)
+    assert (filler.is_complete(), filler.count_missing()) == (False, 2)
     filler.fill()
-    assert (filler.is_complete(), filler.missing()) == (True, 0)
+    assert (filler.is_complete(), filler.count_missing()) == (True, 0)
     bench.write(b="another pool", c="third")
-    assert (filler.is_complete(), filler.missing()) == (False, 2)
+    assert (filler.is_complete(), filler.count_missing()) == (False, 2)
     filler.fill()
     assert embedder.asked[2:] == ["another pool", "third"]
-    assert filler.missing() == 0
+    assert filler.count_missing() == 0
 
 
 def test_a_note_that_moves_or_comes_back_is_not_embedded_again(bench: Bench) -> None:

@@ -88,7 +88,7 @@ notes_made = st.lists(
 )
 
 
-class Room(NamedTuple):
+class ManyNotes(NamedTuple):
     """A memory over many notes, to which a few are added for each example."""
 
     workspace: Workspace
@@ -96,24 +96,24 @@ class Room(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=["", "mmr: {enabled: true, lambda: 0.1},"])
-def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+def many_notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyNotes]:
     workspace = Workspace(tmp_path_factory.mktemp("room"))
     hybrid(workspace, f"vectorWeight: 0.9, textWeight: 0.1, {request.param} {DECAY}")
     fill(workspace, background(160))
-    yield Room(workspace, workspace.memory())
+    yield ManyNotes(workspace, workspace.memory())
     workspace.close()
 
 
 @given(notes_made, st.sampled_from(["{}", "water the tomatoes: {}", "wash the pots {} pots"]))
 @settings(max_examples=15)
 def test_a_note_with_all_the_rare_words_is_never_below_one_that_lacks_some(
-    room: Room, made: list[Note], phrase: str
+    many_notes: ManyNotes, made: list[Note], phrase: str
 ) -> None:
     written = {note.path(number): note for number, note in enumerate(made)}
     try:
         for path, note in written.items():
-            room.workspace.write(path, note.text)
-        answer = room.memory.search(phrase.format(" ".join(RARE)), min_score=0, max_results=50)
+            many_notes.workspace.write(path, note.text)
+        answer = many_notes.memory.search(phrase.format(" ".join(RARE)), min_score=0, max_results=50)
         wanted = {word for note in made for word in note.held}
         complete = {path for path, note in written.items() if note.held.keys() >= wanted}
         order = list(dict.fromkeys(paths(answer)))
@@ -122,8 +122,8 @@ def test_a_note_with_all_the_rare_words_is_never_below_one_that_lacks_some(
         assert all((result.score >= 0.7) == (result.path in complete) for result in answer)
     finally:
         for path in written:
-            (room.workspace.path / path).unlink()
-        room.memory.sync()
+            (many_notes.workspace.path / path).unlink()
+        many_notes.memory.sync()
 
 
 def test_age_takes_at_most_half_and_never_from_what_lasts(workspace: Workspace) -> None:

@@ -30,7 +30,7 @@ HINT = "Check that it is up, or raise mdrecall.queryTimeoutMs."
 OPTIONS = RankingOptions(max_results=5, min_score=0.0, vector_weight=0.35)
 
 
-class Shelf(NamedTuple):
+class NoteIndex(NamedTuple):
     store: SqliteStore
 
     def searcher(self, embedder: Embedder, timeout_s: float = PATIENT) -> Searcher:
@@ -43,11 +43,11 @@ class Shelf(NamedTuple):
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
+def note_index(tmp_path: Path) -> Iterator[NoteIndex]:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
     store.documents.put([indexed(path, text) for path, text in NOTES.items()], "r")
     ChunkEmbedder(store, HashEmbedder(), Caching(enabled=True, most=None)).fill()
-    yield Shelf(store)
+    yield NoteIndex(store)
     store.admin.close()
 
 
@@ -55,36 +55,36 @@ def ask(query: str, mode: Mode = "hybrid") -> SearchRequest:
     return SearchRequest(query, mode=mode)
 
 
-def test_a_healthy_embedder_is_asked_and_nothing_is_degraded(shelf: Shelf) -> None:
+def test_a_healthy_embedder_is_asked_and_nothing_is_degraded(note_index: NoteIndex) -> None:
     embedder = HashEmbedder()
-    answer = shelf.searcher(embedder).search(ask("walrus"))
+    answer = note_index.searcher(embedder).search(ask("walrus"))
     assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "a.md")
     assert embedder.queries == ["walrus"]
 
 
-def test_by_words_alone_the_embedder_is_not_asked(shelf: Shelf) -> None:
+def test_by_words_alone_the_embedder_is_not_asked(note_index: NoteIndex) -> None:
     embedder = HashEmbedder()
-    answer = shelf.searcher(embedder).search(ask("walrus", "keyword"))
+    answer = note_index.searcher(embedder).search(ask("walrus", "keyword"))
     assert (answer.mode, answer.degraded, embedder.queries) == ("keyword", "", [])
 
 
-def by_words(shelf: Shelf, query: str = "walrus") -> SearchAnswer:
-    return Searcher(shelf.store.chunks, Analyser(), OPTIONS).search(ask(query, "keyword"))
+def by_words(note_index: NoteIndex, query: str = "walrus") -> SearchAnswer:
+    return Searcher(note_index.store.chunks, Analyser(), OPTIONS).search(ask(query, "keyword"))
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector"])
 @pytest.mark.parametrize("instant", [True, False])
-def test_an_embedder_that_fails_leaves_the_words(shelf: Shelf, mode: Mode, instant: bool) -> None:
+def test_an_embedder_that_fails_leaves_the_words(note_index: NoteIndex, mode: Mode, instant: bool) -> None:
     class Failing(HashEmbedder):
         def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
             raise EmbedderUnavailable("The key was not accepted.")
 
-    answer = shelf.searcher(Failing(traits=Traits(never_waits=instant))).search(ask("walrus", mode))
+    answer = note_index.searcher(Failing(traits=Traits(never_waits=instant))).search(ask("walrus", mode))
     assert (answer.mode, answer.degraded) == ("keyword", "The key was not accepted.")
-    assert answer.results == by_words(shelf).results != ()
+    assert answer.results == by_words(note_index).results != ()
 
 
-def test_only_queries_that_nothing_is_wrong_with_tell_that_an_embedder_fails(shelf: Shelf) -> None:
+def test_only_queries_that_nothing_is_wrong_with_tell_that_an_embedder_fails(note_index: NoteIndex) -> None:
     problems: list[EmbedderError] = [InputRefused("Too long.")] * 3 + [EmbedderUnavailable("Gone.")] * 3
 
     class Failing(HashEmbedder):
@@ -93,23 +93,23 @@ def test_only_queries_that_nothing_is_wrong_with_tell_that_an_embedder_fails(she
                 raise problems.pop(0)
             return super().embed_query(text, weights)
 
-    leg = VectorSearcher(shelf.store.vectors, [Failing()], older={}, timeout_s=PATIENT)
-    searcher = Searcher(shelf.store.chunks, Analyser(), OPTIONS, leg)
+    vectors = VectorSearcher(note_index.store.vectors, [Failing()], older={}, timeout_s=PATIENT)
+    searcher = Searcher(note_index.store.chunks, Analyser(), OPTIONS, vectors)
     for _ in range(5):
         assert searcher.search(ask("walrus")).degraded
-        assert leg.failure() == ""
-    assert (searcher.search(ask("walrus")).degraded, leg.failure()) == ("Gone.", "Gone.")
-    assert (searcher.search(ask("walrus")).degraded, leg.failure()) == ("", "")
+        assert vectors.failure() == ""
+    assert (searcher.search(ask("walrus")).degraded, vectors.failure()) == ("Gone.", "Gone.")
+    assert (searcher.search(ask("walrus")).degraded, vectors.failure()) == ("", "")
 
 
-def test_an_error_that_no_embedder_should_raise_leaves_the_words_too(shelf: Shelf) -> None:
+def test_an_error_that_no_embedder_should_raise_leaves_the_words_too(note_index: NoteIndex) -> None:
     class Broken(HashEmbedder):
         def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
             raise ZeroDivisionError("by zero")
 
-    answer = shelf.searcher(Broken()).search(ask("walrus"))
+    answer = note_index.searcher(Broken()).search(ask("walrus"))
     assert (answer.mode, answer.degraded) == ("keyword", "test failed: by zero")
-    assert answer.results == by_words(shelf).results
+    assert answer.results == by_words(note_index).results
 
 
 class Hanging(HashEmbedder):
@@ -137,57 +137,57 @@ def hanging() -> Iterator[Hanging]:
             thread.join()
 
 
-def test_an_embedder_that_hangs_leaves_the_words_and_is_left_alone(shelf: Shelf, hanging: Hanging) -> None:
-    searcher = shelf.searcher(hanging, timeout_s=0.05)
+def test_an_embedder_that_hangs_leaves_the_words_and_is_left_alone(note_index: NoteIndex, hanging: Hanging) -> None:
+    searcher = note_index.searcher(hanging, timeout_s=0.05)
     first = searcher.search(ask("walrus"))
     assert (first.mode, first.degraded) == ("keyword", f"test did not answer within 0.05 s. {HINT}")
-    assert first.results == by_words(shelf).results
+    assert first.results == by_words(note_index).results
     assert hanging.began.wait(PATIENT)
     second = searcher.search(ask("pool"))
     assert (second.mode, second.degraded) == ("keyword", "test has not answered an earlier query yet")
-    assert second.results == by_words(shelf, "pool").results
+    assert second.results == by_words(note_index, "pool").results
     assert hanging.queries == ["walrus"]
 
 
-def test_an_embedder_that_answers_again_is_asked_again(shelf: Shelf, hanging: Hanging) -> None:
-    store = shelf.store
+def test_an_embedder_that_answers_again_is_asked_again(note_index: NoteIndex, hanging: Hanging) -> None:
+    store = note_index.store
     slow = Searcher(
-        store.chunks, Analyser(), OPTIONS, leg := VectorSearcher(store.vectors, [hanging], older={}, timeout_s=0.05)
+        store.chunks, Analyser(), OPTIONS, vectors := VectorSearcher(store.vectors, [hanging], older={}, timeout_s=0.05)
     )
     assert slow.search(ask("walrus")).degraded
     hanging.let_go.set()
     for thread in threading.enumerate():
         if thread.name == "mdrecall-embed-query":
             thread.join()
-    leg._timeout_s = PATIENT
+    vectors._timeout_s = PATIENT
     answer = slow.search(ask("pool"))
     assert (answer.mode, answer.degraded, hanging.queries) == ("hybrid", "", ["walrus", "pool"])
 
 
-def test_a_vector_of_another_length_leaves_the_words(shelf: Shelf) -> None:
+def test_a_vector_of_another_length_leaves_the_words(note_index: NoteIndex) -> None:
     class Shrunken(HashEmbedder):
         def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
             return self.vector(text)[:-8]
 
-    answer = shelf.searcher(Shrunken()).search(ask("walrus"))
+    answer = note_index.searcher(Shrunken()).search(ask("walrus"))
     assert answer.mode == "keyword"
     assert answer.degraded == (
         "test returned a vector of 14 dimensions, but the index holds vectors of 16:"
         " if the model has changed, index again with force"
     )
-    assert answer.results == by_words(shelf).results
+    assert answer.results == by_words(note_index).results
 
 
-def test_without_an_embedder_a_search_by_meaning_says_so(shelf: Shelf) -> None:
-    answer = Searcher(shelf.store.chunks, Analyser(), OPTIONS).search(ask("walrus"))
+def test_without_an_embedder_a_search_by_meaning_says_so(note_index: NoteIndex) -> None:
+    answer = Searcher(note_index.store.chunks, Analyser(), OPTIONS).search(ask("walrus"))
     assert (answer.mode, answer.degraded) == ("keyword", "vectors are switched off")
-    assert answer.results == by_words(shelf).results
+    assert answer.results == by_words(note_index).results
 
 
 def test_before_any_vector_is_there_the_words_answer(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
     store.documents.put([indexed("a.md", "the walrus sleeps")], "r")
-    answer = Shelf(store).searcher(OfflineEmbedder()).search(ask("walrus"))
+    answer = NoteIndex(store).searcher(OfflineEmbedder()).search(ask("walrus"))
     assert (answer.mode, answer.degraded, len(answer)) == ("keyword", "no chunk has a vector yet", 1)
     store.admin.close()
 
@@ -219,18 +219,18 @@ def test_a_query_half_in_such_a_script_trusts_meaning_half(workspace: Workspace)
     assert (mixed.mode, mixed[0].path) == ("hybrid", "memory/c.md")
 
 
-def test_an_embedder_that_reads_every_script_is_asked_in_chinese(shelf: Shelf) -> None:
+def test_an_embedder_that_reads_every_script_is_asked_in_chinese(note_index: NoteIndex) -> None:
     embedder = HashEmbedder()
-    answer = shelf.searcher(embedder).search(ask(CHINESE))
+    answer = note_index.searcher(embedder).search(ask(CHINESE))
     assert (answer.mode, answer[0].path, embedder.queries) == ("hybrid", "c.md", [CHINESE])
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_source_filter_takes_only_chunks_of_that_source(shelf: Shelf, mode: Mode) -> None:
+def test_a_source_filter_takes_only_chunks_of_that_source(note_index: NoteIndex, mode: Mode) -> None:
     """Anything that was not a transcript used to count as a note, whatever source it came from."""
-    with apsw.Connection(shelf.store.file_path) as db:
+    with apsw.Connection(note_index.store.file_path) as db:
         db.execute("UPDATE documents SET source = 'wiki' WHERE path = 'b.md'")
-    searcher = shelf.searcher(HashEmbedder())
+    searcher = note_index.searcher(HashEmbedder())
     notes = searcher.search(SearchRequest("walrus plain pool", mode=mode, source="memory"))
     assert {result.path for result in notes} <= {"a.md", "c.md"}
     assert "a.md" in {result.path for result in notes}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall.qmd.process import Program
+from tests.qmd.agent_home import AgentHome
 from tests.qmd.fake_qmd import FakeQmd
 from tests.qmd.models import write_models
-from tests.qmd.place import Place
 from tests.qmd.real import Agent, Tools, find_tools
 
 
@@ -43,14 +43,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def agent_home(tmp_path: Path) -> AgentHome:
     """An agent's workspace and settings."""
-    return Place(tmp_path)
+    return AgentHome(tmp_path)
 
 
 @pytest.fixture
-def qmd(place: Place, real_tools: Tools) -> Iterator[Program]:
-    """The real qmd for the agent of the place."""
-    program = place.program(real_tools)
+def qmd(agent_home: AgentHome, real_tools: Tools) -> Iterator[Program]:
+    """The real qmd for the agent of the home folder."""
+    program = agent_home.program(real_tools)
     yield program
     program.close()

@@ -59,11 +59,11 @@ def _speaker() -> bytes:
     numbers = {token: number for number, token in enumerate(_VOCABULARY)}
     chain = [numbers["lex"], numbers[":"], numbers["\u2581a"], _NEWLINE, _END]
     directions = dict.fromkeys(range(len(_VOCABULARY)), 0) | {
-        number: place for place, number in enumerate(chain[:-1], start=1)
+        number: agent_home for agent_home, number in enumerate(chain[:-1], start=1)
     }
     following = dict(enumerate(chain))
     embedding = [_direction(directions[number]) for number in range(len(_VOCABULARY))]
-    wanted = {number: place for place, number in following.items()}
+    wanted = {number: agent_home for agent_home, number in following.items()}
     output = [_direction(wanted[number], 8.0) if number in wanted else [0.0] * _SIZE for number in range(len(numbers))]
     tensors = {
         "token_embd.weight": _rows(embedding),
@@ -104,8 +104,8 @@ def _entries() -> Mapping[str, bytes]:
     }
 
 
-def _direction(place: int, length: float = 1.0) -> list[float]:
-    return [length if number == place else 0.0 for number in range(_SIZE)]
+def _direction(agent_home: int, length: float = 1.0) -> list[float]:
+    return [length if number == agent_home else 0.0 for number in range(_SIZE)]
 
 
 def _rows(rows: list[list[float]]) -> Tensor:

@@ -10,7 +10,7 @@ from mdrecall.errors import ProgramBusy, ProgramUnreadable
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.listing import ListedCollection
 from mdrecall.qmd.process import Program
-from tests.qmd.place import Place
+from tests.qmd.agent_home import AgentHome
 
 SCHEMA = """
 CREATE TABLE documents(id INTEGER PRIMARY KEY, collection TEXT, path TEXT, title TEXT, hash TEXT, created_at TEXT,
@@ -50,7 +50,7 @@ def test_without_an_index_there_is_nothing_and_no_error(tmp_path: Path) -> None:
     assert not database.exists()
     assert database.counts() == {}
     assert database.collections() is None
-    assert database.unembedded() is None
+    assert database.count_unembedded() is None
     assert database.by_docid("#abc123", OURS) is None
     assert database.document("x", "y") is None
 
@@ -69,9 +69,9 @@ def test_only_active_documents_count(path: Path, writer: apsw.Connection) -> Non
     row = database.document("a", "1.md")
     assert row
     assert row.hash == "aa11"
-    assert database.unembedded() == 1
+    assert database.count_unembedded() == 1
     writer.execute("INSERT INTO content_vectors VALUES('aa11', 0)")
-    assert database.unembedded() == 0
+    assert database.count_unembedded() == 0
 
 
 def test_a_docid_is_the_beginning_of_a_hash(path: Path, writer: apsw.Connection) -> None:
@@ -123,17 +123,21 @@ def test_a_damaged_index_is_told_as_such(path: Path, writer: apsw.Connection) ->
         QmdDatabase(str(path)).check()
 
 
-def test_the_real_index_is_understood_also_while_another_process_writes_to_it(place: Place, qmd: Program) -> None:
-    place.note("memory/deep/tea.md", "# Tea\nassam in the morning\n")
-    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "notes"}])
-    place.collections(qmd).ensure()
-    db = apsw.Connection(place.database.path)
+def test_the_real_index_is_understood_also_while_another_process_writes_to_it(
+    agent_home: AgentHome, qmd: Program
+) -> None:
+    agent_home.note("memory/deep/tea.md", "# Tea\nassam in the morning\n")
+    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "notes"}])
+    agent_home.collections(qmd).ensure()
+    db = apsw.Connection(agent_home.database.path)
     db.execute("BEGIN IMMEDIATE; INSERT INTO store_config VALUES('x', 'y')")
     try:
-        database = place.database
-        assert database.collections() == (ListedCollection("notes-main", str(place.workspace / "memory"), "**/*.md"),)
+        database = agent_home.database
+        assert database.collections() == (
+            ListedCollection("notes-main", str(agent_home.workspace / "memory"), "**/*.md"),
+        )
         assert database.counts() == {"notes-main": 1}
-        assert database.unembedded() == 1
+        assert database.count_unembedded() == 1
         row = database.document("notes-main", "deep/tea.md")
         assert row
         assert row.title == "Tea"

@@ -14,7 +14,7 @@ from mdrecall.qmd.export import ExportReport, Origin, SessionExport
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.sources.transcripts.readers import Transcripts
 from mdrecall.types import TranscriptRecord
-from tests.qmd.place import Place
+from tests.qmd.agent_home import AgentHome
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 DAY_S = 86_400
@@ -50,12 +50,12 @@ class CountingTranscript:
 
 
 class World:
-    """A place whose transcripts are exported."""
+    """An agent whose transcripts are exported."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.source = CountingReader(place.settings.sessions_dir)
-        self.folder = place.qmd_dir / "sessions"
+    def __init__(self, agent_home: AgentHome) -> None:
+        self.agent_home = agent_home
+        self.source = CountingReader(agent_home.settings.sessions_dir)
+        self.folder = agent_home.qmd_dir / "sessions"
         self.now_s = 2_000_000_000.0
 
     def export(self, *, days: int = 0, patterns: tuple[str, ...] = ()) -> SessionExport:
@@ -63,7 +63,7 @@ class World:
             self.source,
             make_redactor(patterns),
             folder=str(self.folder),
-            state_dir=str(self.place.state_dir),
+            state_dir=str(self.agent_home.state_dir),
             retention_days=days,
             now=lambda: self.now_s,
         )
@@ -73,13 +73,13 @@ class World:
 
 
 @pytest.fixture
-def world(place: Place) -> World:
-    return World(place)
+def world(agent_home: AgentHome) -> World:
+    return World(agent_home)
 
 
 def test_a_transcript_is_a_file_of_what_was_said(world: World) -> None:
-    world.place.say("one", "Hello\n\n  there", f"my key is {SECRET}")
-    world.place.say("none")
+    world.agent_home.say("one", "Hello\n\n  there", f"my key is {SECRET}")
+    world.agent_home.say("none")
     assert world.export().run() == ExportReport(written=2)
     files = world.files()
     assert files["none.md"] == "# Session none\n\n(empty)\n"
@@ -91,21 +91,21 @@ def test_a_transcript_is_a_file_of_what_was_said(world: World) -> None:
 
 
 def test_after_a_restart_what_has_not_changed_is_not_even_opened(world: World) -> None:
-    world.place.say("one", "a")
-    world.place.say("two", "b")
+    world.agent_home.say("one", "a")
+    world.agent_home.say("two", "b")
     world.export().run()
     world.source.opened.clear()
-    world.place.say("two", "c")
+    world.agent_home.say("two", "c")
     assert world.export().run() == ExportReport(written=1, unchanged=1)
     assert world.source.opened == ["sessions/two.jsonl"]
 
 
 def test_a_transcript_that_grew_is_read_from_where_it_had_ended(world: World) -> None:
-    path = world.place.say("one", "a", "b")
+    path = world.agent_home.say("one", "a", "b")
     world.export().run()
     size = path.stat().st_size
     world.source.starts.clear()
-    world.place.say("one", "c")
+    world.agent_home.say("one", "c")
     world.export().run()
     assert world.source.starts == [size]
     assert world.files()["one.md"] == "# Session one\n\nUser: a\nUser: b\nUser: c\n"
@@ -113,44 +113,44 @@ def test_a_transcript_that_grew_is_read_from_where_it_had_ended(world: World) ->
 
 
 def test_a_line_without_an_end_is_exported_and_not_twice_when_it_has_one(world: World) -> None:
-    path = world.place.say("one", "a", "b")
+    path = world.agent_home.say("one", "a", "b")
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     world.export().run()
     assert world.files()["one.md"].endswith("User: a\nUser: b\n")
     with path.open("a") as file:
         file.write("\n")
-    world.place.say("one", "c")
+    world.agent_home.say("one", "c")
     world.export().run()
     assert world.files()["one.md"] == "# Session one\n\nUser: a\nUser: b\nUser: c\n"
 
 
 def test_records_that_say_nothing_leave_the_file_as_it_is(world: World) -> None:
-    path = world.place.say("one", "a")
+    path = world.agent_home.say("one", "a")
     world.export().run()
     before = os.stat(world.folder / "one.md")
     with path.open("a") as file:
         file.write('{"type": "toolResult"}\n')
     assert world.export().run() == ExportReport()
     assert os.stat(world.folder / "one.md").st_ino == before.st_ino
-    world.place.say("one", "b")
+    world.agent_home.say("one", "b")
     world.export().run()
     assert world.export().find_origin("one.md", 4, 4) == Origin("sessions/one.jsonl", 4, 4)
 
 
 @pytest.mark.parametrize("same_size", [True, False])
 def test_a_transcript_that_was_written_anew_is_read_anew(world: World, same_size: bool) -> None:
-    path = world.place.say("one", "aaaa", "bbbb")
+    path = world.agent_home.say("one", "aaaa", "bbbb")
     world.export().run()
     text = path.read_text().replace("aaaa", "zzzz" if same_size else "zzzzzzzz").replace("bbbb", "yyyy")
     path.write_text(text)
-    world.place.say("one", "c")
+    world.agent_home.say("one", "c")
     world.export().run()
     assert "User: zzzz" in world.files()["one.md"]
     assert "aaaa" not in world.files()["one.md"]
 
 
 def test_a_file_that_somebody_changed_is_written_anew(world: World) -> None:
-    world.place.say("one", "a")
+    world.agent_home.say("one", "a")
     world.export().run()
     (world.folder / "one.md").write_text("# Session one\n\nsomething else\n")
     assert world.export().run() == ExportReport(written=1)
@@ -158,7 +158,7 @@ def test_a_file_that_somebody_changed_is_written_anew(world: World) -> None:
 
 
 def test_another_way_of_masking_masks_everything_anew(world: World) -> None:
-    world.place.say("one", "the word is xyzzy1234")
+    world.agent_home.say("one", "the word is xyzzy1234")
     world.export().run()
     assert "xyzzy" in world.files()["one.md"]
     assert world.export(patterns=("xyzzy[0-9]+",)).run().written == 1
@@ -166,10 +166,10 @@ def test_another_way_of_masking_masks_everything_anew(world: World) -> None:
 
 
 def test_lines_are_cited_by_their_records_and_the_heading_by_the_first(world: World) -> None:
-    path = world.place.say("one", "a")
+    path = world.agent_home.say("one", "a")
     with path.open("a") as file:
         file.write("not json\n\n")
-    world.place.say("one", "b", "c")
+    world.agent_home.say("one", "b", "c")
     world.export().run()
     export = world.export()
     assert export.find_origin("one.md", 3, 5) == Origin("sessions/one.jsonl", 2, 6)
@@ -180,7 +180,7 @@ def test_lines_are_cited_by_their_records_and_the_heading_by_the_first(world: Wo
 
 
 def test_a_transcript_put_aside_by_a_reset_keeps_its_name(world: World) -> None:
-    path = world.place.say("one", "a")
+    path = world.agent_home.say("one", "a")
     path.rename(path.with_name("one.jsonl.reset.2026-02-10T10-00-00.000Z"))
     world.export().run()
     (name,) = world.files()
@@ -189,8 +189,8 @@ def test_a_transcript_put_aside_by_a_reset_keeps_its_name(world: World) -> None:
 
 
 def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: World) -> None:
-    path = world.place.say("one", "a")
-    world.place.say("two", "b")
+    path = world.agent_home.say("one", "a")
+    world.agent_home.say("two", "b")
     world.export().run()
     (world.folder / "mine.md").write_text("my own")
     path.unlink()
@@ -200,7 +200,7 @@ def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: 
 
 
 def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -> None:
-    world.place.say("one", "a").unlink()
+    world.agent_home.say("one", "a").unlink()
     assert world.export().run() == ExportReport()
     assert world.files() == {}
     world.folder.rmdir()
@@ -209,9 +209,9 @@ def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -
 
 
 def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
-    world.place.say("one", "a")
+    world.agent_home.say("one", "a")
     world.export().run()
-    folder = Path(world.place.settings.sessions_dir)
+    folder = Path(world.agent_home.settings.sessions_dir)
     folder.rename(folder.with_name("away"))
     folder.write_text("no folder")
     report = world.export().run()
@@ -221,8 +221,8 @@ def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
 
 
 def test_transcripts_that_are_too_old_are_left_out(world: World) -> None:
-    path = world.place.say("old", "a")
-    world.place.say("new", "b")
+    path = world.agent_home.say("old", "a")
+    world.agent_home.say("new", "b")
     os.utime(path, (world.now_s - 8 * DAY_S,) * 2)
     os.utime(path.with_name("new.jsonl"), (world.now_s - 6 * DAY_S,) * 2)
     assert world.export().run().written == 2
@@ -231,8 +231,8 @@ def test_transcripts_that_are_too_old_are_left_out(world: World) -> None:
 
 
 def test_a_file_that_is_not_from_a_transcript_is_not_overwritten(world: World) -> None:
-    world.place.say("one", "a")
-    world.place.say("two", "b")
+    world.agent_home.say("one", "a")
+    world.agent_home.say("two", "b")
     world.folder.mkdir(parents=True)
     (world.folder / "one.md").write_text("my own")
     (world.folder / "two.md").write_text("# Session two\n\nexported by another program\n")
@@ -242,8 +242,8 @@ def test_a_file_that_is_not_from_a_transcript_is_not_overwritten(world: World) -
 
 
 def test_one_that_cannot_be_exported_is_told_and_the_rest_goes_on(world: World) -> None:
-    world.place.say("one", "a")
-    world.place.say("two", "b")
+    world.agent_home.say("one", "a")
+    world.agent_home.say("two", "b")
     (world.folder / "one.md").mkdir(parents=True)
     report = world.export().run()
     assert report.written == 1
@@ -251,18 +251,18 @@ def test_one_that_cannot_be_exported_is_told_and_the_rest_goes_on(world: World) 
 
 
 def test_a_folder_in_which_nothing_can_be_kept_is_told_by_its_name(world: World) -> None:
-    world.place.say("one", "a")
-    world.place.state_dir.parent.mkdir(parents=True)
-    world.place.state_dir.write_text("in the way")
+    world.agent_home.say("one", "a")
+    world.agent_home.state_dir.parent.mkdir(parents=True)
+    world.agent_home.state_dir.write_text("in the way")
     (issue,) = world.export().run().issues
     assert issue.path == str(world.folder / "one.md")
     assert world.files() == {}
 
 
 def test_a_link_in_place_of_a_file_is_not_written_through(world: World) -> None:
-    world.place.say("one", "a")
+    world.agent_home.say("one", "a")
     world.export().run()
-    victim = world.place.home / "victim.md"
+    victim = world.agent_home.home / "victim.md"
     victim.write_text("precious")
     (world.folder / "one.md").unlink()
     (world.folder / "one.md").symlink_to(victim)
@@ -273,16 +273,16 @@ def test_a_link_in_place_of_a_file_is_not_written_through(world: World) -> None:
 
 def test_an_export_can_be_stopped_and_taken_up_again(world: World) -> None:
     for number in range(5):
-        world.place.say(f"s{number}", "a")
+        world.agent_home.say(f"s{number}", "a")
     answers = iter([False, False, True])
     assert world.export().run(stop=lambda: next(answers)) == ExportReport(written=2)
     assert world.export().run() == ExportReport(written=3, unchanged=2)
 
 
 def test_a_state_that_cannot_be_read_costs_only_work(world: World) -> None:
-    world.place.say("one", "a")
+    world.agent_home.say("one", "a")
     world.export().run()
-    state = world.place.state_dir / "export.json"
+    state = world.agent_home.state_dir / "export.json"
     for damage in ("", "[]", json.dumps({**json.loads(state.read_text()), "files": {"sessions/one.jsonl": [1]}})):
         state.write_text(damage)
         world.export().run()

@@ -24,7 +24,7 @@ from mdrecall.qmd.index_update import IndexUpdate
 from mdrecall.qmd.process import Output, Program
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.types import Issue, Stop, never
-from tests.qmd.place import Place, Scripted, with_config_folder
+from tests.qmd.agent_home import AgentHome, Scripted, with_config_folder
 
 NUL = ProgramFailed("no", code=1, output="Error: ENOTDIR: not a directory, open '/w/memory\\u0000/a.md'")
 TWICE = ProgramFailed(
@@ -41,19 +41,19 @@ def run(
 
 
 @pytest.fixture
-def bound(place: Place) -> Place:
-    """A place whose collections qmd has already, so that nothing but the update is run."""
-    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
-    place.note("memory/a.md", "# A")
-    place.config_file.parent.mkdir(parents=True)
-    place.config_file.write_text(f"collections:\n  n-main:\n    path: {place.workspace}/memory\n")
-    Path(place.database.path).parent.mkdir(parents=True)
-    apsw.Connection(place.database.path).close()
-    Path(place.database.path).touch()
-    return place
+def bound(agent_home: AgentHome) -> AgentHome:
+    """An agent whose collections qmd has already, so that nothing but the update is run."""
+    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    agent_home.note("memory/a.md", "# A")
+    agent_home.config_file.parent.mkdir(parents=True)
+    agent_home.config_file.write_text(f"collections:\n  n-main:\n    path: {agent_home.workspace}/memory\n")
+    Path(agent_home.database.path).parent.mkdir(parents=True)
+    apsw.Connection(agent_home.database.path).close()
+    Path(agent_home.database.path).touch()
+    return agent_home
 
 
-def test_a_lock_is_waited_for_only_where_nobody_is_kept_waiting(bound: Place) -> None:
+def test_a_lock_is_waited_for_only_where_nobody_is_kept_waiting(bound: AgentHome) -> None:
     pauses: list[float] = []
     busy = [ProgramBusy("locked"), ProgramTimedOut("slow")]
     program = Scripted(update=busy)
@@ -67,7 +67,7 @@ def test_a_lock_is_waited_for_only_where_nobody_is_kept_waiting(bound: Place) ->
         run(bound.update(Scripted(update=[ProgramBusy("locked")] * 3), pause=pauses.append), patient=True)
 
 
-def test_any_other_failure_is_not_tried_again(bound: Place) -> None:
+def test_any_other_failure_is_not_tried_again(bound: AgentHome) -> None:
     program = Scripted(update=[ProgramFailed("no", code=1, output="it timed out, the database is locked, it exists")])
     with pytest.raises(ProgramFailed):
         run(bound.update(program, pause=lambda _: None), patient=True)
@@ -75,7 +75,7 @@ def test_any_other_failure_is_not_tried_again(bound: Place) -> None:
 
 
 @pytest.mark.parametrize("error", [NUL, TWICE])
-def test_what_building_anew_mends_is_mended_once(bound: Place, error: ProgramFailed) -> None:
+def test_what_building_anew_mends_is_mended_once(bound: AgentHome, error: ProgramFailed) -> None:
     program = Scripted(update=[error, "", error])
     update = bound.update(program)
     run(update)
@@ -88,20 +88,20 @@ def test_what_building_anew_mends_is_mended_once(bound: Place, error: ProgramFai
 @pytest.mark.parametrize(
     "output", ["ENOTDIR: not a directory", "a null byte", "UNIQUE constraint failed: documents.path"]
 )
-def test_half_a_sign_of_that_is_none(bound: Place, output: str) -> None:
+def test_half_a_sign_of_that_is_none(bound: AgentHome, output: str) -> None:
     program = Scripted(update=[ProgramFailed("no", code=1, output=output)])
     with pytest.raises(ProgramFailed):
         run(bound.update(program))
     assert program.names() == ["update"]
 
 
-def test_what_qmd_could_not_read_is_told(bound: Place) -> None:
+def test_what_qmd_could_not_read_is_told(bound: AgentHome) -> None:
     said = "⚠ Skipped unreadable file: a.md (EACCES)\nSkipped 1 unreadable file(s)\n"
     program = Scripted(update=[Output("", said, 0, 0.0)])
     assert run(bound.update(program)) == ("", (Issue("a.md (EACCES)", "was skipped by qmd: unreadable file"),))
 
 
-def test_whether_files_have_changed_is_known_in_another_process_too(bound: Place) -> None:
+def test_whether_files_have_changed_is_known_in_another_process_too(bound: AgentHome) -> None:
     assert bound.update(Scripted()).is_behind()
     run(bound.update(Scripted()))
     assert not bound.update(Scripted()).is_behind()
@@ -120,7 +120,7 @@ def test_whether_files_have_changed_is_known_in_another_process_too(bound: Place
         run(bound.update(Scripted()))
 
 
-def test_files_that_qmd_does_not_look_at_do_not_count(bound: Place) -> None:
+def test_files_that_qmd_does_not_look_at_do_not_count(bound: AgentHome) -> None:
     run(bound.update(Scripted()))
     for name in ("a.txt", ".hidden.md", ".git/a.md", "node_modules/a.md"):
         bound.note(f"memory/{name}", "x")
@@ -128,7 +128,7 @@ def test_files_that_qmd_does_not_look_at_do_not_count(bound: Place) -> None:
     assert not bound.update(Scripted()).is_behind()
 
 
-def test_a_change_during_an_update_is_not_taken_for_read(bound: Place) -> None:
+def test_a_change_during_an_update_is_not_taken_for_read(bound: AgentHome) -> None:
     def reads(_: Stop) -> str:
         bound.note("memory/late.md", "# Late")
         return ""
@@ -138,14 +138,14 @@ def test_a_change_during_an_update_is_not_taken_for_read(bound: Place) -> None:
     assert update.is_behind()
 
 
-def test_a_failed_update_leaves_it_behind(bound: Place) -> None:
+def test_a_failed_update_leaves_it_behind(bound: AgentHome) -> None:
     update = bound.update(Scripted(update=[ProgramTimedOut("slow")]))
     with pytest.raises(ProgramTimedOut):
         run(update)
     assert update.is_behind()
 
 
-def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None:
+def test_transcripts_count_as_files_and_are_exported_first(bound: AgentHome) -> None:
     masks = make_redactor(())
     folder = bound.qmd_dir / "sessions"
     export = SessionExport(
@@ -161,13 +161,13 @@ def test_transcripts_count_as_files_and_are_exported_first(bound: Place) -> None
     assert update.is_behind()
 
 
-def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place: Place, qmd: Program) -> None:
-    place.qmd(includeDefaultMemory=False, sessions={"enabled": True})
-    place.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
-    folder = export_dir(place.settings, str(place.home))
-    source = OpenClawJsonl(place.settings.sessions_dir)
-    export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(place.state_dir))
-    assert run(place.update(qmd, export=export)) == ("", ())
+def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(agent_home: AgentHome, qmd: Program) -> None:
+    agent_home.qmd(includeDefaultMemory=False, sessions={"enabled": True})
+    agent_home.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
+    folder = export_dir(agent_home.settings, str(agent_home.home))
+    source = OpenClawJsonl(agent_home.settings.sessions_dir)
+    export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(agent_home.state_dir))
+    assert run(agent_home.update(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
     assert export.find_origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
         "sessions/one.jsonl", 4, 4
@@ -175,7 +175,7 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(place:
     assert json.loads(qmd.run(["search", "hunter2hunter2", "--json"], timeout_s=30).stdout) == []
 
 
-def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(bound: Place) -> None:
+def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(bound: AgentHome) -> None:
     run(bound.update(Scripted()))
     lock = FileLock(str(bound.state_dir / "update.lock"))
     assert lock.acquire(0, "updating qmd")
@@ -193,7 +193,7 @@ def test_while_another_process_updates_one_waits_and_then_has_nothing_to_do(boun
     assert program.calls == []
 
 
-def test_waiting_for_another_process_can_be_stopped(bound: Place) -> None:
+def test_waiting_for_another_process_can_be_stopped(bound: AgentHome) -> None:
     lock = FileLock(str(bound.state_dir / "update.lock"))
     bound.state_dir.mkdir()
     assert lock.acquire(0, "updating qmd")
@@ -204,58 +204,60 @@ def test_waiting_for_another_process_can_be_stopped(bound: Place) -> None:
         lock.release()
 
 
-def test_where_nothing_can_be_written_it_is_told(bound: Place) -> None:
+def test_where_nothing_can_be_written_it_is_told(bound: AgentHome) -> None:
     bound.state_dir.write_text("in the way")
     with pytest.raises(BackendUnavailable):
         run(bound.update(Scripted()))
 
 
-def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(place: Place, qmd: Program) -> None:
-    disk = place.home / "disk"
+def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(agent_home: AgentHome, qmd: Program) -> None:
+    disk = agent_home.home / "disk"
     disk.mkdir()
     (disk / "far.md").write_text("# Far\nzanzibar\n")
-    place.note("memory/near.md", "# Near\nassam\n")
-    place.qmd(includeDefaultMemory=False, paths=[{"path": str(disk), "name": "disk"}, {"path": "memory", "name": "n"}])
-    update = place.update(qmd, with_config=with_config_folder(qmd))
+    agent_home.note("memory/near.md", "# Near\nassam\n")
+    agent_home.qmd(
+        includeDefaultMemory=False, paths=[{"path": str(disk), "name": "disk"}, {"path": "memory", "name": "n"}]
+    )
+    update = agent_home.update(qmd, with_config=with_config_folder(qmd))
     assert run(update) == ("", ())
-    disk.rename(place.home / "unplugged")
-    place.note("memory/new.md", "# New\ndarjeeling\n")
+    disk.rename(agent_home.home / "unplugged")
+    agent_home.note("memory/new.md", "# New\ndarjeeling\n")
     assert update.is_behind()
     skipped, issues = run(update)
     assert skipped == ""
     assert [issue.path for issue in issues] == [str(disk)]
     assert [entry.name for entry in update.missing] == ["disk-main"]
-    assert place.database.counts() == {"disk-main": 1, "n-main": 2}
+    assert agent_home.database.counts() == {"disk-main": 1, "n-main": 2}
     assert "far.md" in qmd.run(["search", "zanzibar", "--json", "-c", "disk-main"], timeout_s=30).stdout
     assert not update.is_behind()
-    (place.home / "unplugged").rename(disk)
+    (agent_home.home / "unplugged").rename(disk)
     (disk / "far.md").unlink()
     assert update.is_behind()
     assert run(update) == ("", ())
     assert update.missing == ()
-    assert place.database.counts() == {"n-main": 2}
+    assert agent_home.database.counts() == {"n-main": 2}
 
 
-def test_where_what_has_gone_cannot_be_left_out_nothing_is_updated(place: Place, qmd: Program) -> None:
-    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
-    place.note("memory/near.md", "# Near\n")
-    update = place.update(qmd)
+def test_where_what_has_gone_cannot_be_left_out_nothing_is_updated(agent_home: AgentHome, qmd: Program) -> None:
+    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    agent_home.note("memory/near.md", "# Near\n")
+    update = agent_home.update(qmd)
     run(update)
-    shutil.rmtree(place.workspace / "memory")
+    shutil.rmtree(agent_home.workspace / "memory")
     skipped, issues = run(update)
     assert skipped == "lost"
-    assert place.database.counts() == {"n-main": 1}
-    assert [issue.path for issue in issues] == [str(place.workspace / "memory")]
+    assert agent_home.database.counts() == {"n-main": 1}
+    assert [issue.path for issue in issues] == [str(agent_home.workspace / "memory")]
     assert update.is_behind()
 
 
-def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Program) -> None:
-    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(agent_home: AgentHome, qmd: Program) -> None:
+    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     for number in range(40):
-        place.note(f"memory/{number}.md", f"# Note {number}\n" + "words and more words\n" * 40)
-    update = place.update(qmd)
+        agent_home.note(f"memory/{number}.md", f"# Note {number}\n" + "words and more words\n" * 40)
+    update = agent_home.update(qmd)
     run(update)
-    path = Path(place.database.path)
+    path = Path(agent_home.database.path)
     db = apsw.Connection(str(path))
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
@@ -265,30 +267,30 @@ def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(place: Place, qmd: Prog
     assert skipped == ""
     assert [issue.path for issue in issues] == [str(path)]
     assert Path(f"{path}.damaged-1").exists()
-    assert place.database.counts() == {"n-main": 40}
+    assert agent_home.database.counts() == {"n-main": 40}
 
 
-def test_the_real_qmd_finds_its_index_locked_and_later_not(place: Place, qmd: Program) -> None:
-    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
-    place.note("memory/a.md", "# A\n")
-    run(place.update(qmd))
-    place.note("memory/b.md", "# B\n")
-    db = apsw.Connection(place.database.path)
+def test_the_real_qmd_finds_its_index_locked_and_later_not(agent_home: AgentHome, qmd: Program) -> None:
+    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    agent_home.note("memory/a.md", "# A\n")
+    run(agent_home.update(qmd))
+    agent_home.note("memory/b.md", "# B\n")
+    db = apsw.Connection(agent_home.database.path)
     db.execute("BEGIN IMMEDIATE")
 
     def give_way(_: float) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
-    update = place.update(qmd, pause=give_way)
+    update = agent_home.update(qmd, pause=give_way)
     with pytest.raises(ProgramBusy):
         run(update)
     assert run(update, patient=True) == ("", ())
     db.close()
-    assert place.database.counts() == {"n-main": 2}
+    assert agent_home.database.counts() == {"n-main": 2}
 
 
-def test_an_index_that_is_only_out_of_reach_is_not_set_aside(bound: Place) -> None:
+def test_an_index_that_is_only_out_of_reach_is_not_set_aside(bound: AgentHome) -> None:
     path = Path(bound.database.path)
     path.unlink()
     path.mkdir()

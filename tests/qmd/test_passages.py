@@ -1,7 +1,8 @@
 """Passages of documents that an engine has named."""
 
+from mdrecall.core.ranking.snippet import heading_above
 from mdrecall.core.text.words import Analyser
-from mdrecall.qmd.passages import LocatedPassage, find_heading, locate, locate_line
+from mdrecall.qmd.passages import LocatedPassage, locate, locate_line
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
 GARDEN = "# Garden\n\nThe tomatoes need water. Ana likes them.\n"
@@ -23,7 +24,7 @@ def test_the_document_that_holds_most_of_the_question_comes_first() -> None:
 def test_the_passage_is_where_the_words_are() -> None:
     best = found("billing migration", BILLING)[0]
     assert best.chunk.text.split("\n")[best.passage.first_line].startswith("Met with Ana")
-    assert find_heading(best.chunk, best.passage) == "Plans › Billing"
+    assert heading_above(best.chunk.trail, best.chunk.text, best.passage) == "Plans › Billing"
 
 
 def test_a_long_document_gives_the_chunk_that_answers() -> None:
@@ -45,7 +46,7 @@ def test_a_word_that_is_nowhere_whole_is_taken_for_a_beginning() -> None:
 def test_the_name_of_a_file_counts() -> None:
     documents = [("memory/people/tomasz.md", "Likes tea."), ("memory/x.md", "Likes coffee.")]
     best = locate(documents, "tomasz", total=9, tokens=400, overlap=80, analyser=Analyser())
-    assert [place.document for place in best] == [0]
+    assert [passage.document for passage in best] == [0]
 
 
 def test_documents_without_a_word_of_the_question_are_left_out() -> None:
@@ -59,15 +60,15 @@ def test_unspaced_scripts_are_found() -> None:
 
 
 def test_a_line_that_was_named_is_shown_in_its_chunk() -> None:
-    place = locate_line(LONG, 43, tokens=400, overlap=80)
-    assert place is not None
-    chunk, passage = place
+    agent_home = locate_line(LONG, 43, tokens=400, overlap=80)
+    assert agent_home is not None
+    chunk, passage = agent_home
     assert chunk.start_line + passage.first_line == 43
     assert chunk.text[passage.start : passage.end] == LONG.split("\n")[42]
 
 
 def test_a_line_beyond_the_end_is_in_the_last_chunk_and_an_empty_document_has_none() -> None:
-    place = locate_line(BILLING, 999, tokens=400, overlap=80)
-    assert place is not None
-    assert place[0].end_line >= 6
+    agent_home = locate_line(BILLING, 999, tokens=400, overlap=80)
+    assert agent_home is not None
+    assert agent_home[0].end_line >= 6
     assert locate_line("\n\n", 1, tokens=400, overlap=80) is None

@@ -29,8 +29,8 @@ class Desk:
         file.write_text("text")
 
     def of(self, collection: str, path: str) -> tuple[str, str] | None:
-        place = self.places.resolve_hit(RawHit(collection, path, "", 1.0, 1, "", ""))
-        return None if place is None else (place.inside, place.shown)
+        agent_home = self.places.resolve_hit(RawHit(collection, path, "", 1.0, 1, "", ""))
+        return None if agent_home is None else (agent_home.inside, agent_home.shown)
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_what_is_not_there_or_not_ours_has_no_place(desk: Desk) -> None:
 
 def test_a_path_of_an_answer_leads_back_to_its_file(desk: Desk) -> None:
     for path in ("memory/x.md", "qmd/dir/x.md", str(desk.workspace / "memory" / "x.md")):
-        place = desk.places.resolve_path(path)
-        assert place is not None
-        assert (place.collection.name, place.inside, place.shown) == ("dir", "x.md", "memory/x.md")
+        agent_home = desk.places.resolve_path(path)
+        assert agent_home is not None
+        assert (agent_home.collection.name, agent_home.inside, agent_home.shown) == ("dir", "x.md", "memory/x.md")
     assert desk.places.resolve_path("other.md") is None
     with pytest.raises(PathOutside, match="no collection nope"):
         desk.places.resolve_path("qmd/nope/x.md")

@@ -45,11 +45,11 @@ def test_models_are_looked_for_in_the_cache_of_the_environment(tmp_path: Path) -
 
 def test_what_stands_in_the_place_of_the_link_is_left(tmp_path: Path) -> None:
     (tmp_path / ".cache" / "qmd" / "models").mkdir(parents=True)
-    place = tmp_path / "qmd" / "xdg-cache" / "qmd"
-    place.mkdir(parents=True)
-    (place / "models").symlink_to("/gone")
+    agent_home = tmp_path / "qmd" / "xdg-cache" / "qmd"
+    agent_home.mkdir(parents=True)
+    (agent_home / "models").symlink_to("/gone")
     prepare(str(tmp_path / "qmd"), {}, home=str(tmp_path))
-    assert str((place / "models").readlink()) == "/gone"
+    assert str((agent_home / "models").readlink()) == "/gone"
 
 
 def test_no_models_no_link(tmp_path: Path) -> None:

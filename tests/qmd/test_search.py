@@ -9,7 +9,7 @@ import pytest
 from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramMissing, ProgramTimedOut
 from mdrecall.qmd.capabilities import parse_capabilities
 from mdrecall.qmd.search import QmdSearch, SearchHits
-from tests.qmd.place import Reply, Scripted
+from tests.qmd.agent_home import Reply, Scripted
 
 NEW, BEFORE_RERANK, OLD = "qmd 2.8.3", "qmd 2.0.1", "qmd 1.0.7"
 

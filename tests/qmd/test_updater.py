@@ -14,7 +14,7 @@ from mdrecall.locks import FileLock
 from mdrecall.qmd.embedding import Embedding
 from mdrecall.qmd.updater import Updater, UpdateReport, UpdateRules
 from mdrecall.types import Progress, Stop
-from tests.qmd.place import PATIENCE_S, Place, Scripted, until
+from tests.qmd.agent_home import PATIENCE_S, AgentHome, Scripted, until
 from tests.qmd.real import Tools
 
 NEVER = UpdateRules(interval_s=0, debounce_s=15, on_boot=False, wait_for_boot=False)
@@ -23,26 +23,26 @@ NEVER = UpdateRules(interval_s=0, debounce_s=15, on_boot=False, wait_for_boot=Fa
 class World:
     """An updater over a scripted program, with clocks that go when they are told to."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, agent_home: AgentHome) -> None:
+        self.agent_home = agent_home
         self.program = Scripted()
         self.now_s = 1000.0
         self.texts: int | None = 1
-        self.embed_state = place.state_dir / "embed.json"
+        self.embed_state = agent_home.state_dir / "embed.json"
         self._open: list[Updater] = []
-        place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
-        place.note("memory/a.md", "# A")
-        place.config_file.parent.mkdir(parents=True)
-        place.config_file.write_text(f"collections:\n  n-main:\n    path: {place.workspace}/memory\n")
-        Path(place.database.path).parent.mkdir(parents=True)
-        apsw.Connection(place.database.path).close()
-        Path(place.database.path).touch()
+        agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+        agent_home.note("memory/a.md", "# A")
+        agent_home.config_file.parent.mkdir(parents=True)
+        agent_home.config_file.write_text(f"collections:\n  n-main:\n    path: {agent_home.workspace}/memory\n")
+        Path(agent_home.database.path).parent.mkdir(parents=True)
+        apsw.Connection(agent_home.database.path).close()
+        Path(agent_home.database.path).touch()
 
     def embedding(self, interval_s: float = 3600) -> Embedding:
         return Embedding(
             self.program,
             state_path=str(self.embed_state),
-            lock_path=str(self.place.state / "embed.lock"),
+            lock_path=str(self.agent_home.state / "embed.lock"),
             interval_s=interval_s,
             timeout_s=0.5,
             pending=lambda: self.texts,
@@ -50,16 +50,16 @@ class World:
         )
 
     def updater(self, rules: UpdateRules = NEVER, *, embeds: bool = False, embed_interval_s: float = 3600) -> Updater:
-        collections = self.place.collections(self.program)
-        update = self.place.update(self.program, collections=collections, now=lambda: self.now_s)
+        collections = self.agent_home.collections(self.program)
+        update = self.agent_home.update(self.program, collections=collections, now=lambda: self.now_s)
         embedding = self.embedding(embed_interval_s) if embeds else None
         made = Updater(collections, update, embedding, rules, clock=lambda: self.now_s)
         self._open.append(made)
         return made
 
     def forget_collections(self) -> None:
-        self.place.config_file.unlink()
-        Path(self.place.database.path).unlink()
+        self.agent_home.config_file.unlink()
+        Path(self.agent_home.database.path).unlink()
 
     def close(self) -> None:
         for updater in self._open:
@@ -67,8 +67,8 @@ class World:
 
 
 @pytest.fixture
-def world(place: Place) -> Iterator[World]:
-    made = World(place)
+def world(agent_home: AgentHome) -> Iterator[World]:
+    made = World(agent_home)
     yield made
     made.close()
 
@@ -137,6 +137,37 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
     assert world.program.names() == ["update"] * 2
 
 
+def test_a_search_waits_for_an_update_only_as_long_as_it_may(world: World) -> None:
+    go, begun = threading.Event(), threading.Event()
+    world.program.replies["update"] = [holds_until(go, begun)]
+    updater = world.updater()
+    assert updater.catch_up(0.01, None) == ((), "changed files are being indexed by qmd", False)
+    assert begun.wait(PATIENCE_S)
+    go.set()
+    assert updater.catch_up(PATIENCE_S, None) == ((), "", False)
+    assert world.program.names() == ["update"]
+
+
+def test_a_failed_update_before_a_search_is_an_issue_and_a_missing_program_an_error(world: World) -> None:
+    world.program.replies["update"] = [ProgramFailed("no", code=1), ProgramMissing("gone")]
+    updater = world.updater()
+    refresh = updater.catch_up(PATIENCE_S, None)
+    assert [(issue.path, issue.problem) for issue in refresh.issues] == [("qmd", "could not update its index: no")]
+    assert refresh.stale
+    assert isinstance(updater.search_error, ProgramFailed)
+    with pytest.raises(ProgramMissing):
+        updater.catch_up(PATIENCE_S, None)
+
+
+def test_a_bug_in_an_update_before_a_search_is_raised(world: World) -> None:
+    def bug(_: Stop) -> str:
+        raise ZeroDivisionError
+
+    world.program.replies["update"] = [bug]
+    with pytest.raises(ZeroDivisionError):
+        world.updater().catch_up(PATIENCE_S, None)
+
+
 def test_at_the_start_it_updates_and_may_be_waited_for(world: World) -> None:
     updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
     updater.start()
@@ -184,7 +215,7 @@ def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
     for number in range(2):
         until(lambda: not updater.is_updating())
         assert not both.acquire(timeout=0.1)
-        world.place.note(f"memory/{number}.md", "# New")
+        world.agent_home.note(f"memory/{number}.md", "# New")
         assert both.acquire(timeout=PATIENCE_S)
     assert world.program.names() == ["update"] * 3
 
@@ -282,7 +313,7 @@ def test_while_another_embeds_it_is_left_for_later_and_is_no_failure(world: Worl
     world.program.replies["embed"] = ["Another embed process is already running. Skipping.\n"]
     updater = world.updater(embeds=True)
     assert not updater.run("manual", force=True).embedded
-    lock = FileLock(str(world.place.state / "embed.lock"))
+    lock = FileLock(str(world.agent_home.state / "embed.lock"))
     assert lock.acquire(0, "embedding with qmd")
     assert not updater.run("manual", force=True).embedded
     lock.release()
@@ -305,37 +336,37 @@ def test_a_search_does_not_wait_for_embedding(world: World) -> None:
 
 
 def test_the_rules_are_those_of_the_settings(world: World) -> None:
-    world.place.qmd(update={"interval": "90s", "debounceMs": 250, "onBoot": False, "waitForBootSync": True})
-    assert UpdateRules.from_settings(world.place.settings) == UpdateRules(90.0, 0.25, False, True)
+    world.agent_home.qmd(update={"interval": "90s", "debounceMs": 250, "onBoot": False, "waitForBootSync": True})
+    assert UpdateRules.from_settings(world.agent_home.settings) == UpdateRules(90.0, 0.25, False, True)
 
 
 def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(
-    place: Place, real_tools: Tools, models: dict[str, str]
+    agent_home: AgentHome, real_tools: Tools, models: dict[str, str]
 ) -> None:
-    place.note("memory/a.md", "# Tea\nassam\n")
-    place.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
-    program = place.program(real_tools, models)
+    agent_home.note("memory/a.md", "# Tea\nassam\n")
+    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
+    program = agent_home.program(real_tools, models)
 
     def updater(timeout_s: float) -> Updater:
         embedding = Embedding(
             program,
-            state_path=str(place.state_dir / "embed.json"),
-            lock_path=str(place.state / "embed.lock"),
+            state_path=str(agent_home.state_dir / "embed.json"),
+            lock_path=str(agent_home.state / "embed.lock"),
             interval_s=3600,
             timeout_s=timeout_s,
-            pending=place.database.unembedded,
+            pending=agent_home.database.count_unembedded,
         )
-        collections = place.collections(program)
-        return Updater(collections, place.update(program, collections=collections), embedding, NEVER)
+        collections = agent_home.collections(program)
+        return Updater(collections, agent_home.update(program, collections=collections), embedding, NEVER)
 
     assert updater(60).run("manual", force=True).embedded
-    assert place.database.unembedded() == 0
-    config = place.config_file.read_text().replace(models["QMD_EMBED_MODEL"], "/nowhere/model.gguf")
-    place.config_file.write_text(config)
-    place.note("memory/b.md", "# Coffee\nmocha\n")
+    assert agent_home.database.count_unembedded() == 0
+    config = agent_home.config_file.read_text().replace(models["QMD_EMBED_MODEL"], "/nowhere/model.gguf")
+    agent_home.config_file.write_text(config)
+    agent_home.note("memory/b.md", "# Coffee\nmocha\n")
     report = updater(60).run("manual", force=True)
     assert (report.skipped, report.embedded) == ("", False)
     assert [issue.path for issue in report.issues] == ["qmd embed"]
-    assert place.database.counts() == {"n-main": 2}
+    assert agent_home.database.counts() == {"n-main": 2}
     assert updater(60).status()["embedFailures"] == 1
     assert not updater(60).run("manual", force=True).issues

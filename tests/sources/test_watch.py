@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.sources.watch import FolderWatch, _sentence
+from mdrecall.sources.watch import FolderWatch, explain_failure
 
 PATIENT = 20.0
 IGNORED = (".git", "node_modules")
@@ -442,8 +442,8 @@ def import_the_library(notes: Notes) -> None:
     ],
 )
 def test_every_problem_has_a_way_out(error: Exception, way_out: str) -> None:
-    assert way_out in _sentence(error)
-    assert _sentence(error).count(". ") == 0
+    assert way_out in explain_failure(error)
+    assert explain_failure(error).count(". ") == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -25,7 +25,7 @@ Here:
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from mdrecall.types.agents import normal_agent_id
+from mdrecall.types.agents import normalize_agent_id
 
 Kind: TypeAlias = Literal["direct", "group", "channel", "subagent", "cron", "acp", "hook", "unknown"]
 ChatType: TypeAlias = Literal["direct", "group", "channel", "unknown"]
@@ -74,7 +74,7 @@ class SessionKey(NamedTuple):
 
     def belongs_to(self, agent: str) -> bool:
         """True if the key names this agent; a key without an agent belongs to none."""
-        return bool(self.agent) and self.agent == normal_agent_id(agent)
+        return bool(self.agent) and self.agent == normalize_agent_id(agent)
 
 
 def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
@@ -82,7 +82,7 @@ def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
     parts = _parts(key)
     agent, rest = "", parts
     if parts[:1] == ["agent"]:
-        agent, rest = (normal_agent_id(parts[1]), parts[2:]) if len(parts) > 2 else ("", [])
+        agent, rest = (normalize_agent_id(parts[1]), parts[2:]) if len(parts) > 2 else ("", [])
     base, thread = _without_thread(rest)
     parsed = SessionKey(":".join(parts), agent, ":".join(rest), "unknown", thread=thread)
     if base and base in ([_MAIN], _parts(main_key)) and not _RESERVED.intersection(base):

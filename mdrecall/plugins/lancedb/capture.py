@@ -46,7 +46,7 @@ def categorize(text: str) -> Category:
         return "preference"
     if _PATTERNS.decision.search(plain):
         return "decision"
-    if _has_phone(text) or _EMAIL.search(text) or _PATTERNS.called.search(plain):
+    if _has_phone(text) or _EMAIL.search(text) or _PATTERNS.naming.search(plain):
         return "entity"
     return "fact" if _PATTERNS.fact.search(plain) else "other"
 
@@ -121,7 +121,7 @@ class _Patterns:
         return re.compile(_phrases((*words.DECIDE, *words.DECIDE_ENGLISH)))
 
     @cached_property
-    def called(self) -> re.Pattern[str]:
+    def naming(self) -> re.Pattern[str]:
         return re.compile(_phrases(words.CALLED))
 
     @cached_property

@@ -55,7 +55,7 @@ class Scripted:
         return [" ".join(call[:2]) if call[0] == "collection" else call[0] for call in self.calls]
 
 
-class Place:
+class AgentHome:
     """One agent of OpenClaw, in a folder of the test."""
 
     def __init__(self, base: Path) -> None:

@@ -26,7 +26,7 @@ NOTES = {
 }
 
 
-class Sidecar:
+class QmdWorkspace:
     """A workspace, its settings and its qmd."""
 
     def __init__(self, workspace: Workspace, program: str, qmd: FakeQmd | None = None) -> None:
@@ -38,7 +38,7 @@ class Sidecar:
         self.search: dict[str, Any] = {}
         self.path = os.environ["PATH"]
 
-    def write(self, notes: dict[str, str] = NOTES) -> "Sidecar":
+    def write(self, notes: dict[str, str] = NOTES) -> "QmdWorkspace":
         for name, text in notes.items():
             self.workspace.write(name, text)
         return self
@@ -68,7 +68,7 @@ class Sidecar:
         self.workspace._open.append(memory)
         return memory
 
-    def fill(self, notes: dict[str, str] = NOTES, *, embedded: bool = False) -> "Sidecar":
+    def fill(self, notes: dict[str, str] = NOTES, *, embedded: bool = False) -> "QmdWorkspace":
         """Make the index that the fake qmd would have made of the notes, with vectors of them or without."""
         self.database.parent.mkdir(parents=True, exist_ok=True)
         self._bind()
@@ -80,7 +80,7 @@ class Sidecar:
             db.execute("DELETE FROM documents")
             db.execute("CREATE TABLE IF NOT EXISTS content_vectors(hash)")
             for name, text in notes.items():
-                collection, path = place(name)
+                collection, path = locate_note(name)
                 digest = hashlib.sha256(text.encode()).hexdigest()
                 row = (collection, path, path, digest, "", "", 1)
                 db.execute(
@@ -102,7 +102,7 @@ class Sidecar:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
 
-    def answering(self, names: Iterable[str] = NOTES) -> "Sidecar":
+    def answering(self, names: Iterable[str] = NOTES) -> "QmdWorkspace":
         """Let the fake qmd find these notes, whatever it is asked."""
         assert self.qmd
         self.qmd.forget()
@@ -110,7 +110,7 @@ class Sidecar:
         self.qmd.reply("query", out=json.dumps(hits(names)))
         return self
 
-    def faulty(self, **reply: Any) -> "Sidecar":
+    def faulty(self, **reply: Any) -> "QmdWorkspace":
         """Let the fake qmd do this when it is asked to search."""
         assert self.qmd
         self.qmd.forget()
@@ -119,7 +119,7 @@ class Sidecar:
         return self
 
 
-def place(name: str) -> tuple[str, str]:
+def locate_note(name: str) -> tuple[str, str]:
     if name.startswith("memory/"):
         return "memory-dir-main", name.removeprefix("memory/")
     return "memory-root-main", name
@@ -128,7 +128,7 @@ def place(name: str) -> tuple[str, str]:
 def hits(names: Iterable[str]) -> list[dict[str, Any]]:
     found = []
     for rank, name in enumerate(names, 1):
-        collection, path = place(name)
+        collection, path = locate_note(name)
         snippet = "@@ -1,2 @@ (0 before, 3 after)\nwhat qmd had"
         found.append({"docid": f"#{rank:06x}", "score": 1 / rank, "file": f"qmd://{collection}/{path}", "line": 1,
                       "title": path, "snippet": snippet})  # fmt: skip

@@ -1,0 +1,200 @@
+"""Which chunks of an index become candidates of a search, with an index and vectors made for the test."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import pytest
+
+from mdrecall.core.ranking.score import Similarity
+from mdrecall.core.ranking.stages import RankingOptions
+from mdrecall.core.text.words import Analyser
+from mdrecall.engine.searcher import Searcher
+from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
+from mdrecall.types import (
+    Match,
+    Mode,
+    SearchAnswer,
+    SearchRequest,
+    SourceCount,
+    SourceName,
+    Space,
+    StoredChunk,
+    StoredSpace,
+    Term,
+    Traits,
+)
+
+SHOWN = "the walrus sleeps"
+HIDDEN = "its words are above"
+"""A chunk that holds the term in its title only, so that its passage says nothing."""
+
+
+class FakeChunks:
+    """An index of chunks by number: their source, their text, and the saturation of the one term."""
+
+    def __init__(self, chunks: Mapping[int, tuple[SourceName, str, float]], total: int = 5_000) -> None:
+        self._chunks = chunks
+        self._total = total
+        self.lookups: list[list[int]] = []
+        self.loaded: list[int] = []
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def count(self) -> int:
+        return self._total
+
+    def count_by_source(self) -> tuple[SourceCount, ...]:
+        return ()
+
+    def load(self, ids: Sequence[int]) -> list[StoredChunk]:
+        self.loaded += ids
+        return [
+            StoredChunk(number, self._chunks[number][0], f"{number:05d}.md", 1, 1, self._chunks[number][1], ())
+            for number in ids
+            if number in self._chunks
+        ]
+
+    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
+        self.lookups.append(list(ids))
+        return {number: self._chunks[number][0] for number in ids if number in self._chunks}
+
+    def match_terms(self, terms: Sequence[Term]) -> list[Match]:
+        found = {number: saturation for number, (_, _, saturation) in self._chunks.items() if saturation}
+        return [Match(term, found, 4_000) for term in terms]
+
+
+class FakeVectors:
+    """Cosines by chunk, as a vector searcher gives them."""
+
+    never_waits = False
+
+    def __init__(self, cosines: Mapping[int, float], *, trust: float = 1.0, problem: str = "") -> None:
+        self._cosines = cosines
+        self._trust = trust
+        self._problem = problem
+
+    def embed_query(self, query: str, weights: Mapping[str, float]) -> EmbeddedQuery:
+        space = StoredSpace(1, Space("fake", "model", "", 1), is_filled=True, was_filled=True)
+        return EmbeddedQuery(space, b"", Traits(), self._trust, "the first is down")
+
+    def nearest(self, embedded: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
+        if self._problem:
+            raise Unavailable(self._problem)
+        return sorted(self._cosines.items(), key=lambda entry: -entry[1])[:limit]
+
+    def cosines(self, embedded: EmbeddedQuery, ids: Sequence[int]) -> Mapping[int, float]:
+        return {number: self._cosines[number] for number in ids if number in self._cosines}
+
+    def similarities(
+        self, embedded: EmbeddedQuery, cosines: Mapping[int, float]
+    ) -> dict[int, tuple[Similarity, int | None]]:
+        return {number: (Similarity(value, value, value), None) for number, value in cosines.items()}
+
+
+def search(chunks: FakeChunks, vectors: FakeVectors | None = None, **request: Any) -> SearchAnswer:
+    options = RankingOptions(max_results=6, min_score=0.0, mode="hybrid", vector_weight=0.5)
+    searcher = Searcher(chunks, Analyser(), options, cast("VectorSearcher | None", vectors))
+    return searcher.search(SearchRequest("walrus", **{"mode": "hybrid" if vectors else "keyword"} | request))
+
+
+def numbers(answer: SearchAnswer) -> list[int]:
+    return [int(result.path[:5]) for result in answer]
+
+
+def falling(count: int, shown: int) -> dict[int, tuple[SourceName, str, float]]:
+    """Notes of ever less strength, of which one alone shows the term in its text."""
+    return {number: ("memory", SHOWN if number == shown else HIDDEN, 0.5 - number / 10_000) for number in range(count)}
+
+
+@pytest.mark.parametrize(("max_results", "ranked"), [(1, 24), (6, 24), (7, 28), (50, 200)])
+def test_several_times_as_many_candidates_are_ranked_as_are_asked_for(max_results: int, ranked: int) -> None:
+    last = search(FakeChunks(falling(300, ranked - 1)), max_results=max_results)
+    assert numbers(last)[0] == ranked - 1
+    beyond = search(FakeChunks(falling(300, ranked)), max_results=max_results)
+    assert numbers(beyond)[0] == 0
+
+
+def test_at_least_one_result_is_returned_however_few_are_asked_for() -> None:
+    assert len(search(FakeChunks(falling(9, 0)), max_results=0)) == 1
+
+
+def test_an_index_without_a_chunk_is_empty() -> None:
+    assert search(FakeChunks({}, total=0)).reason == "index_empty"
+
+
+def test_notes_are_looked_for_among_many_more_chunks_if_sessions_leave_them_no_place() -> None:
+    talk = {number: ("sessions", SHOWN, 0.9 - number / 10_000) for number in range(900)}
+    notes = dict.fromkeys(range(900, 903), ("memory", SHOWN, 0.1))
+    chunks = FakeChunks(cast("Any", talk | notes))
+    assert sorted(numbers(search(chunks))) == [0, 1, 2, 900, 901, 902]
+    assert len(chunks.lookups) == 1
+
+
+def test_no_more_notes_are_looked_for_than_have_a_place() -> None:
+    talk = {number: ("sessions", SHOWN, 0.9 - number / 10_000) for number in range(30)}
+    notes = {number: ("memory", SHOWN, 0.3 - number / 10_000) for number in range(100, 150)}
+    chunks = FakeChunks(cast("Any", talk | notes))
+    assert numbers(search(chunks)) == [0, 1, 2, 100, 101, 102]
+    assert len(chunks.loaded) == 24 + 6
+
+
+@pytest.mark.parametrize(("notes", "looks"), [(2, 1), (3, 0)])
+def test_with_notes_for_half_of_the_places_no_more_are_looked_for(notes: int, looks: int) -> None:
+    chunks = FakeChunks(
+        {number: ("memory" if number < notes else "sessions", SHOWN, 0.9 - number / 100) for number in range(40)}
+    )
+    search(chunks)
+    assert len(chunks.lookups) == looks
+
+
+def test_a_source_is_looked_for_among_many_more_chunks() -> None:
+    mixed = {number: ("sessions", SHOWN, 0.9 - number / 10_000) for number in range(900)}
+    mixed[900] = ("memory", SHOWN, 0.1)
+    assert numbers(search(FakeChunks(cast("Any", mixed)), source="memory")) == [900]
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_a_source_is_looked_for_among_many_more_vectors(mode: Mode) -> None:
+    mixed = dict.fromkeys(range(900), ("sessions", HIDDEN, 0.0))
+    mixed[900] = ("memory", HIDDEN, 0.0)
+    vectors = FakeVectors({number: 0.9 - number / 10_000 for number in range(901)})
+    answer = search(FakeChunks(cast("Any", mixed)), vectors, mode=mode, source="memory")
+    assert (numbers(answer), answer.mode) == ([900], mode)
+
+
+def test_notes_that_only_vectors_find_get_their_places_too() -> None:
+    mixed = dict.fromkeys(range(300), ("sessions", SHOWN, 0.5))
+    mixed |= dict.fromkeys(range(300, 303), ("memory", HIDDEN, 0.0))
+    vectors = FakeVectors({number: 0.9 - number / 10_000 for number in range(303)})
+    for mode in ("vector", "hybrid"):
+        assert {300, 301, 302} <= set(numbers(search(FakeChunks(cast("Any", mixed)), vectors, mode=mode)))
+
+
+def test_a_hybrid_search_mixes_both_scores_by_the_weight_and_the_trust() -> None:
+    chunks = FakeChunks({1: ("memory", SHOWN, 0.5), 2: ("memory", HIDDEN, 0.0)})
+    answer = search(chunks, FakeVectors({1: 0.2, 2: 0.9}, trust=0.5), explain=True)
+    assert numbers(answer) == [1, 2]
+    assert [result.why and result.why.vector_weight for result in answer] == [0.25, 0.25]
+    assert (answer.provider, answer.model, answer.fallback) == ("fake", "model", "the first is down")
+
+
+def test_a_search_by_vectors_leaves_out_what_only_keywords_find() -> None:
+    chunks = FakeChunks({1: ("memory", SHOWN, 0.5), 2: ("memory", HIDDEN, 0.0)})
+    answer = search(chunks, FakeVectors({2: 0.9}), mode="vector", explain=True)
+    assert numbers(answer) == [2]
+    assert answer[0].why
+    assert answer[0].why.vector_weight == 1.0
+
+
+def test_if_vectors_cannot_be_read_keywords_answer_alone() -> None:
+    chunks = FakeChunks({1: ("memory", SHOWN, 0.5), 2: ("memory", HIDDEN, 0.0)})
+    answer = search(chunks, FakeVectors({2: 0.9}, problem="the vectors are damaged"))
+    assert (numbers(answer), answer.mode, answer.degraded) == ([1], "keyword", "the vectors are damaged")
+    assert (answer.provider, answer.fallback) == ("", "")
+
+
+def test_a_chunk_that_has_gone_meanwhile_is_left_out() -> None:
+    chunks = FakeChunks({1: ("memory", SHOWN, 0.5)})
+    assert numbers(search(chunks, FakeVectors({1: 0.5, 7: 0.9}))) == [1]
