@@ -15,13 +15,38 @@ settings.register_profile(
 )
 settings.load_profile("mdrecall")
 
+# What takes seconds a test, starts many processes or walks a large table. The quick run leaves it out.
+_SLOW = (
+    "adapters/",
+    "backends/test_qmd",
+    "backends/test_switching.py",
+    "cli/",
+    "core/redact/test_linear.py",
+    "core/redact/test_planted.py",
+    "embed/test_gguf",
+    "embed/test_minilm",
+    "engine/test_ranking.py",
+    "engine/test_transcripts_any_order.py",
+    "mcp_server/",
+    "plugins/",
+    "providers/",
+    "qmd/",
+    "record/",
+    "reliability/",
+    "test_four_doors.py",
+    "test_tutorial.py",
+    "tools/test_fuzz.py",
+)
 # The fixtures that need a program from npm.
 _REAL = {"real_tools", "real_qmd", "agent", "qmd", "inspector"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that a newcomer's quick run leaves out."""
+    folder = Path(__file__).parent
     for item in items:
+        if item.path.relative_to(folder).as_posix().startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)
         if _REAL & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
 

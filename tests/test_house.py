@@ -1,15 +1,26 @@
-"""The rules of the house, held by tests: public names, layers, errors, file sizes."""
+"""The rules of the house, held by tests: public names, layers, errors, file sizes, hints."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import mdrecall
 from mdrecall import errors
+from mdrecall.cli.main import COMMANDS
 
 ROOT = Path(mdrecall.__file__).parent
 PROJECT = ROOT.parent
+DOORS = ("cli", "tools", "mcp_server", "adapters")
+COMMAND_LINE = re.compile(r"(?<![\w-])--[a-z]|`mdrecall |\bmdrecall (?:" + "|".join(COMMANDS) + r")\b")
+#: What looks like a hint and is none: the origin of a value in `config show`, and commands of other programs.
+NO_HINTS = {
+    "config/load.py": {"--workspace", "--agent"},
+    "qmd/hits.py": {"Check the output of `qmd search --json`; qmd 1.0.7 or newer is needed."},
+    "qmd/process.py": {"qmd needs Node 22 or newer; `node --version` shows which one it gets."},
+}
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -45,3 +56,33 @@ def test_files_have_one_job_said_in_their_first_line_and_stay_short() -> None:
         text = path.read_text()
         assert text.startswith('"""'), path
         assert text.count("\n") <= 450, path
+
+
+def texts_below_the_doors() -> Iterator[tuple[str, str]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        place = path.relative_to(ROOT)
+        if place.parts[0] in DOORS:
+            continue
+        tree = ast.parse(path.read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield str(place), node.value
+
+
+def is_no_hint(place: str, text: str) -> bool:
+    """True for arguments of qmd and mcporter, patterns of the redactor, and the texts listed above."""
+    if place.startswith("qmd/") and re.fullmatch(r"--[a-z-]+", text):
+        return True
+    return place == "core/redact/rules.py" or text in NO_HINTS.get(place, ())
+
+
+def test_below_the_doors_no_message_names_an_option_or_a_command() -> None:
+    found = [(place, text) for place, text in texts_below_the_doors() if COMMAND_LINE.search(text)]
+    assert [entry for entry in found if not is_no_hint(*entry)] == []
+
+
+def test_the_search_for_hints_sees_them() -> None:
+    assert COMMAND_LINE.search("Lower --min-score.")
+    assert COMMAND_LINE.search("; run `mdrecall index`")
+    assert not COMMAND_LINE.search("mdrecall keeps its index -- here")

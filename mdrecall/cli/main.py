@@ -79,19 +79,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
-    name = next((argument for argument in arguments if not argument.startswith("-")), None)
-    comes_late = any(argument in COMMANDS for argument in arguments[1:])
-    if comes_late and arguments[0].startswith("-") and arguments[0] not in _WITHOUT_COMMAND:
-        return _fail(f"The command comes first, then options such as {arguments[0]}.", _SEE_HELP)
-    if name is not None and name not in COMMANDS:
-        return _fail_unknown(name)
-    if name is None and (unknown := [argument for argument in arguments if argument not in _WITHOUT_COMMAND]):
-        return _fail(f"{unknown[0]} is not an option, and there is no command.", _SEE_HELP)
     if not arguments:
         build_parser().print_help(sys.stderr)
         return 2
+    name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if problem := _find_problem(name, arguments):
+        return _fail(problem, _SEE_HELP)
     is_version = name is None and not {"-h", "--help"} & set(arguments)
     options = argparse.Namespace(command=None) if is_version else _parse(name, arguments)
+    try:
+        return _run(options)
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough.
+        _silence_stdout()
+        return 0
+    except OSError as error:
+        _silence_stdout()
+        return _fail(f"System error: {error.strerror or error}.", "Check the disk, the permissions and the output.")
+
+
+def _find_problem(name: str | None, arguments: list[str]) -> str:
+    """Return what is wrong with the command itself; empty if it can be parsed."""
+    comes_late = any(argument in COMMANDS for argument in arguments[1:])
+    if comes_late and arguments[0].startswith("-") and arguments[0] not in _WITHOUT_COMMAND:
+        return f"The command comes first, then options such as {arguments[0]}."
+    if name is not None:
+        return "" if name in COMMANDS else f"{name!r} is not a command.{_suggest_command(name)}"
+    unknown = [argument for argument in arguments if argument not in _WITHOUT_COMMAND]
+    return f"{unknown[0]} is not an option, and there is no command." if unknown else ""
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run the command, or report its error; trouble with the output is left to the caller."""
+    as_json = getattr(options, "json", False)
     try:
         code: int = _load_module(options.command).run(options) if options.command else _print_version()
         sys.stdout.flush()
@@ -100,25 +120,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from mdrecall.cli.hints import hint_for
         from mdrecall.cli.output import print_error
 
-        print_error(error, hint_for(error, options), as_json=getattr(options, "json", False))
+        print_error(error, hint_for(error, options), as_json=as_json)
         return 2
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough.
-        _silence_stdout()
-        return 0
     except KeyboardInterrupt:
         resume = " Everything indexed so far is kept; run `mdrecall index` to continue."
         print(f"Stopped.{resume if options.command == 'index' else ''}", file=sys.stderr)
         return 130
-    except OSError as error:
-        _silence_stdout()
-        return _fail(f"System error: {error.strerror or error}.", "Check the disk, the permissions and the output.")
+    except OSError:
+        raise
     except Exception as error:
         if os.environ.get("MDRECALL_DEBUG"):
             raise
         message = f"Unexpected error: {type(error).__name__}: {error}."
         hint = "This is a bug. Please report it with the traceback that MDRECALL_DEBUG=1 shows."
-        if getattr(options, "json", False):
+        if as_json:
             _print_json_error("Bug", message, hint)
         return _fail(message, hint)
 
@@ -186,9 +201,8 @@ def _fail(message: str, hint: str) -> int:
     return 2
 
 
-def _fail_unknown(name: str) -> int:
+def _suggest_command(name: str) -> str:
     import difflib
 
     close = difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.6)
-    guess = f" Did you mean `mdrecall {close[0]}`?" if close else ""
-    return _fail(f"{name!r} is not a command.{guess}", _SEE_HELP)
+    return f" Did you mean `mdrecall {close[0]}`?" if close else ""

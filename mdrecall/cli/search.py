@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from mdrecall.cli.hints import add_remedy
+from mdrecall.cli.hints import STALE_REMEDY, add_remedy
 from mdrecall.cli.options import add_common, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import print_issues, print_json, printable, progress_line, style
 from mdrecall.errors import QueryError
@@ -63,7 +63,7 @@ def print_answer(answer: SearchAnswer) -> None:
         notice = answer.answered_for
         _print_notice(f"Answered by {answer.backend} instead of {notice.backend}", notice.reason)
     if answer.stale:
-        _print_notice("Results may be out of date", answer.stale)
+        _print_notice("Results may be out of date", answer.stale, STALE_REMEDY)
     if answer.degraded:
         _print_notice("Searched by keywords only", answer.degraded)
     if answer.fallback:
@@ -72,8 +72,8 @@ def print_answer(answer: SearchAnswer) -> None:
         print(f"No results ({answer.reason}). {answer.action}", file=sys.stderr)
 
 
-def _print_notice(notice: str, reason: str) -> None:
-    print(f"{notice}: {printable(reason.rstrip('.'))}.", file=sys.stderr)
+def _print_notice(notice: str, reason: str, remedy: str = "") -> None:
+    print(f"{notice}: {printable(reason.rstrip('.'))}. {remedy}".rstrip(), file=sys.stderr)
 
 
 def _format_headline(result: SearchResult) -> str:

@@ -52,13 +52,18 @@ def run(options: argparse.Namespace) -> int:
     for memory in memories.values():
         memory.close()
     for error in errors:
-        hint = hint_for(error, options)
-        if options.json:
-            import json
-
-            print(json.dumps(error_to_json(error, hint), ensure_ascii=False), flush=True)
-        print_error(error, hint, as_json=False)
+        _print_line_error(error, options)
     return 2 if errors else 0
+
+
+def _print_line_error(error: RecallError, options: argparse.Namespace) -> None:
+    """Print an error; with ``--json`` on one line, as events are."""
+    hint = hint_for(error, options)
+    if options.json:
+        import json
+
+        print(json.dumps(error_to_json(error, hint), ensure_ascii=False), flush=True)
+    print_error(error, hint, as_json=False)
 
 
 def _open_end_signal() -> tuple[int, Callable[[], None]]:

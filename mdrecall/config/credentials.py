@@ -126,7 +126,7 @@ class Credentials:
             return self._first([self._remote_key(kind)], problems)
         for name in kind.ids:
             if look_up(self._files, "models", "providers", name, "auth") == "aws-sdk":
-                problem = f"models.providers.{name}.auth is aws-sdk, which gives no key."
+                problem = f"models.providers.{name}.auth is aws-sdk, which provides no key."
                 problems.append(f"{problem} Set {self._remote_at}.apiKey.")
                 return None
         found = self._first(self._candidates(kind, problems), problems)
@@ -217,7 +217,7 @@ class Credentials:
 
     def _header(self, name: str, value: Any, place: str) -> Secret:
         if not _HEADER_NAME.fullmatch(name):
-            raise UnresolvedValue(f"{place} has a name that cannot be one of a header.")
+            raise UnresolvedValue(f"{place} has a name that is not valid for a header.")
         return Secret(self._references.secret(_plain(value), f"{place}.{name}"))
 
     def _explain_missing(self, kind: _Kind, uses_remote: bool) -> str:

@@ -105,33 +105,21 @@ def load(
     folder = folder or _configured_workspace(locations, files, entries, chosen == default)
     folder = folder or _default_folder(locations, env, cwd, standalone, None if chosen == default else chosen)
     _require_folder(folder)
-    has_own_index = workspace is not None or standalone
-    index, index_is_ours = _index_path(values, locations, chosen, folder.value, has_own_index)
-    place = _Workspace(folder, index, index_is_ours, has_own_index)
+    place = _locate_index(values, locations, chosen, folder, has_own_index=workspace is not None or standalone)
     settings = _build_settings(values, chosen, place, locations, standalone)
+    agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
-        settings,
-        {
-            "agent": ResolvedValue(chosen, "--agent" if agent is not None else "default"),
-            "workspace": folder,
-            "index": index,
-            **values,
-        },
-        tuple(file.label for file in files),
-        locations.home,
-        Credentials(
-            env,
-            [file.values for file in files],
-            agent_dir=_agent_dir(locations, chosen, entries),
-            home=locations.home,
-            remote=settings.memory_search.remote,
-        ),
-        env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
-        lambda url: find_proxy(url, env),
-        env,
-        "" if config else explain_unread_config(locations, folder.value),
-        default,
-        _plugin_configs(files),
+        settings=settings,
+        values={"agent": agent_value, "workspace": folder, "index": place.index_path, **values},
+        files=tuple(file.label for file in files),
+        home=locations.home,
+        credentials=_credentials(env, files, entries, locations, settings),
+        hub=env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
+        proxy=lambda url: find_proxy(url, env),
+        environment=env,
+        unread="" if config else explain_unread_config(locations, folder.value),
+        default_agent=default,
+        plugin_configs=_plugin_configs(files),
     )
 
 
@@ -203,9 +191,22 @@ def _current_folder() -> str:
         return os.sep
 
 
-def _agent_dir(locations: Locations, agent_id: str, entries: list[AgentEntry]) -> str:
-    default = os.path.join(locations.state_dir, "agents", agent_id, "agent")
-    return find_agent_folder((entry.values for entry in entries), default, locations.home, locations.state_dir)
+def _credentials(
+    env: Mapping[str, str],
+    files: list[ConfigFile],
+    entries: list[AgentEntry],
+    locations: Locations,
+    settings: Settings,
+) -> Credentials:
+    default = os.path.join(locations.state_dir, "agents", settings.agent_id, "agent")
+    folders = (entry.values for entry in entries)
+    return Credentials(
+        env,
+        [file.values for file in files],
+        agent_dir=find_agent_folder(folders, default, locations.home, locations.state_dir),
+        home=locations.home,
+        remote=settings.memory_search.remote,
+    )
 
 
 def _read_files(locations: Locations, cwd: str, config: str | None) -> list[ConfigFile]:
@@ -337,24 +338,34 @@ def _require_folder(folder: ResolvedValue) -> None:
         raise WorkspaceError(f"The workspace {path!r} is not a folder (from {folder.origin}).", hint=hint)
 
 
-def _index_path(
-    values: Mapping[str, ResolvedValue], locations: Locations, agent_id: str, workspace: str, has_own_index: bool
-) -> tuple[ResolvedValue, bool]:
-    """Return the path of the index, and True if it is a path that only mdrecall writes to."""
+def _locate_index(
+    values: Mapping[str, ResolvedValue],
+    locations: Locations,
+    agent_id: str,
+    folder: ResolvedValue,
+    *,
+    has_own_index: bool,
+) -> _Workspace:
     configured = values["memorySearch.store.path"]
     if configured.value is not None and configured.value.strip():
         path = configured.value.replace("{agentId}", agent_id).replace("\0", "")
-        return ResolvedValue(expand(path, locations.home, locations.state_dir), configured.origin), False
+        index_path = ResolvedValue(expand(path, locations.home, locations.state_dir), configured.origin)
+        return _Workspace(folder, index_path, index_is_ours=False, has_own_index=has_own_index)
     if not has_own_index and os.path.isdir(locations.state_dir):
         path = os.path.join(locations.state_dir, "memory", f"{agent_id}.mdrecall.sqlite")
-        return ResolvedValue(path, "default"), True
+    else:
+        path = os.path.join(locations.own_state_dir, "index", _index_name(folder.value, agent_id))
+    return _Workspace(folder, ResolvedValue(path, "default"), index_is_ours=True, has_own_index=has_own_index)
+
+
+def _index_name(workspace: str, agent_id: str) -> str:
+    """Return the file name of the index of a folder."""
     real = os.path.realpath(workspace)
     digest = f"{zlib.crc32(os.fsencode(real)):08x}"
     # 40 characters show which folder it is; the digest tells equal names apart, and file names stay below 255 bytes.
     name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
     suffix = "" if agent_id == "main" else f"-{agent_id}"
-    file = f"{name or 'root'}-{digest}{suffix}.sqlite"
-    return ResolvedValue(os.path.join(locations.own_state_dir, "index", file), "default"), True
+    return f"{name or 'root'}-{digest}{suffix}.sqlite"
 
 
 def _qmd_dir(state_dir: str, agent_id: str, place: _Workspace) -> str:

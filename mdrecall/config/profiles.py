@@ -47,7 +47,7 @@ def list_usable_profiles(
         field, reference = _KEYS[entry["type"]]
         key, expires = entry.get(reference) or entry.get(field), entry.get("expires")
         if not key:
-            problems.append(f"{FILE}: {name} holds no {field}.")
+            problems.append(f"{FILE}: {name} has no {field}.")
         elif expires is not None and _number(expires) <= now_ms:
             problems.append(f"{FILE}: {name} has expired. Log in again with OpenClaw.")
         else:

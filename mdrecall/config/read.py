@@ -36,7 +36,7 @@ def read_file(path: str) -> dict[str, Any]:
         raise ConfigError(f"Cannot read the configuration file {path}: {reason}.") from error
     value = _parse(path, content)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path} must hold one object in braces.", hint="An empty configuration is {}.")
+        raise ConfigError(f"{path} must contain one object in braces.", hint="An empty configuration is {}.")
     return value
 
 
@@ -62,12 +62,12 @@ def _locate(content: str, message: str) -> str:
         return ""
     before = content[: max(0, int(offset[1]) - 1)]
     place = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
-    return f": what begins at {place} is never closed" if "Unclosed" in message else f": it goes wrong at {place}"
+    return f": what begins at {place} is never closed" if "Unclosed" in message else f": syntax error at {place}"
 
 
 def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, ResolvedValue]:
     """Return each setting of a section by its full name: from the first layer that has it, else its default."""
-    by_layer = [dict(_leaves(section, layer.values, layer, "", problems)) for layer in layers]
+    by_layer = [dict(_read_layer(section, layer.values, layer, "", problems)) for layer in layers]
     resolved: dict[str, ResolvedValue] = {}
     for name, setting in each_setting(section):
         default = ResolvedValue(setting.default, "default")
@@ -80,7 +80,7 @@ def resolve(section: Section, layers: list[Layer], prefix: str, problems: list[s
 
 def first_with(layers: list[Layer], section: Section, name: str) -> ResolvedValue | None:
     """Return one setting from the first layer that has it; None if no layer does."""
-    by_layer = (dict(_leaves(section, layer.values, layer, "", [])) for layer in layers)
+    by_layer = (dict(_read_layer(section, layer.values, layer, "", [])) for layer in layers)
     return next((values[name] for values in by_layer if name in values), None)
 
 
@@ -98,7 +98,7 @@ def _build_entry(entry: Setting | Section, resolved: Mapping[str, ResolvedValue]
     return entry.hide(value) if entry.hide and value is not None else value
 
 
-def _leaves(
+def _read_layer(
     section: Section, values: Any, layer: Layer, prefix: str, problems: list[str]
 ) -> Iterator[tuple[str, ResolvedValue]]:
     at = f"{layer.at}.{prefix}".rstrip(".")
@@ -112,7 +112,7 @@ def _leaves(
             if section.strict:
                 problems.append(f"{layer.file}: {where} is not a known setting{suggest_name(name, section.entries)}.")
         elif isinstance(entry, Section):
-            yield from _leaves(entry, value, layer, f"{prefix}{name}.", problems)
+            yield from _read_layer(entry, value, layer, f"{prefix}{name}.", problems)
         else:
             try:
                 yield prefix + name, ResolvedValue(entry.rule.read(value), f"{layer.file}: {where}")

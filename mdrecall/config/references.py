@@ -32,7 +32,7 @@ def check_header_value(value: str, setting: str) -> str:
     """Return the value stripped; raise ``UnresolvedValue`` if an HTTP header cannot carry it."""
     value = value.strip()
     if not all(" " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
-        raise UnresolvedValue(f"{setting} holds a character that cannot be sent in a header. Copy the value again.")
+        raise UnresolvedValue(f"{setting} contains a character that cannot be sent in a header. Copy the value again.")
     return value
 
 
@@ -75,7 +75,7 @@ class References:
         if source == "file" and isinstance(name, str):
             return self._from_file(reference.get("provider"), name, setting)
         if source in ("env", "file"):
-            raise UnresolvedValue(f"{setting} refers to a secret of source {source}, but its id names none.")
+            raise UnresolvedValue(f"{setting} refers to a secret of source {source}, but has no valid id.")
         raise UnresolvedValue(
             f"{setting} must be a string or a reference with source and id; the source is env or file."
         )
@@ -85,13 +85,13 @@ class References:
         place = f"secrets.providers.{provider}"
         entry = look_up(self._files, "secrets", "providers", str(provider))
         if not isinstance(entry, Mapping) or entry.get("source") != "file" or not entry.get("path"):
-            raise UnresolvedValue(f"{setting} refers to {place}, which is not there with source file and a path.")
+            raise UnresolvedValue(f"{setting} refers to {place}, which must have source file and a path.")
         path = expand(self.text(entry["path"], f"{place}.path"), self._home, self._home)
         shown = f"{setting} refers to {shorten(path, self._home)} ({place})"
         content = _read_text(path, shown)
         value = content.strip() if entry.get("mode") == "singleValue" else _follow_pointer(content, name, shown)
         if not value:
-            raise UnresolvedValue(f"{shown}, where the secret is blank. Put it there.")
+            raise UnresolvedValue(f"{shown}, where the secret is blank. Enter it there.")
         return value
 
 
@@ -126,7 +126,7 @@ def _follow_pointer(content: str, pointer: str, shown: str) -> str:
             value = dict(zip(map(str, range(len(value))), value, strict=True))
         value = value.get(name) if isinstance(value, dict) else None
     if not isinstance(value, str):
-        raise UnresolvedValue(f"{shown}, which holds no text at {pointer}.")
+        raise UnresolvedValue(f"{shown}, which has no string at {pointer}.")
     return value.strip()
 
 

@@ -80,7 +80,7 @@ def folder_lock(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
             _take(lock, folder, lock_wait_s)
             yield
     except OSError as error:
-        hint = "Make room there, or name another folder for models."
+        hint = "Free some space there, or set memorySearch.local.modelCacheDir to another folder."
         raise ModelFileError(f"Cannot write in {folder}: {error.strerror or error}.", hint=hint) from error
 
 
@@ -89,7 +89,7 @@ def _take(lock: IO[str], folder: str, wait_s: float) -> None:
     while not try_flock(lock.fileno()):
         if time.monotonic() >= deadline:
             message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
-            raise EmbedderUnavailable(message, hint="Wait for it, or end it, and try again.")
+            raise EmbedderUnavailable(message, hint="Wait for it or stop it, then try again.")
         time.sleep(_POLL_S)
 
 
@@ -247,8 +247,10 @@ def _ask(url: str, done: int, etag: str, timeout_s: float) -> _Answer:
         linked = _hub_headers(response) | linked
     if response.status not in (200, 206, 416):
         response.close()
-        locked = "; the file may be private, or its licence not accepted yet" * (response.status in _FORBIDDEN_STATUSES)
-        raise _ConnectionBroken(f"the server answers {response.status} {response.reason}".rstrip() + locked)
+        reason = f"the server returned {response.status} {response.reason}".rstrip()
+        if response.status in _FORBIDDEN_STATUSES:
+            reason += "; the file may be private, or its licence is not accepted yet"
+        raise _ConnectionBroken(reason)
     return _Answer(response, linked)
 
 
@@ -276,7 +278,7 @@ def _request(url: str, headers: Mapping[str, str], timeout_s: float) -> http.cli
         reason = getattr(error, "reason", error)
         raise _ConnectionBroken(getattr(reason, "strerror", None) or str(reason) or type(error).__name__) from error
     if response is None:
-        raise _ConnectionBroken("no way to reach such an address")
+        raise _ConnectionBroken("the address is not supported")
     return response
 
 

@@ -215,7 +215,7 @@ class IndexWatcher:
             thread.join(_CLOSING_S)
 
     def status(self) -> dict[str, Any]:
-        """Return which process watches, and whether it works."""
+        """Return which process watches, and its health."""
         holder = self._lock.holder()
         if holder is None:
             return {"running": False}
@@ -237,8 +237,8 @@ class IndexWatcher:
         self._prepare()
         if not self._lock.acquire(0, "watching"):
             raise StoreBusy(
-                f"The notes are followed already by {describe_holder(self._lock.holder())}.",
-                hint="One is enough for all that share the index.",
+                f"The notes are already watched by {describe_holder(self._lock.holder())}.",
+                hint="One watcher is enough for all processes that share the index.",
             )
         try:
             self._loop = WatchLoop(

@@ -3,13 +3,11 @@
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.engine.background import run_in_background
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, ReadError, message_with_hint
 from mdrecall.interfaces import Backend
@@ -37,9 +35,6 @@ if TYPE_CHECKING:
     from mdrecall.qmd.status import QmdParts
     from mdrecall.qmd.tool_client import ToolClient
     from mdrecall.qmd.updater import Updater
-
-# How long closing waits for a start in the background: its processes are killed, so it ends soon.
-_CLOSING_S = 10.0
 
 
 class RunningQmd(NamedTuple):
@@ -75,7 +70,6 @@ class QmdBackend:
         self._lock = threading.Lock()
         self._running: RunningQmd | None = None
         self._closed = False
-        self._starting: Future[None] | None = None
         lock_path = os.path.join(settings.qmd_dir, "mdrecall", "watch.lock")
         self.watch = IndexWatcher(
             FileLock(lock_path),
@@ -86,9 +80,14 @@ class QmdBackend:
         self.sessions = _QmdSessions(settings, builtin, self)
         self.admin = _QmdAdmin(self)
 
-    def start_in_background(self) -> None:
-        """Start qmd, its server and its updates. A failure is reported by the first search."""
-        self._starting = run_in_background(self._start_all, name="mdrecall-qmd-start")
+    def start(self) -> None:
+        """Start qmd, its server and its updates, which takes long. A failure is reported by the first search."""
+        try:
+            running = self.ensure_running()
+            running.warm_up()
+            running.updater.start()
+        except BackendUnavailable:
+            return
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; raise ``BackendUnavailable``."""
@@ -145,8 +144,6 @@ class QmdBackend:
         self.watch.stop()
         self.stop()
         self.watch.close()
-        if self._starting is not None:
-            wait([self._starting], _CLOSING_S)
 
     @cached_property
     def parts(self) -> "QmdParts":
@@ -173,14 +170,6 @@ class QmdBackend:
         # Before the updater, which may be waiting for a process of another thread.
         running.program.close()
         running.updater.close()
-
-    def _start_all(self) -> None:
-        try:
-            running = self.ensure_running()
-            running.warm_up()
-            running.updater.start()
-        except BackendUnavailable:
-            return
 
     def _find_updater(self) -> "Updater | str":
         """Return what updates qmd's index, or why there is none."""

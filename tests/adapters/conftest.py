@@ -23,7 +23,7 @@ SCHEMA = {
 }
 
 
-def needed(package: str, extra: str) -> None:
+def skip_without(package: str, extra: str) -> None:
     """Skip a test whose framework is not installed."""
     try:
         is_installed = find_spec(package) is not None

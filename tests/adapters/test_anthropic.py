@@ -12,12 +12,12 @@ from mdrecall.adapters.anthropic import MessagesTools
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Toolset
-from tests.adapters.conftest import NOTE, SCHEMA, needed
+from tests.adapters.conftest import NOTE, SCHEMA, skip_without
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    needed("anthropic", "anthropic")
+    skip_without("anthropic", "anthropic")
 
 
 def asked(server: ScriptedServer, memory: Memory) -> str:

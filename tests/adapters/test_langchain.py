@@ -11,12 +11,12 @@ from mdrecall.adapters.langchain import langchain_tools
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Toolset
-from tests.adapters.conftest import NOTE, SCHEMA, needed
+from tests.adapters.conftest import NOTE, SCHEMA, skip_without
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    needed("langchain_core", "langchain")
+    skip_without("langchain_core", "langchain")
 
 
 def called(name: str, args: dict[str, Any]) -> dict[str, Any]:

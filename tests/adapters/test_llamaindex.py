@@ -9,7 +9,7 @@ from mdrecall.adapters.llamaindex import llamaindex_tools
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Toolset
-from tests.adapters.conftest import NOTE, SCHEMA, needed
+from tests.adapters.conftest import NOTE, SCHEMA, skip_without
 
 # LlamaIndex's workflows look at every attribute of an agent, deprecated ones of pydantic's included.
 pytestmark = pytest.mark.filterwarnings(
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    needed("llama_index.core", "llamaindex")
+    skip_without("llama_index.core", "llamaindex")
 
 
 def test_a_turn_searches_reads_and_answers_from_the_note(memory: Memory) -> None:

@@ -11,7 +11,7 @@ from mdrecall.adapters.openai import ChatTools, ResponsesTools
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Toolset
-from tests.adapters.conftest import NOTE, SCHEMA, needed
+from tests.adapters.conftest import NOTE, SCHEMA, skip_without
 
 BAD = [Call("memory_search", {"query": " "}), Call("memory_search", '{"query": '), Call("memory_dance", {})]
 SAID = ["query required", "not JSON", "There are: memory_search, memory_get."]
@@ -19,7 +19,7 @@ SAID = ["query required", "not JSON", "There are: memory_search, memory_get."]
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    needed("openai", "openai")
+    skip_without("openai", "openai")
 
 
 @pytest.fixture(params=["chat", "responses"])
@@ -27,7 +27,7 @@ def api(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def asked(api: str, server: ScriptedServer, memory: Memory) -> str:
+def ask_openai(api: str, server: ScriptedServer, memory: Memory) -> str:
     from openai import OpenAI
 
     from examples import openai_chat, openai_responses
@@ -39,13 +39,13 @@ def asked(api: str, server: ScriptedServer, memory: Memory) -> str:
 
 def test_a_turn_searches_reads_and_answers_from_the_note(api: str, memory: Memory) -> None:
     server = ScriptedServer()
-    assert NOTE in asked(api, server, memory)
+    assert NOTE in ask_openai(api, server, memory)
     assert len(server.requests) == 3
 
 
 def test_the_definitions_on_the_wire_are_those_of_the_tools(api: str, memory: Memory) -> None:
     server = ScriptedServer()
-    asked(api, server, memory)
+    ask_openai(api, server, memory)
     sent = server.requests[0]["tools"]
     functions = [tool["function"] for tool in sent] if api == "chat" else sent
     assert [tool["type"] for tool in sent] == ["function", "function"]
@@ -55,7 +55,7 @@ def test_the_definitions_on_the_wire_are_those_of_the_tools(api: str, memory: Me
 
 @pytest.mark.parametrize(("call", "said"), list(zip(BAD, SAID, strict=True)), ids=SAID)
 def test_a_call_that_makes_no_sense_comes_back_as_an_answer(api: str, memory: Memory, call: Call, said: str) -> None:
-    assert said in asked(api, ScriptedServer(then_quote(call)), memory)
+    assert said in ask_openai(api, ScriptedServer(then_quote(call)), memory)
 
 
 def test_a_plugins_tool_is_offered_and_answered_on_a_thread(plugin: Toolset) -> None:

@@ -10,12 +10,12 @@ from mdrecall.adapters.openai_agents import openai_agents_tools
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Toolset
-from tests.adapters.conftest import NOTE, SCHEMA, needed
+from tests.adapters.conftest import NOTE, SCHEMA, skip_without
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    needed("agents", "openai-agents")
+    skip_without("agents", "openai-agents")
 
 
 def test_a_run_searches_reads_and_answers_from_the_note(memory: Memory) -> None:

@@ -9,12 +9,12 @@ from mdrecall.adapters.pydantic_ai import pydantic_ai_tools
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Toolset
-from tests.adapters.conftest import NOTE, SCHEMA, needed
+from tests.adapters.conftest import NOTE, SCHEMA, skip_without
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    needed("pydantic_ai", "pydantic-ai")
+    skip_without("pydantic_ai", "pydantic-ai")
 
 
 def test_a_run_searches_reads_and_answers_from_the_note(memory: Memory) -> None:

@@ -135,7 +135,7 @@ def test_the_fallback_serves_and_is_told_in_the_answer_the_report_and_the_status
     said = told(memory)
     host = openai.root.removeprefix("http://")
     assert "has the vectors of the fallback: " in said
-    assert f"openai at {host} answers 401: Switched off. Check the key from memorySearch.remote.apiKey." in said
+    assert f"openai at {host} returned status 401: Switched off. Check the key from memorySearch.remote.apiKey." in said
     assert "voyage stands in for openai." in said
     answer = memory.search(QUERY)
     assert (answer.provider, answer.model, answer.degraded) == ("voyage", "voyage-4-large", "")
@@ -144,7 +144,7 @@ def test_the_fallback_serves_and_is_told_in_the_answer_the_report_and_the_status
     status = memory.status()
     assert (status.requested_provider, status.provider, status.model) == ("openai", "voyage", "voyage-4-large")
     assert status.fallback is not None
-    assert (status.fallback["from"], "answers 401" in status.fallback["reason"]) == ("openai", True)
+    assert (status.fallback["from"], "returned status 401" in status.fallback["reason"]) == ("openai", True)
     assert (status.vector["dims"], status.vector["chunks"]) == (96, len(NOTES))
     assert spaces(pair) == {"voyage": len(NOTES)}
 
@@ -175,7 +175,7 @@ def test_commands_say_who_stands_in(
     assert "voyage stands in for openai" in capsys.readouterr().err
     main(["search", QUERY, "--workspace", str(pair.path)])
     said = capsys.readouterr().err
-    assert "Searched with voyage instead: there are no vectors from openai yet." in said
+    assert "Used the embeddings of voyage instead: there are no vectors from openai yet." in said
     assert "0 chunks" not in said
     main(["status", "--workspace", str(pair.path)])
     assert "voyage instead of openai: There are no vectors from openai yet." in capsys.readouterr().out
@@ -195,7 +195,7 @@ def test_a_named_provider_that_is_down_leaves_the_words_and_says_why(
     assert (answer.mode, answer.provider, answer.fallback) == ("keyword", "", "")
     assert answer.degraded.startswith("no chunk has a vector yet; openai at 127.0.0.1")
     assert "Check the key from memorySearch.remote.apiKey" in answer.degraded
-    assert "answers 401" in answer.issues[0].problem
+    assert "returned status 401" in answer.issues[0].problem
     assert (memory.status().provider, memory.status().fallback) == ("openai", None)
 
 
@@ -206,7 +206,7 @@ def test_a_filled_space_does_not_make_up_for_a_query_that_fails(workspace: Works
     openai.faults.add(down())
     answer = memory.search("walrus")
     assert (answer.mode, answer.provider, answer[0].path) == ("keyword", "", "memory/walrus.md")
-    assert "answers 401" in answer.degraded
+    assert "returned status 401" in answer.degraded
 
 
 def test_a_host_that_refuses_connections_is_named(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,9 +262,9 @@ def test_an_outage_with_nothing_new_to_embed_lets_the_fallback_serve_too(
     for _ in range(3):
         assert (memory.search(QUERY).mode, voyage.requests) == ("keyword", [])
     assert memory.status().dirty is True
-    assert "answers 401" in told(memory)
+    assert "returned status 401" in told(memory)
     answer = memory.search(QUERY)
-    assert (answer.provider, "answers 401" in answer.fallback) == ("voyage", True)
+    assert (answer.provider, "returned status 401" in answer.fallback) == ("voyage", True)
     assert spaces(pair) == {"openai": len(NOTES), "voyage": len(NOTES)}
     status = memory.status()
     assert (status.provider, status.dirty, status.fallback and status.fallback["from"]) == ("voyage", False, "openai")

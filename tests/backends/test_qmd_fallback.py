@@ -1,5 +1,6 @@
 """One backend stands in for another."""
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,10 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
 )
+from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer, SearchRequest
-from tests.backends.double import Double, status_of
+from tests.backends.fake_backend import FakeBackend, status_of
+from tests.conftest import Workspace
 from tests.processes import until
 
 BROKEN = ProgramFailed("qmd ended with code 1.")
@@ -30,7 +33,7 @@ class Desk:
     """Both backends and what holds them together."""
 
     def __init__(self, path: Path) -> None:
-        self.qmd, self.builtin = Double("qmd"), Double("builtin")
+        self.qmd, self.builtin = FakeBackend("qmd"), FakeBackend("builtin")
         self.opened = 0
         self.path = path
         self._made: list[FallbackBackend] = []
@@ -41,7 +44,7 @@ class Desk:
         self._made.append(made)
         return made
 
-    def _open(self) -> Double:
+    def _open(self) -> FakeBackend:
         self.opened += 1
         return self.builtin
 
@@ -54,9 +57,9 @@ class Desk:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path)
     yield made
-    for double in (made.qmd, made.builtin):
-        if double.gate:
-            double.gate.set()
+    for backend in (made.qmd, made.builtin):
+        if backend.gate:
+            backend.gate.set()
     made.close()
 
 
@@ -348,3 +351,25 @@ def test_files_and_reset_are_of_both(desk: Desk) -> None:
     assert "reset" in desk.qmd.asked
     assert "reset" in desk.builtin.asked
     assert backend.search(SearchRequest("x")).answered_for is None
+
+
+@pytest.mark.parametrize(("one_shot", "limit"), [(False, 3), (True, 1)])
+def test_searches_with_qmd_missing_start_few_threads(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, one_shot: bool, limit: int
+) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.configure(json.dumps({"memory": {"backend": "qmd", "qmd": {"command": "no-such-qmd"}}}))
+    started: list[str] = []
+    start = threading.Thread.start
+
+    def count(thread: threading.Thread) -> None:
+        started.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", count)
+    with Memory.open(workspace.path, env=workspace.env, one_shot=one_shot) as memory:
+        for _ in range(3):
+            answer = memory.search("walrus", mode="keyword")
+            assert answer.answered_for is not None
+            assert [result.path for result in answer] == ["memory/a.md"]
+    assert len(started) <= limit, started

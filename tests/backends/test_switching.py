@@ -97,12 +97,12 @@ def test_a_provider_that_cannot_be_used_leaves_the_offline_space_serving(
     configure(workspace, provider(openai))
     openai.faults.add(down())
     memory = opened(workspace)
-    assert "answers 401" in told(memory)
+    assert "returned status 401" in told(memory)
     answer = memory.search(QUERY)
     assert (answer.provider, bool(answer.fallback)) == ("offline", True)
     status = memory.status()
     assert status.fallback is not None
-    assert "answers 401" in status.fallback["reason"]
+    assert "returned status 401" in status.fallback["reason"]
 
 
 def test_no_query_goes_to_a_provider_that_was_left(
@@ -193,7 +193,7 @@ def test_a_model_that_has_changed_behind_its_address_is_told_of_and_nothing_is_p
     assert memory.status().vector["dims"] == 384
     assert set(openai.embedded_texts()[paid:]) == {"walrus"}
     workspace.write("memory/new.md", "Another note.")
-    assert "with vectors of 64 numbers, not 384 as before. If the model at this address has changed," in told(memory)
+    assert "vectors of 64 numbers instead of 384 as before. If the model at this address has changed," in told(memory)
     assert spaces(workspace) == {"openai": len(NOTES)}
 
 

@@ -418,7 +418,7 @@ def test_where_no_index_can_be_written_reading_and_searching_work_and_indexing_s
     assert run("get", "MEMORY.md").out == "text\n"
     searched = run("search", "text")
     assert searched.code == 0
-    assert "an index in a temporary folder answers" in searched.err
+    assert "a temporary index is used" in searched.err
     indexed = run("index")
     assert indexed.code == 2
     assert "Cannot create the folder of the index" in indexed.err

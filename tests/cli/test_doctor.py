@@ -82,7 +82,7 @@ def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, 
         "✓ program:", "✗ configuration:", "✗ configuration:", "✓ canary:"]  # fmt: skip
     assert "did you mean query?" in ran.out
     assert "must be a number from 0 to 1" in ran.out
-    assert "mdrecall config check" in ran.out
+    assert "mdrecall config schema" in ran.out
     assert ran.out.endswith("\n2 errors.\n")
     (found, _) = wrong(run("doctor", "--json"))
     assert "mdrecall.json" in found["said"]

@@ -69,7 +69,9 @@ def test_a_dead_server_is_known_by_a_probe(workspace: Workspace, run: Run) -> No
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"), [(status(503), "answers 503"), (answer_lost(), "cannot be reached")], ids=["refused", "cut"]
+    ("fault", "said"),
+    [(status(503), "returned status 503"), (answer_lost(), "cannot be reached")],
+    ids=["refused", "cut"],
 )
 def test_a_probe_asks_once(workspace: Workspace, run: Run, fault: Fault, said: str) -> None:
     with ProviderServer("openai-compatible", key=None) as server:
@@ -102,7 +104,7 @@ def test_the_doctor_says_a_thing_once(workspace: Workspace, run: Run) -> None:
         search = {"provider": "openai", "remote": {"baseUrl": server.url, "apiKey": "wrong"}, "fallback": "offline"}
         configure(workspace, search)
         done = run("doctor")
-    assert done.out.count("answers 401") == 1
+    assert done.out.count("returned status 401") == 1
     assert "1 error." in done.out
 
 

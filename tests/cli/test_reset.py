@@ -91,7 +91,7 @@ def test_a_file_that_is_no_index_is_left_alone(workspace: Workspace, run: Run, t
     ran = run("reset", "--yes")
     assert ran.code == 2
     assert f"{path} is " in ran.err
-    assert "left as it is" in ran.err
+    assert "It was not changed" in ran.err
     assert path.read_bytes() == before
 
 

@@ -186,7 +186,7 @@ def test_a_second_one_is_told_who_watches_and_the_first_goes_on(workspace: Works
     assert first.said("indexed")
     ran = run("watch")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"mdrecall: The notes are followed already by process {first.process.pid}, ")
+    assert ran.err.startswith(f"mdrecall: The notes are already watched by process {first.process.pid}, ")
     assert "Traceback" not in ran.err
     error = run("watch", "--json").json["error"]
     assert (error["type"], str(first.process.pid) in error["message"]) == ("StoreBusy", True)

@@ -116,7 +116,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(reach: Reach, b
     ):
         access = reach("openai", config, env=env)
         assert access.keys == ()
-        assert f"{place} holds a character that cannot be sent in a header" in access.problem
+        assert f"{place} contains a character that cannot be sent in a header" in access.problem
         assert "hush" not in access.problem
 
 
@@ -130,7 +130,7 @@ def test_aws_gives_no_key_but_one_may_be_configured(reach: Reach) -> None:
     config = models("openai", auth="aws-sdk", apiKey="a")
     access = reach("openai", config, env={"OPENAI_API_KEY": "b"}, profiles=stored({"key": "c"}))
     assert access.keys == ()
-    assert access.problem.startswith("models.providers.openai.auth is aws-sdk, which gives no key.")
+    assert access.problem.startswith("models.providers.openai.auth is aws-sdk, which provides no key.")
     assert revealed(reach("openai", {**config, **remote(apiKey="d")})) == ["d"]
 
 
@@ -245,7 +245,7 @@ def test_a_header_that_cannot_be_sent_is_refused_without_showing_it(reach: Reach
 
 @pytest.mark.parametrize("name", ["", "a b", "a:", "a\n", "hush✓"])
 def test_a_name_that_no_header_has_is_refused(reach: Reach, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"memorySearch\.remote\.headers has a name that cannot be one of a header"):
+    with pytest.raises(ConfigError, match=r"memorySearch\.remote\.headers has a name that is not valid for a header"):
         reach("openai", remote(headers={name: "x"}))
 
 

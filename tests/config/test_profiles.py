@@ -70,7 +70,7 @@ def test_one_that_gives_no_key_is_skipped(reach: Reach) -> None:
     for one in useless:
         assert revealed(reach("openai", profiles=stored(one, {"key": "good"}))) == ["good"]
     problem = reach("openai", profiles=stored(*useless)).problem
-    assert "auth-profiles.json: a holds no key." in problem
+    assert "auth-profiles.json: a has no key." in problem
     assert "auth-profiles.json: c must be a string." in problem
     assert "auth-profiles.json: e refers to GONE, which is not set." in problem
 

@@ -44,7 +44,7 @@ def test_a_broken_file_is_named_and_is_not_json5(tmp_path: Path, content: str) -
 
 
 def test_a_broken_file_says_where_it_goes_wrong(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="goes wrong at line 3, column 8"):
+    with pytest.raises(ConfigError, match="syntax error at line 3, column 8"):
         read_file(str(write(tmp_path / "x.json", "{\n  a: 1,\n  oops 2\n}")))
 
 
@@ -64,7 +64,7 @@ def test_a_file_that_holds_no_object_is_refused(tmp_path: Path, content: str) ->
     path = write(tmp_path / "x.json", content)
     with pytest.raises(ConfigError) as caught:
         read_file(str(path))
-    assert str(caught.value) == f"{path} must hold one object in braces."
+    assert str(caught.value) == f"{path} must contain one object in braces."
     assert caught.value.hint == "An empty configuration is {}."
 
 

@@ -85,7 +85,7 @@ def test_the_environment(reach: Reach) -> None:
 
 def test_what_cannot_be_the_name_of_a_variable_is_not_shown(reach: Reach) -> None:
     problem = reach("openai", remote(apiKey={"source": "env", "id": "sk-hush"})).problem
-    assert problem == "memorySearch.remote.apiKey refers to a secret of source env, but its id names none."
+    assert problem == "memorySearch.remote.apiKey refers to a secret of source env, but has no valid id."
 
 
 @pytest.mark.parametrize("path", ["~/keys.json", "keys.json", "{home}/keys.json", "${WHERE}/keys.json"])
@@ -122,10 +122,10 @@ def test_without_a_provider_it_is_the_default_one(reach: Reach, tmp_path: Path) 
         (None, "/k", "refers to ~/keys.json (secrets.providers.vault), but there is no such file."),
         ("{sk-hush", "/k", "refers to ~/keys.json (secrets.providers.vault), which is not JSON."),
         ("[" * 100_000, "/k", "refers to ~/keys.json (secrets.providers.vault), which is not JSON."),
-        ({"k": 5}, "/k", "refers to ~/keys.json (secrets.providers.vault), which holds no text at /k."),
-        ({"k": ["sk-hush"]}, "/k/1", "which holds no text at /k/1."),
-        ({"k": "sk-hush"}, "/k/0", "which holds no text at /k/0."),
-        ({"k": " "}, "/k", "where the secret is blank. Put it there."),
+        ({"k": 5}, "/k", "refers to ~/keys.json (secrets.providers.vault), which has no string at /k."),
+        ({"k": ["sk-hush"]}, "/k/1", "which has no string at /k/1."),
+        ({"k": "sk-hush"}, "/k/0", "which has no string at /k/0."),
+        ({"k": " "}, "/k", "where the secret is blank. Enter it there."),
         ({"k": "x"}, "sk-hush", "but its id is not a JSON pointer such as /providers/openai/apiKey."),
         ("x" * 1_100_000, "/k", "which is too large for a file of secrets."),
     ],
@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_read_is_named(reach: Reach, tmp_path: Path) -> No
 @pytest.mark.parametrize("entry", [None, 5, {}, {"source": "env"}, {"source": "file"}, {"source": "exec", "path": "x"}])
 def test_a_provider_of_secrets_that_is_no_file_is_named(reach: Reach, entry: object) -> None:
     config = {**in_file(provider="vault"), "secrets": {"providers": {"vault": entry}}}
-    expected = "refers to secrets.providers.vault, which is not there with source file and a path."
+    expected = "refers to secrets.providers.vault, which must have source file and a path."
     assert expected in reach("openai", config).problem
 
 

@@ -126,7 +126,7 @@ def test_a_damaged_file_is_fetched_again(served: FileServer, tmp_path: Path) -> 
 
 
 def test_a_missing_file_says_what_the_server_said(served: FileServer, tmp_path: Path) -> None:
-    with pytest.raises(EmbedderUnavailable, match=r"/other: the server answers 404 Not Found\.") as caught:
+    with pytest.raises(EmbedderUnavailable, match=r"/other: the server returned 404 Not Found\.") as caught:
         fetch_from(served, tmp_path, FILE._replace(name="other"))
     assert caught.value.hint == "Do it by hand."
 

@@ -122,7 +122,7 @@ def test_without_a_length_the_end_is_the_end(served: FileServer, tmp_path: Path)
 @pytest.mark.parametrize(("status", "words"), [(401, "private"), (403, "private"), (404, "Not Found"), (500, "Error")])
 def test_a_refusal_says_what_the_server_said(served: FileServer, tmp_path: Path, status: int, words: str) -> None:
     served.statuses["/thing.bin"] = status
-    with pytest.raises(EmbedderUnavailable, match=f"answers {status} .*{words}") as caught:
+    with pytest.raises(EmbedderUnavailable, match=f"returned {status} .*{words}") as caught:
         fetch_from(served, tmp_path)
     assert caught.value.hint == "By hand."
     assert names(tmp_path) == []
@@ -154,7 +154,7 @@ def test_too_little_room_is_noticed_before(served: FileServer, tmp_path: Path, m
     monkeypatch.setattr("mdrecall.embed.download.disk_usage", lambda folder: Usage(1000))
     with pytest.raises(ModelFileError, match=r"Cannot write in .*thing.bin needs 1\.0 MB more") as caught:
         fetch_from(served, tmp_path)
-    assert "Make room" in caught.value.hint
+    assert "Free some space" in caught.value.hint
     assert names(tmp_path) == []
 
 
@@ -167,5 +167,5 @@ def test_a_disk_that_gets_full_is_a_clear_error(
     monkeypatch.setattr("mdrecall.embed.download._copy", full)
     with pytest.raises(ModelFileError, match=r"Cannot write in .*: No space left on device") as caught:
         fetch_from(served, tmp_path)
-    assert "Make room" in caught.value.hint
+    assert "Free some space" in caught.value.hint
     assert names(tmp_path) == []

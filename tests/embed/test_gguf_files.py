@@ -57,8 +57,8 @@ def test_the_head_tells_what_the_model_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "no GGUF model"),
-        (b"GG", "no GGUF model"),
+        (b"", "not a GGUF model"),
+        (b"GG", "not a GGUF model"),
         (b"<!DOCTYPE html><html></html>", "begins with b'<!DO'"),
         (b"GGUF", "middle of its head"),
         (b"GGUF" + struct.pack("<IQQ", 1, 0, 0), "GGUF version 1"),
@@ -103,7 +103,7 @@ def test_folders_pipes_loops_and_nothing_are_refused(tiny: Path, tmp_path: Path)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     assert "is a folder" in str(refused(tmp_path, tmp_path))
-    assert "not a plain file" in str(refused(tmp_path / "pipe", tmp_path))
+    assert "not a regular file" in str(refused(tmp_path / "pipe", tmp_path))
     assert "Too many levels" in str(refused(tmp_path / "loop", tmp_path))
     error = refused(tmp_path / "nothing.gguf", tmp_path)
     assert "is missing" in str(error)
@@ -228,7 +228,7 @@ def test_a_refusal_says_how_to_do_it_by_hand(tiny: Path, hub: FileServer, tmp_pa
     del hub.redirects[ON_HUB]
     hub.statuses[ON_HUB] = status
     embedder = GgufEmbedder(REFERENCE, cache_dir=str(tmp_path), hub=hub.url)
-    with pytest.raises(EmbedderUnavailable, match=f"{ON_HUB}: the server answers {status}") as caught:
+    with pytest.raises(EmbedderUnavailable, match=f"{ON_HUB}: the server returned {status}") as caught:
         embedder.prepare()
     assert f"tiny.gguf by hand from {hub.url}{ON_HUB}" in caught.value.hint
     assert "memorySearch.local.modelPath" in caught.value.hint
@@ -253,7 +253,7 @@ def test_a_damaged_download_is_left_with_the_way_out(tiny: Path, tmp_path: Path)
     kept.write_bytes(GOOD[:-1])
     with pytest.raises(ModelFileError, match="cut off") as caught:
         GgufEmbedder(REFERENCE, cache_dir=str(tmp_path)).prepare()
-    assert caught.value.hint == "Delete it, and it is downloaded again."
+    assert caught.value.hint == "Delete it to download it again."
     assert kept.read_bytes() == GOOD[:-1]
 
 

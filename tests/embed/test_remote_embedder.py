@@ -196,7 +196,7 @@ def test_vectors_of_another_length_than_the_stored_ones_are_refused() -> None:
     with ProviderServer("openai", dimensions=8) as server, asking(server) as embedder:
         embedder.prepare(16)
         assert server.requests == []
-        with pytest.raises(WrongAnswer, match="of 8 numbers, not 16 as before") as caught:
+        with pytest.raises(WrongAnswer, match="of 8 numbers instead of 16 as before") as caught:
             embed(embedder, "one")
         assert "with force" in caught.value.hint
 
@@ -341,6 +341,6 @@ def test_an_interrupt_ends_an_embedder_that_hangs_and_it_can_be_used_again() -> 
         embedder.interrupt()
         found = hanging()
         assert isinstance(found, EmbedderUnavailable)
-        assert "memory closes" in message_with_hint(found)
+        assert "memory is closing" in message_with_hint(found)
         embedder.close()
         assert len(embed(embedder, "one")) == 1

@@ -90,7 +90,7 @@ def mdrecall_command(*arguments: str) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "mdrecall", *arguments]
 
 
-def started(command: list[str], env: dict[str, str], cwd: Path | None = None) -> "subprocess.Popen[str]":
+def start_process(command: list[str], env: dict[str, str], cwd: Path | None = None) -> "subprocess.Popen[str]":
     """A server as a process, connected by pipes."""
     return subprocess.Popen(
         command, env=env, cwd=cwd, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

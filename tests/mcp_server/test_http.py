@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.http import HttpEndpoint, is_loopback, read_token
 from tests.conftest import Workspace
-from tests.mcp_server.conftest import mdrecall_command, process_env, started
+from tests.mcp_server.conftest import mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
 
 TOKEN = "0123456789abcdef-the-token"
@@ -37,7 +37,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     workspace = Workspace(tmp_path_factory.mktemp("http"))
     workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
     command = mdrecall_command("serve", "--port", "0", "--workspace", str(workspace.path))
-    process = started(command, process_env(workspace.env, MDRECALL_TOKEN=TOKEN))
+    process = start_process(command, process_env(workspace.env, MDRECALL_TOKEN=TOKEN))
     try:
         assert process.stdout
         said = process.stdout.readline()
@@ -164,7 +164,7 @@ def test_a_port_that_is_taken_is_told(serving: Serving, tmp_path: Path) -> None:
     port = serving.base.rpartition(":")[2]
     workspace = Workspace(tmp_path)
     command = mdrecall_command("serve", "--port", port, "--workspace", str(workspace.path))
-    process = started(command, process_env(workspace.env))
+    process = start_process(command, process_env(workspace.env))
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert f"Cannot listen on 127.0.0.1:{port}: Address already in use.\n" in err

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.conftest import Workspace
-from tests.mcp_server.conftest import mdrecall_command, process_env, started
+from tests.mcp_server.conftest import mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -58,7 +58,7 @@ def call(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
 
 def serve(workspace: Workspace, *more: str) -> "subprocess.Popen[str]":
     command = mdrecall_command("mcp", "--workspace", str(workspace.path), *more)
-    return started(command, process_env(workspace.env), cwd=workspace.path)
+    return start_process(command, process_env(workspace.env), cwd=workspace.path)
 
 
 def test_the_sdks_client_finds_reads_and_leaves_over_pipes(workspace: Workspace) -> None:
@@ -109,7 +109,7 @@ def test_a_signal_ends_the_server_quietly_while_the_pipe_is_open(workspace: Work
 
 def test_nothing_but_the_protocol_is_on_standard_output_whoever_prints(workspace: Workspace) -> None:
     command = [sys.executable, "-W", "error", "-c", _PRINTING, str(workspace.path)]
-    process = started(command, process_env(workspace.env))
+    process = start_process(command, process_env(workspace.env))
     out, err = process.communicate(greeting(call(2, "printing")), timeout=PATIENCE_S)
     answers = [json.loads(line) for line in out.splitlines()]
     assert [each["id"] for each in answers] == [1, 2]
@@ -151,7 +151,7 @@ def test_a_client_that_stops_reading_does_not_keep_the_server(workspace: Workspa
 
 
 def test_a_missing_workspace_is_told_at_once(workspace: Workspace) -> None:
-    process = started(mdrecall_command("mcp", "--workspace", "/nowhere"), process_env(workspace.env))
+    process = start_process(mdrecall_command("mcp", "--workspace", "/nowhere"), process_env(workspace.env))
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (2, "")
     assert "There is no workspace folder" in err

@@ -87,7 +87,7 @@ def test_closing_ends_what_hangs_and_begins_nothing_more(
     syncing = in_thread(memory.sync)
     stand_in.wait_for(1 + concurrency)
     memory.close()
-    assert "memory closes" in str(syncing())
+    assert "memory is closing" in str(syncing())
     assert len(stand_in.requests) == 1 + concurrency
     assert threads() == []
 
@@ -124,7 +124,7 @@ def test_what_the_others_brought_is_kept_when_one_request_fails(workspace: Works
     first = Fault("refused", reply=refuse).when(lambda request: WORDS[0] in request.raw.decode())
     stand_in.faults.add(faults.fine(), first, *[Fault("late", send=late)] * 2)
     memory = opened(workspace, stand_in, concurrency=3)
-    assert "answers 401" in str(memory.sync().issues)
+    assert "returned status 401" in str(memory.sync().issues)
     assert vectors(memory) == len(texts_of(stand_in))
     stand_in.faults.clear()
     assert memory.sync().issues == ()
@@ -150,7 +150,7 @@ def test_one_strange_answer_to_the_first_word_does_not_fix_the_length(
 ) -> None:
     stand_in.faults.add(faults.wrong_dimension())
     with opened(workspace, stand_in) as memory:
-        assert "not 7 as before" in str(memory.sync().issues)
+        assert "instead of 7 as before" in str(memory.sync().issues)
     with opened(workspace, stand_in) as memory:
         assert memory.sync().issues == ()
         assert memory.search("walrus").mode == "hybrid"

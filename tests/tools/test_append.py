@@ -9,7 +9,7 @@ from mdrecall.errors import PathRefused
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
-from tests.tools.test_notes import configured
+from tests.tools.test_notes import open_configured
 
 OWN = ["", "main", "agent:main:main"]
 OTHERS = [
@@ -17,19 +17,19 @@ OTHERS = [
 ]  # fmt: skip
 
 
-def writing(workspace: Path, env: dict[str, str]) -> Memory:
-    return configured(workspace, env, mdrecall={"tools": {"append": True}})
+def open_writable(workspace: Path, env: dict[str, str]) -> Memory:
+    return open_configured(workspace, env, mdrecall={"tools": {"append": True}})
 
 
 def test_the_tool_is_there_only_if_it_is_switched_on(tools: Toolset, workspace: Path, env: dict[str, str]) -> None:
     assert tools.names == ("memory_search", "memory_get")
-    with writing(workspace, env) as memory:
+    with open_writable(workspace, env) as memory:
         assert Toolset(memory_tools(memory)).names == ("memory_search", "memory_get", "memory_append")
         assert memory_tools(memory, "agent:main:subagent:1") == []
 
 
 def test_what_is_appended_is_told_found_and_read(workspace: Path, env: dict[str, str]) -> None:
-    with writing(workspace, env) as memory:
+    with open_writable(workspace, env) as memory:
         tools = Toolset(memory_tools(memory, "main"))
         told = tools.call("memory_append", {"text": "Ana prefers oolong.", "file": "2026-02-10"})
         assert told.details == {
@@ -55,7 +55,7 @@ def test_what_is_appended_is_told_found_and_read(workspace: Path, env: dict[str,
     ],
 )
 def test_a_bad_argument_is_named(workspace: Path, env: dict[str, str], arguments: object, name: str) -> None:
-    with writing(workspace, env) as memory:
+    with open_writable(workspace, env) as memory:
         told = Toolset(memory_tools(memory)).call("memory_append", arguments)
     assert (told.is_error, told.details["argument"], told.details["status"]) == (
         True,
@@ -67,17 +67,19 @@ def test_a_bad_argument_is_named(workspace: Path, env: dict[str, str], arguments
 def test_a_note_that_cannot_be_written_is_told(workspace: Path, env: dict[str, str]) -> None:
     (workspace / "memory/linked.md").symlink_to(workspace / "MEMORY.md")
     before = (workspace / "MEMORY.md").read_text()
-    with writing(workspace, env) as memory:
+    with open_writable(workspace, env) as memory:
         told = Toolset(memory_tools(memory)).call("memory_append", {"text": "x", "file": "linked"})
     assert told.is_error
     assert (told.details["path"], told.details["bytes"]) == ("memory/linked.md", 0)
     assert "symbolic link" in told.details["error"]
+    assert told.details["errorType"] == "FileUnwritable"
+    assert told.details["action"].endswith("Tell the user that nothing was saved.")
     assert (workspace / "MEMORY.md").read_text() == before
 
 
 @pytest.mark.parametrize("key", OWN)
 def test_in_the_main_conversation_any_note_is_written(workspace: Path, env: dict[str, str], key: str) -> None:
-    with writing(workspace, env) as memory:
+    with open_writable(workspace, env) as memory:
         (append,) = [tool for tool in memory_tools(memory, key) if tool.spec.writes]
         assert "file" in append.spec.parameters["properties"]
         assert append.call({"text": "x", "file": "MEMORY.md"}).details["path"] == "MEMORY.md"
@@ -86,7 +88,7 @@ def test_in_the_main_conversation_any_note_is_written(workspace: Path, env: dict
 @pytest.mark.parametrize("key", OTHERS)
 def test_elsewhere_only_the_days_note_is_written_as_in_a_flush(workspace: Path, env: dict[str, str], key: str) -> None:
     now = datetime(2026, 2, 16, 12, tzinfo=UTC)
-    with writing(workspace, env) as memory:
+    with open_writable(workspace, env) as memory:
         (append,) = [tool for tool in memory_tools(memory, key) if tool.spec.writes]
         assert list(append.spec.parameters["properties"]) == ["text"]
         assert Toolset([append]).call("memory_append", {"text": "x", "file": "MEMORY.md"}).is_error
@@ -98,5 +100,5 @@ def test_elsewhere_only_the_days_note_is_written_as_in_a_flush(workspace: Path, 
 
 def test_the_day_is_the_users(workspace: Path, env: dict[str, str]) -> None:
     now = datetime(2026, 2, 16, 23, 30, tzinfo=UTC)
-    with configured(workspace, env, agents={"defaults": {"userTimezone": "Asia/Tokyo"}}) as memory:
+    with open_configured(workspace, env, agents={"defaults": {"userTimezone": "Asia/Tokyo"}}) as memory:
         assert memory.append("x", now=now).path == "memory/2026-02-17.md"

@@ -8,15 +8,16 @@ from typing import Any, cast
 
 import pytest
 
+from mdrecall import errors
 from mdrecall.context import prompt_section
-from mdrecall.errors import KeyRefused, RateLimited, RecallError, StoreUnavailable
+from mdrecall.errors import KeyRefused, RateLimited, ReadError, RecallError, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import NOTICE, READ_NOTICE, MemorySearch, memory_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types import SearchAnswer
 
 
-def configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:
+def open_configured(workspace: Path, env: dict[str, str], **settings: Any) -> Memory:
     file = workspace.parent / "mdrecall.json"
     file.write_text(json.dumps(settings))
     return Memory.open(workspace, env=env, config=file)
@@ -93,7 +94,7 @@ def test_a_tool_that_is_not_there_is_told(tools: Toolset) -> None:
 def test_citations_depend_on_the_chat(
     workspace: Path, env: dict[str, str], mode: str, key: str, is_cited: bool
 ) -> None:
-    with configured(workspace, env, memory={"citations": mode}) as memory:
+    with open_configured(workspace, env, memory={"citations": mode}) as memory:
         found = Toolset(memory_tools(memory, key)).call("memory_search", {"query": "billing"}).details
     assert found["citations"] == mode
     for result in found["results"]:
@@ -107,7 +108,7 @@ def test_a_sub_agent_has_no_tools(memory: Memory) -> None:
 def test_all_snippets_together_keep_within_the_budget(workspace: Path, env: dict[str, str]) -> None:
     for number in range(8):
         (workspace / "memory" / f"{number}.md").write_text(f"ferrets {number} " * 40)
-    with configured(workspace, env, mdrecall={"tools": {"maxChars": 1000}}) as memory:
+    with open_configured(workspace, env, mdrecall={"tools": {"maxChars": 1000}}) as memory:
         found = Toolset(memory_tools(memory)).call("memory_search", {"query": "ferrets", "maxResults": 8}).details
     assert found["truncated"] is True
     assert sum(len(result["snippet"]) for result in found["results"]) <= 1000
@@ -163,6 +164,7 @@ def test_a_refused_path_does_not_read_as_a_memory_that_is_off(tools: Toolset, pa
     found = tools.call("memory_get", {"path": path})
     assert found.is_error
     assert "disabled" not in found.details
+    assert issubclass(getattr(errors, found.details["errorType"]), ReadError)
     assert found.details["text"] == ""
     found.text.encode()
 
@@ -172,7 +174,7 @@ def test_a_search_that_cannot_be_made_says_that_memory_is_unavailable(workspace:
     with sqlite3.connect(index) as other:
         other.execute("CREATE TABLE theirs (x)")
     other.close()
-    with configured(workspace, env, memorySearch={"store": {"path": str(index)}}) as memory:
+    with open_configured(workspace, env, memorySearch={"store": {"path": str(index)}}) as memory:
         found = Toolset(memory_tools(memory)).call("memory_search", {"query": "ana"}).details
     assert (found["results"], found["disabled"], found["unavailable"]) == ([], True, True)
     assert {"error", "warning", "action"} <= set(found)

@@ -187,5 +187,5 @@ def _unit(vector: bytes) -> bytes:
     numbers = [number if math.isfinite(number) else 0.0 for number in array("f", vector)]
     length = math.hypot(*numbers)
     if not length:
-        raise InputRefused("The model gave a vector without direction.", hint="Try another model.")
+        raise InputRefused("The model returned a vector of zeros.", hint="Try another model.")
     return struct.pack(f"<{len(numbers)}f", *(number / length for number in numbers))

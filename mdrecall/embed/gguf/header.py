@@ -53,7 +53,7 @@ def read_header(path: str) -> Header:
         tensors, entries = _counts(cursor)
         facts = dict(_entry(cursor) for _ in range(entries))
         needed = _data_bytes(cursor, tensors)
-        alignment = _complete(facts.get("general.alignment", 32))
+        alignment = _require_int(facts.get("general.alignment", 32))
         if not alignment or alignment % 8:
             raise BadHeader(f"its alignment is {alignment}")
         needed += -(-cursor.position // alignment) * alignment
@@ -62,8 +62,8 @@ def read_header(path: str) -> Header:
     architecture = str(facts.get("general.architecture", ""))
     if not architecture:
         raise BadHeader("it does not say which architecture it has")
-    context = _complete(facts.get(f"{architecture}.context_length", 0))
-    pooling = _complete(facts.get(f"{architecture}.pooling_type", UNSPECIFIED))
+    context = _require_int(facts.get(f"{architecture}.context_length", 0))
+    pooling = _require_int(facts.get(f"{architecture}.pooling_type", UNSPECIFIED))
     return Header(architecture, str(facts.get("general.name", "")), context, pooling)
 
 
@@ -172,7 +172,7 @@ def _data_bytes(cursor: _Cursor, tensors: int) -> int:
     return max(ends)
 
 
-def _complete(value: object) -> int:
+def _require_int(value: object) -> int:
     if not isinstance(value, int):
         raise BadHeader(f"its header is damaged: {value!r} instead of a whole number")
     return value

@@ -153,13 +153,13 @@ def model_path(reference: Reference, cache_dir: str) -> str:
 
 def check_header(path: str, *, downloaded: bool) -> Header:
     """Return the header of the file; raise ``ModelFileError`` if it is unusable. The file is not changed."""
-    hint = "Delete it, and it is downloaded again." if downloaded else FORMS
+    hint = "Delete it to download it again." if downloaded else FORMS
     if os.path.isdir(path):
         raise ModelFileError(f"{path} is a folder, not a model.", hint="Name the .gguf file in it. " + hint)
     if not os.path.lexists(path):
         raise ModelFileError(f"{path} is missing.", hint=hint)
     if os.path.exists(path) and read_stamp(path) is None:
-        raise ModelFileError(f"{path} is not a plain file.", hint=hint)
+        raise ModelFileError(f"{path} is not a regular file.", hint=hint)
     try:
         return read_header(path)
     except OSError as error:

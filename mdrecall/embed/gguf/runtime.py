@@ -76,13 +76,13 @@ class Runtime:
             message = f"The model accepts texts of up to {self._settings.context} tokens; llama.cpp says: {reason}."
             raise InputRefused(message)
         if "vectors" not in answer:
-            raise EmbedderError(self._with_answer(answer.get("error") or self._describe_exit()))
+            raise EmbedderError(self._embed_error(answer.get("error") or self._describe_exit()))
         try:
             vectors = [base64.b64decode(vector, validate=True) for vector in answer["vectors"]]
         except (TypeError, ValueError, binascii.Error) as error:
-            raise EmbedderError(self._with_answer("its answer has no vectors")) from error
+            raise EmbedderError(self._embed_error("its answer has no vectors")) from error
         if len(vectors) != len(texts):
-            raise EmbedderError(self._with_answer(f"it returned {len(vectors)} vectors for {len(texts)} texts"))
+            raise EmbedderError(self._embed_error(f"it returned {len(vectors)} vectors for {len(texts)} texts"))
         return vectors
 
     def kill(self) -> None:
@@ -135,7 +135,7 @@ class Runtime:
         hint = "The file may be damaged, or made for a newer llama.cpp; try: pip install -U xllamacpp"
         return ModelFileError(f"llama.cpp cannot load {self._settings.path}: {reason}.", hint=hint)
 
-    def _with_answer(self, reason: str) -> str:
+    def _embed_error(self, reason: str) -> str:
         return f"llama.cpp cannot embed with {self._settings.path}: {reason}."
 
     def _describe_exit(self) -> str:

@@ -188,18 +188,20 @@ class ProviderClient:
         """Return the JSON of an answer; raise ``WrongAnswer`` if it is none."""
         with suppress(ValueError, RecursionError):
             return json.loads(reply.body)
-        raise self.wrong_answer(f"not with JSON but with {self._error_text(reply) or 'nothing'!r}")
+        raise self.wrong_answer(f"not JSON, but {self._error_text(reply) or 'nothing'!r}")
 
     def wrong_answer(self, what: str) -> WrongAnswer:
         """Return the error for an answer that cannot be used."""
         hint = f"Check that memorySearch.remote.baseUrl is the address of an embeddings API, and {self._model}."
-        return WrongAnswer(self._scrub(f"{self.endpoint.name} at {self.endpoint.host} answers {what}."), hint=hint)
+        return WrongAnswer(
+            self._scrub(f"{self.endpoint.name} at {self.endpoint.host} sent a wrong answer: {what}."), hint=hint
+        )
 
     def unexpected_answer(self, problem: Exception, answer: Any) -> WrongAnswer:
         """Return the error for JSON without vectors; some servers report errors with status 200."""
         message = _message(answer.get("error")) if isinstance(answer, dict) else ""
         shown = " ".join(message.split())[:_MAX_MESSAGE_CHARS]
-        return self.wrong_answer(f"with {problem}" + (f", but with {shown!r}" if shown else ""))
+        return self.wrong_answer(str(problem) + (f", but {shown!r}" if shown else ""))
 
     def _call(
         self,
@@ -243,19 +245,19 @@ class ProviderClient:
             return self._interrupted_error()
         if isinstance(error, ConnectionLost):
             message = self._scrub(f"{name} at {host} cannot be reached: {str(error).rstrip('.')}.")
-            return EmbedderUnavailable(message, hint=f"Check the network, and that {host} is up.")
+            return EmbedderUnavailable(message, hint=f"Check the network, and that {host} is running.")
         if isinstance(error, TimedOut):
-            hint = f"Check that {host} is up, or give it more time."
+            hint = f"Check that {host} is running, or raise the timeout."
             return EmbedderUnavailable(f"{name} at {host} did not answer in time.", hint=hint)
-        return self.wrong_answer(f"as it must not: {error}")
+        return self.wrong_answer(str(error))
 
     def _interrupted_error(self) -> EmbedderError:
-        return EmbedderUnavailable(f"The request to {self.endpoint.name} was given up, because the memory closes.")
+        return EmbedderUnavailable(f"The request to {self.endpoint.name} was cancelled because the memory is closing.")
 
     def _await_pause(self, seconds: float, ended: threading.Event) -> None:
         left = self._limiter.pause_left_s()
         if left >= seconds:
-            message = f"{self.endpoint.name} at {self.endpoint.host} asks to be left alone for {left:.0f} more seconds."
+            message = f"{self.endpoint.name} at {self.endpoint.host} asks for no requests for {left:.0f} more seconds."
             raise RateLimited(message, hint="Wait, or use another key.")
         self._sleep(left, ended)
 
@@ -267,24 +269,25 @@ class ProviderClient:
         """Return the error for an answer with an error status."""
         status, endpoint = reply.status, self.endpoint
         text = self._error_text(reply)
-        answers = f"{endpoint.name} at {endpoint.host} answers {status}" + (f": {text.rstrip('.')}." if text else ".")
+        message = f"{endpoint.name} at {endpoint.host} returned status {status}"
+        message += f": {text.rstrip('.')}." if text else "."
         codes = _error_details(reply).codes
         if status in (401, 403) or codes & _KEY_CODES:
             origin = f"the key from {endpoint.key_origin}" if endpoint.key_origin else "that a key is needed"
             hint = f"Check {origin}." if endpoint.key_origin else "Set memorySearch.remote.apiKey."
-            return KeyRefused(answers, hint=hint)
+            return KeyRefused(message, hint=hint)
         if status == 429 and codes & _QUOTA_CODES:
-            return QuotaExhausted(answers, hint="Raise the account's quota, or use another key.")
+            return QuotaExhausted(message, hint="Raise the account's quota, or use another key.")
         if status == 429:
-            return RateLimited(answers, hint="Wait, or raise the account's rate limit.")
+            return RateLimited(message, hint="Wait, or raise the account's rate limit.")
         if status >= 500:
-            return EmbedderUnavailable(answers, hint="The fault is on the server's side; it is retried later.")
+            return EmbedderUnavailable(message, hint="The fault is on the server's side; it is retried later.")
         if status in (404, 405, 410):
-            return NotThere(answers, hint=f"Check {self._model} and memorySearch.remote.baseUrl.")
+            return NotThere(message, hint=f"Check {self._model} and memorySearch.remote.baseUrl.")
         if status in (400, 413, 422):
             hint = f"Check {self._model}, memorySearch.outputDimensionality and memorySearch.remote."
-            return InputRefused(answers, hint=hint)
-        return WrongAnswer(answers, hint=f"Check memorySearch.remote.baseUrl and {self._model}.")
+            return InputRefused(message, hint=hint)
+        return WrongAnswer(message, hint=f"Check memorySearch.remote.baseUrl and {self._model}.")
 
     def _error_text(self, reply: Reply) -> str:
         text = reply.body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")

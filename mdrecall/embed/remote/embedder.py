@@ -175,7 +175,7 @@ class RemoteEmbedder:
             if isinstance(found, WrongAnswer):
                 raise found
             if len(found) != len(group):
-                raise self.client.wrong_answer(f"with {len(found)} vectors for {len(group)} texts")
+                raise self.client.wrong_answer(f"{len(found)} vectors for {len(group)} texts")
             rows += found
         return self._vectors(rows, is_query=request.is_query)
 
@@ -194,21 +194,21 @@ class RemoteEmbedder:
 
         lengths = {len(row) if isinstance(row, list) else 0 for row in rows}
         if lengths == {0} or not all(isinstance(row, list) and set(map(type, row)) <= {int, float} for row in rows):
-            raise self.client.wrong_answer("with something that is no vector of numbers")
+            raise self.client.wrong_answer("a row that is not a vector of numbers")
         if len(lengths) > 1:
-            raise self.client.wrong_answer(f"with vectors of {min(lengths)} and of {max(lengths)} numbers")
+            raise self.client.wrong_answer(f"vectors of both {min(lengths)} and {max(lengths)} numbers")
         if not is_query:
             self._learn_dimensions(lengths.pop())
         try:
             found = numpy.array(rows, dtype=numpy.float64)
         except OverflowError:
-            raise self._no_direction("with a vector that holds something else than finite numbers") from None
+            raise self._no_direction("a vector with numbers that are not finite") from None
         with numpy.errstate(over="ignore", invalid="ignore"):
             sizes = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
         if not numpy.isfinite(sizes).all():
-            raise self._no_direction("with a vector that holds something else than finite numbers")
+            raise self._no_direction("a vector with numbers that are not finite")
         if not (sizes > 1e-10).all():
-            raise self._no_direction("with a vector of nothing but zeros")
+            raise self._no_direction("a vector of zeros")
         return [row.tobytes() for row in (found / sizes[:, None]).astype("<f4")]
 
     def _no_direction(self, what: str) -> "_NoDirection":
@@ -221,7 +221,7 @@ class RemoteEmbedder:
             if not self._dimensions:
                 self._dimensions = length
             elif length != self._dimensions:
-                error = self.client.wrong_answer(f"with vectors of {length} numbers, not {self._dimensions} as before")
+                error = self.client.wrong_answer(f"vectors of {length} numbers instead of {self._dimensions} as before")
                 error.hint = "If the model at this address has changed, index again with force."
                 raise error
 

@@ -57,7 +57,7 @@ class FileJobs:
         body = head.encode() + lines.encode("utf-8", "replace") + f"\r\n--{boundary}--\r\n".encode()
         headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         answer = self._client.parse_json(self._client.send("POST", "/files", body, headers, policy=_UPLOAD))
-        return _text(answer, "id") or _missing(self._embedder, "the id of a file")
+        return _text(answer, "id") or _missing(self._embedder, "file id")
 
     def create(self, tag: str, file: str) -> JobState:
         body: dict[str, Any] = {
@@ -110,7 +110,7 @@ class FileJobs:
         return {"custom_id": name, "method": "POST", "url": "/v1/embeddings", "body": body}
 
     def _parse_state(self, answer: Any) -> JobState:
-        job = _text(answer, "id") or _missing(self._embedder, "the id of a job")
+        job = _text(answer, "id") or _missing(self._embedder, "job id")
         status = str(answer.get("status") or "")
         counts = answer.get("request_counts")
         counts = counts if isinstance(counts, dict) else {}
@@ -147,7 +147,7 @@ class GeminiJobs:
         reply = self._client.send("POST", path, body.encode("utf-8", "replace"), headers, policy=_UPLOAD)
         answer = self._client.parse_json(reply)
         found = answer.get("file") if isinstance(answer, dict) else None
-        return _text(found, "name") or _text(answer, "name") or _missing(self._embedder, "the name of a file")
+        return _text(found, "name") or _text(answer, "name") or _missing(self._embedder, "file name")
 
     def create(self, tag: str, file: str) -> JobState:
         body = {"batch": {"displayName": tag, "inputConfig": {"file_name": file}}}
@@ -208,7 +208,7 @@ class GeminiJobs:
         return {"key": name, "request": {"model": f"models/{request.model}", **gemini_content(request, text)}}
 
     def _parse_state(self, answer: Any) -> JobState:
-        job = _text(answer, "name") or _missing(self._embedder, "the name of a job")
+        job = _text(answer, "name") or _missing(self._embedder, "job name")
         about = _about(answer)
         status = str(about.get("state") or answer.get("state") or "").rpartition("STATE_")[2].upper()
         stats = about.get("batchStats")
@@ -264,7 +264,7 @@ def _gemini_row(entry: dict[str, Any]) -> tuple[Any, str]:
     response = response if isinstance(response, dict) else entry
     for error in (entry.get("error"), response.get("error")):
         if isinstance(error, dict):
-            return None, _text(error, "message") or "an error without words"
+            return None, _text(error, "message") or "an error without a message"
     found = response.get("embedding") or entry.get("embedding")
     return (found.get("values") if isinstance(found, dict) else None), ""
 
@@ -315,7 +315,7 @@ def _list(embedder: RemoteEmbedder, answer: Any, *names: str, default: list[Any]
     """Return the list in an answer, or ``default`` if it is missing; raise ``WrongAnswer`` if there is neither."""
     found = next((answer[name] for name in names if name in answer), default) if isinstance(answer, dict) else None
     if not isinstance(found, list):
-        raise embedder.client.wrong_answer("without a list of jobs")
+        raise embedder.client.wrong_answer("it has no list of jobs")
     return found
 
 
@@ -327,4 +327,4 @@ def _number(entry: dict[str, Any], name: str) -> int:
 
 
 def _missing(embedder: RemoteEmbedder, what: str) -> str:
-    raise embedder.client.wrong_answer(f"without {what}")
+    raise embedder.client.wrong_answer(f"it has no {what}")

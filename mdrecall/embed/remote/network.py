@@ -32,7 +32,7 @@ class Deadline(threading.local):
         """Return the seconds that an operation may still take; raise ``late`` if there are none."""
         left = self.until - time.monotonic()
         if left <= 0 or (self.ended is not None and self.ended.is_set()):
-            raise late("the time is up")
+            raise late("the deadline has passed")
         return min(left, _MAX_S if timeout is None else timeout)
 
 
@@ -69,7 +69,7 @@ class Guard:
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> "_Stream":
-        raise httpcore2.UnsupportedProtocol("a socket file is not an address")
+        raise httpcore2.UnsupportedProtocol("socket files are not supported")
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -95,7 +95,7 @@ class Guard:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no name"
+            reason = getattr(error, "strerror", None) or "it is not a host name"
             raise Unresolved(f"the name {host} cannot be resolved ({reason})") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         if host.lower() in self._trusted:

@@ -69,7 +69,7 @@ def openai_like(*, dimensions_as: str, query: Mapping[str, str], document: Mappi
     def read_rows(answer: Any) -> list[Any]:
         data = _list(answer, "data")
         if not all(isinstance(entry, dict) for entry in data):
-            raise UnexpectedAnswer("data that is not a list of objects")
+            raise UnexpectedAnswer("its data is not a list of objects")
         places = [entry.get("index") for entry in data]
         if sorted(place for place in places if type(place) is int) == list(range(len(data))):
             data = sorted(data, key=lambda entry: int(entry["index"]))
@@ -128,7 +128,7 @@ def old_ollama() -> Shape:
 def _list(answer: Any, name: str) -> list[Any]:
     found = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(found, list):
-        raise UnexpectedAnswer(f"JSON without a list named {name!r}")
+        raise UnexpectedAnswer(f"it has no list named {name!r}")
     return found
 
 

@@ -131,11 +131,11 @@ class Transport:
             response.close()
             url = url.join(target)
             if url.scheme not in ("http", "https"):
-                raise Forbidden(f"it redirects to an address that is not http: {_redact_url(url)}")
+                raise Forbidden(f"it redirects to an address other than http or https: {_redact_url(url)}")
             if self._proxy and url.host.lower() != self._home.host.lower() and is_private_name(url.host):
                 # A proxy resolves names itself, so the guard cannot check where they lead.
                 raise PrivateAddress(url.host)
-        raise Forbidden("it redirects again and again")
+        raise Forbidden("it redirects too often")
 
     def _is_home(self, url: httpx2.URL) -> bool:
         """True if a request to the address may carry secrets: the same server, over no less secure a protocol."""
@@ -191,7 +191,7 @@ def _pool(guard: Guard, home: httpx2.URL, proxy: httpx2.URL | None) -> httpcore2
     if proxy is None:
         return httpcore2.ConnectionPool(ssl_context=context, max_connections=_MAX_CONNECTIONS, network_backend=ours)
     if proxy.scheme not in ("http", "https"):
-        raise Forbidden(f"the proxy {proxy.host} is not one for HTTP")
+        raise Forbidden(f"the proxy {proxy.host} is not an HTTP proxy")
     return httpcore2.HTTPProxy(
         proxy_url=str(proxy.copy_with(username=None, password=None)),
         proxy_auth=(proxy.username, proxy.password) if proxy.username else None,
@@ -206,7 +206,7 @@ def _blocks(response: httpx2.Response, *, endless: bool) -> Iterator[bytes]:
     for block in response.iter_bytes():
         size += len(block)
         if size > _MAX_BYTES and not endless:
-            raise Unreadable(f"the answer is longer than {_MAX_BYTES // 1024**2} MB")
+            raise Unreadable(f"it is longer than {_MAX_BYTES // 1024**2} MB")
         yield block
 
 
@@ -223,9 +223,9 @@ def _translate_errors() -> Iterator[None]:
     except (httpcore2.TimeoutException, httpx2.TimeoutException) as error:
         raise TimedOut(str(error)) from error
     except PrivateAddress as error:
-        raise Forbidden(f"it leads to {error}, which has a private address") from error
+        raise Forbidden(f"it redirects to {error}, which has a private address") from error
     except httpx2.DecodingError as error:
-        raise Unreadable("the answer is not encoded as it says") from error
+        raise Unreadable("it is not encoded as its headers say") from error
     except (httpx2.HTTPError, httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError, OSError) as error:
         raise ConnectionLost(_describe_error(error)) from error
     except (httpx2.InvalidURL, httpcore2.UnsupportedProtocol, ValueError) as error:
