@@ -115,7 +115,7 @@ class AsyncMemory:
 
     async def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
         if progress := options.get("progress"):
-            options["progress"] = _on_this_loop(progress)
+            options["progress"] = _call_on_this_loop(progress)
         return await self._call(self._memory.search, query, **options)
 
     async def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
@@ -139,7 +139,10 @@ class AsyncMemory:
 
         try:
             return await self._call(
-                self._memory.sync, force=force, progress=_on_this_loop(progress) if progress else None, stop=is_over
+                self._memory.sync,
+                force=force,
+                progress=_call_on_this_loop(progress) if progress else None,
+                stop=is_over,
             )
         finally:
             cancelled.set()
@@ -159,7 +162,7 @@ class AsyncMemory:
     async def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """``Memory.follow``; it ends if the call is cancelled, too."""
         try:
-            await self._call(self._memory.follow, _on_this_loop(tell))
+            await self._call(self._memory.follow, _call_on_this_loop(tell))
         except (asyncio.CancelledError, GeneratorExit):
             self.stop_following()
             raise
@@ -286,7 +289,7 @@ def _pass_on(done: Future[_T], taker: Callable[[_T], object]) -> None:
         taker(done.result())
 
 
-def _on_this_loop(callback: Callable[[_T], None]) -> Callable[[_T], None]:
+def _call_on_this_loop(callback: Callable[[_T], None]) -> Callable[[_T], None]:
     """Return a callback for another thread that calls ``callback`` in this one, unless the loop is closed."""
     loop = asyncio.get_running_loop()
 

@@ -170,7 +170,7 @@ def _create_locked(path: str) -> int | None:
         _remove_stale(path)
         return None
     try:
-        # Only a process that checks whether the file is stale can have locked it, for an instant.
+        # Only a process that checks for a stale file can have locked it, for an instant.
         fcntl.flock(file, fcntl.LOCK_EX)
         record = {"pid": os.getpid(), "createdAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())}
         os.write(file, json.dumps(record).encode())

@@ -462,7 +462,7 @@ def test_where_no_index_can_be_kept_searches_work_and_say_so(workspace: Workspac
     memory = workspace.memory()
     answer = memory.search("walrus")
     assert paths(answer) == ["memory/a.md"]
-    assert "temporary folder" in answer.issues[0].problem
+    assert "temporary index" in answer.issues[0].problem
     workspace.write("memory/b.md", "penguin")
     assert until(lambda: found(memory, "penguin") == ["memory/b.md"])
     with pytest.raises(StoreUnavailable, match="Cannot create the folder"):
@@ -599,7 +599,7 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
     workspace.write("memory/x.md", "under way")
     held = Held(memory)
     looked, may_go_on = threading.Event(), threading.Event()
-    real = IndexRefresh._wait_s
+    real = IndexRefresh._choose_wait_s
 
     def patience_s(self: IndexRefresh) -> float:
         if threading.current_thread().name == "early":
@@ -607,7 +607,7 @@ def test_searches_that_share_a_run_each_find_what_they_have_seen(
             may_go_on.wait(PATIENCE_S)
         return real(self)
 
-    monkeypatch.setattr(IndexRefresh, "_wait_s", patience_s)
+    monkeypatch.setattr(IndexRefresh, "_choose_wait_s", patience_s)
     early = threading.Thread(target=memory.search, args=("walrus",), name="early")
     early.start()
     assert looked.wait(PATIENCE_S)

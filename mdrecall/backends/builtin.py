@@ -163,7 +163,7 @@ class BuiltinBackend:
         """Return the whole record, from the index and the settings; nothing is indexed."""
         search = self._settings.memory_search
         counts = self.admin.counts()
-        used = self._repair.run(self._embedding.used_embedder) if self._embedding else None
+        used = self._repair.run(self._embedding.find_embedder) if self._embedding else None
         lacks_vectors, files_changed = self._repair.run(self._lacks_vectors), self._repair.run(self._refresh.is_dirty)
         return Status(
             backend="builtin",
@@ -181,13 +181,13 @@ class BuiltinBackend:
             cache={"enabled": search.cache.enabled, "entries": self._repair.run(self._store.cache.count)}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
-            fallback=self._repair.run(self._embedding.fallback) if self._embedding else None,
-            vector=self.admin.vector_status(),
-            batch=self._repair.run(self._batch_status),
-            custom=self._custom_status(files_changed, has_embedder=used is not None),
+            fallback=self._repair.run(self._embedding.explain_fallback) if self._embedding else None,
+            vector=self.admin.describe_vectors(),
+            batch=self._repair.run(self._describe_batch),
+            custom=self._describe_custom(files_changed, has_embedder=used is not None),
         )
 
-    def _custom_status(self, files_changed: bool, *, has_embedder: bool) -> dict[str, object]:
+    def _describe_custom(self, files_changed: bool, *, has_embedder: bool) -> dict[str, object]:
         mode = self._searcher.options.mode
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
@@ -210,9 +210,9 @@ class BuiltinBackend:
     def _lacks_vectors(self) -> bool:
         return self._embedding is not None and self._embedding.lacks_vectors(self._store)
 
-    def _batch_status(self) -> dict[str, object]:
+    def _describe_batch(self) -> dict[str, object]:
         search = self._settings.memory_search
-        return self._embedding.batch_status(search, self._store) if self._embedding else {"enabled": False}
+        return self._embedding.describe_batch(search, self._store) if self._embedding else {"enabled": False}
 
     def cancel_pending(self) -> None:
         """End everything that is in progress where it can be resumed, without waiting for it."""
@@ -322,12 +322,12 @@ class BuiltinAdmin:
 
     def probe_vectors(self) -> bool:
         """True if vectors can be searched."""
-        return self._embedding is not None and bool(self.vector_status()["available"])
+        return self._embedding is not None and bool(self.describe_vectors()["available"])
 
-    def vector_status(self) -> dict[str, object]:
+    def describe_vectors(self) -> dict[str, object]:
         """Return how vectors are searched, and how many there are."""
         embedding = self._embedding
         if embedding is None:
             return {"enabled": False, "available": False}
         library = self._settings.memory_search.store.vector.extension_path
-        return self._repair.run(lambda: embedding.vector_status(self._store, library))
+        return self._repair.run(lambda: embedding.describe_vectors(self._store, library))

@@ -1,4 +1,4 @@
-"""The state of a memory's vectors: which embedder makes them, how many there are, and whether that works."""
+"""The state of a memory's vectors: which embedder makes them, how many there are, and if that works."""
 
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,16 +23,16 @@ class EmbeddingStatus(NamedTuple):
     vector_searcher: VectorSearcher | None = None
     jobs: "Jobs | None" = None
 
-    def used_embedder(self) -> Embedder | None:
+    def find_embedder(self) -> Embedder | None:
         """Return the embedder whose vectors are searched, as far as is known without calling it."""
         current_space = self.vector_searcher.current_space() if self.vector_searcher else None
         if current_space:
             return current_space[1]
         return self.chosen.embedders[0] if self.chosen.embedders else None
 
-    def fallback(self) -> dict[str, str] | None:
+    def explain_fallback(self) -> dict[str, str] | None:
         """Return which embedder is replaced and why; None if the requested one is used."""
-        used = self.used_embedder()
+        used = self.find_embedder()
         if used is None:
             return None
         if self.chosen.unusable_reason:
@@ -47,9 +47,9 @@ class EmbeddingStatus(NamedTuple):
         """True if some chunk has no vector yet."""
         return self.chunk_embedder is not None and store.chunks.count() > 0 and not self.chunk_embedder.is_complete()
 
-    def vector_status(self, store: Store, library: str | None) -> dict[str, Any]:
+    def describe_vectors(self, store: Store, library: str | None) -> dict[str, Any]:
         """Return how vectors are searched, and how many there are."""
-        used = self.used_embedder()
+        used = self.find_embedder()
         if used is None:
             return {"enabled": True, "available": False, "loadError": self.chosen.unusable_reason}
         found: dict[str, Any] = {"enabled": True, "available": True}
@@ -68,7 +68,7 @@ class EmbeddingStatus(NamedTuple):
             found["chunks"] = store.vectors.count(space.id)
         return found
 
-    def batch_status(self, search: MemorySearch, store: Store) -> dict[str, Any]:
+    def describe_batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
         """Return the state of batch jobs, with OpenClaw's names."""
         rules = search.remote.batch
         found: dict[str, Any] = {

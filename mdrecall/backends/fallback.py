@@ -134,16 +134,16 @@ class FallbackBackend:
             return denial
         until = None if self._within_s is None else time.monotonic() + self._within_s
         outage = self._breaker.outage
-        if outage and not self._may_ask(outage):
+        if outage and not self._can_ask(outage):
             call = self._hedge(request, request)
             return self._fall_back(call, None, until, outage.notice(self._name))
         # The progress of two searches at once would be confusing.
         call = self._hedge(request, request._replace(progress=None))
         try:
-            answer = call.first_result(self._hedge_s, until)
+            answer = call.wait_for_first(self._hedge_s, until)
         except (BackendNotReady, ProgramStopped) as error:
             self._raise_if_closing(error)
-            return self._fall_back(call, error, until, self._not_ready_notice(error))
+            return self._fall_back(call, error, until, self._describe_not_ready(error))
         except BackendUnavailable as error:
             self._raise_if_closing(error)
             outage = self._breaker.record_failure(error)
@@ -168,7 +168,7 @@ class FallbackBackend:
             return self.call(lambda backend: backend.status())
         notice = outage.notice(self._name)
         fallback = {"from": self._name, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
-        status = self.fallback().status()
+        status = self.ensure_fallback().status()
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
         if status.fallback:
             custom["embeddingFallback"] = status.fallback
@@ -188,7 +188,7 @@ class FallbackBackend:
         if opened is not None:
             opened.close()
 
-    def fallback(self) -> StandbyBackend:
+    def ensure_fallback(self) -> StandbyBackend:
         """Return the fallback, opened when it is first needed."""
         with self._lock:
             if self._opened is None:
@@ -197,16 +197,16 @@ class FallbackBackend:
                 self._opened = self._open_fallback()
             return self._opened
 
-    def answering(self) -> Backend:
+    def choose_active(self) -> Backend:
         """Return the backend that answers searches now."""
-        return self.fallback() if self._breaker.outage else self._primary
+        return self.ensure_fallback() if self._breaker.outage else self._primary
 
     def call(self, act: Callable[[Backend], _T]) -> _T:
         """Call the primary, or the fallback if the primary is unavailable."""
         try:
             return act(self._primary)
         except BackendUnavailable:
-            return act(self.fallback())
+            return act(self.ensure_fallback())
 
     def sync_with(self, act: Callable[[Backend], SyncReport]) -> SyncReport:
         """Update the primary's index, or the fallback's if that fails; the report then names the failure."""
@@ -220,7 +220,7 @@ class FallbackBackend:
                 # No search can be answered either, whatever is indexed.
                 self._breaker.record_failure(error)
                 self._retry_later()
-            report = act(self.fallback())
+            report = act(self.ensure_fallback())
             problem = f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
             return report._replace(failed=(*report.failed, Issue(self._name, problem)))
 
@@ -233,10 +233,10 @@ class FallbackBackend:
             self._pool,
             (self._name, "builtin"),
             lambda: self._primary.search(request),
-            lambda: self.fallback().search(fallback_request),
+            lambda: self.ensure_fallback().search(fallback_request),
         )
 
-    def _may_ask(self, outage: Outage) -> bool:
+    def _can_ask(self, outage: Outage) -> bool:
         """True if this search tries the failed primary itself, because the process has no background to do it in."""
         return self._one_shot and (self._breaker.is_due() or not outage.costly)
 
@@ -248,19 +248,19 @@ class FallbackBackend:
         notice: FallbackNotice,
     ) -> SearchAnswer:
         try:
-            answer = self._fallback_answer(call, error, until)
+            answer = self._ask_fallback(call, error, until)
         finally:
             # Last, so that it uses a thread that is idle again.
             self._retry_later()
         return answer.replace(backend="builtin", answered_for=notice)
 
-    def _fallback_answer(
+    def _ask_fallback(
         self, call: HedgedCall[SearchAnswer], error: BackendUnavailable | None, until: float | None
     ) -> SearchAnswer:
         """Return the fallback's answer within the time limit; a process that answers once waits as long as it takes."""
         try:
             is_limited = until is not None and not self._one_shot
-            return call.second_result(max(until, time.monotonic() + _MIN_WAIT_S) if until and is_limited else None)
+            return call.wait_for_second(max(until, time.monotonic() + _MIN_WAIT_S) if until and is_limited else None)
         except ProgramTimedOut:
             action = "The builtin index is not ready to answer yet. Ask again in a moment."
             return SearchAnswer((), reason="index_empty", action=action, stale="notes are being indexed")
@@ -269,7 +269,7 @@ class FallbackBackend:
                 raise
             raise error from failure
 
-    def _not_ready_notice(self, error: BackendUnavailable) -> FallbackNotice:
+    def _describe_not_ready(self, error: BackendUnavailable) -> FallbackNotice:
         since_s = self._not_ready_since_s = self._not_ready_since_s or self._now()
         return FallbackNotice(self._name, message_with_hint(error), format_time(since_s), format_time(self._now()))
 
@@ -280,7 +280,7 @@ class FallbackBackend:
 
     def _warm_fallback(self) -> None:
         try:
-            self.fallback().warm()
+            self.ensure_fallback().warm()
         except RecallError:
             return  # the search that needs the fallback reports it
 
@@ -330,24 +330,24 @@ class _FallbackAdmin:
         self._backend = backend
 
     def counts(self) -> tuple[SourceCount, ...]:
-        return self._backend.answering().admin.counts()
+        return self._backend.choose_active().admin.counts()
 
     def issues(self) -> tuple[Issue, ...]:
         return self._backend.call(lambda backend: backend.admin.issues())
 
     def check(self) -> tuple[str, ...]:
-        return self._backend.answering().admin.check()
+        return self._backend.choose_active().admin.check()
 
     def index_sizes(self) -> list[tuple[str, int]]:
-        return [*self._backend.primary.admin.index_sizes(), *self._backend.fallback().admin.index_sizes()]
+        return [*self._backend.primary.admin.index_sizes(), *self._backend.ensure_fallback().admin.index_sizes()]
 
     def reset(self) -> None:
         self._backend.forget_outage()
         self._backend.primary.admin.reset()
-        self._backend.fallback().admin.reset()
+        self._backend.ensure_fallback().admin.reset()
 
     def probe_embedding(self) -> Probe:
-        return self._backend.answering().admin.probe_embedding()
+        return self._backend.choose_active().admin.probe_embedding()
 
     def probe_vectors(self) -> bool:
-        return self._backend.answering().admin.probe_vectors()
+        return self._backend.choose_active().admin.probe_vectors()

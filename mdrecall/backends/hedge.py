@@ -24,7 +24,7 @@ class HedgedCall(Generic[_T]):
         self._second = second
         self._second_outcome: Future[_T] | None = None
 
-    def first_result(self, hedge_s: float, until: float | None) -> _T:
+    def wait_for_first(self, hedge_s: float, until: float | None) -> _T:
         """Return the result of the first call, and start the second after ``hedge_s`` seconds.
 
         Raise ``ProgramTimedOut`` when the monotonic clock reaches ``until``; the call goes on in its thread.
@@ -34,13 +34,13 @@ class HedgedCall(Generic[_T]):
         hedge_at = began + hedge_s
         if not _wait(outcome, hedge_at if until is None else min(until, hedge_at)):
             self._start_second()
-        return _result(outcome, self._names[0], began, until)
+        return _wait_for_result(outcome, self._names[0], began, until)
 
-    def second_result(self, until: float | None) -> _T:
+    def wait_for_second(self, until: float | None) -> _T:
         """Return the result of the second call, made in this thread if it has not started and may take any time."""
         if until is None and self._second_outcome is None:
             return self._second()
-        return _result(self._start_second(), self._names[1], time.monotonic(), until)
+        return _wait_for_result(self._start_second(), self._names[1], time.monotonic(), until)
 
     def _start_second(self) -> Future[_T]:
         if self._second_outcome is None:
@@ -48,7 +48,7 @@ class HedgedCall(Generic[_T]):
         return self._second_outcome
 
 
-def _result(outcome: Future[_T], name: str, began: float, until: float | None) -> _T:
+def _wait_for_result(outcome: Future[_T], name: str, began: float, until: float | None) -> _T:
     if not _wait(outcome, until):
         raise ProgramTimedOut(f"{name} did not answer within {time.monotonic() - began:.1f} seconds.")
     return outcome.result()

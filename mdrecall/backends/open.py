@@ -47,13 +47,13 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
     settings = loaded.settings
     timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, update_wait_ms(settings, one_shot=one_shot)
     opened: FallbackBackend
-    qmd = open_qmd(loaded, lambda: opened.fallback(), one_shot=one_shot)
+    qmd = open_qmd(loaded, lambda: opened.ensure_fallback(), one_shot=one_shot)
     opened = FallbackBackend(
         "qmd",
         qmd,
-        lambda: open_builtin(loaded if one_shot else _with_short_waits(loaded), one_shot=one_shot),
+        lambda: open_builtin(loaded if one_shot else _shorten_waits(loaded), one_shot=one_shot),
         Breaker(os.path.join(state_dir_of(settings), "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
-        deny=lambda key: _scope_denial(settings, key),
+        deny=lambda key: _deny_by_scope(settings, key),
         hedge_s=(timeout_ms / 2 + wait_ms) / 1000,
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
@@ -62,7 +62,7 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
     return opened
 
 
-def _with_short_waits(loaded: Loaded) -> Loaded:
+def _shorten_waits(loaded: Loaded) -> Loaded:
     """Settings for a fallback that starts when half of a search's time is gone and must finish within the rest."""
     settings = loaded.settings
     own, quarter_ms = settings.mdrecall, max(1, settings.memory.qmd.limits.timeout_ms // 4)
@@ -74,7 +74,7 @@ def _with_short_waits(loaded: Loaded) -> Loaded:
     return loaded._replace(settings=settings._replace(mdrecall=own))
 
 
-def _scope_denial(settings: Settings, key: str) -> SearchAnswer | None:
+def _deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:
     """Return the answer to a session that may not search; None if it may."""
     from mdrecall.core.conversation.scope import explain_denial, judge
 
@@ -88,23 +88,23 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     """Open the builtin backend, whichever one the settings ask for."""
     settings = loaded.settings
     files = MemoryFiles(settings, loaded.home)
-    store = _store(settings, one_shot)
+    store = _build_store(settings, one_shot)
     analyser = Analyser()
-    indexers = _indexers(settings, files, store, analyser)
-    embedding = _embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
+    indexers = _build_indexers(settings, files, store, analyser)
+    embedding = _build_embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
     embedder = embedding.chunk_embedder if embedding else None
     refresh = IndexRefresh(settings, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
-    options = _ranking_options(settings)
+    options = _read_ranking_options(settings)
     if embedding is None:
         searcher = Searcher(store.chunks, analyser, options)
     else:
         reason = embedding.chosen.unusable_reason
         searcher = Searcher(store.chunks, analyser, options, embedding.vector_searcher, why_no_vectors=reason)
-    watcher = _watcher(settings, store, refresh)
+    watcher = _build_watcher(settings, store, refresh)
     return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding)
 
 
-def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:
+def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:
     """Return what keeps the index up to date while its files change."""
     sync, own = settings.memory_search.sync, settings.mdrecall
 
@@ -126,7 +126,7 @@ def _watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWa
     return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
 
-def _ranking_options(settings: Settings) -> RankingOptions:
+def _read_ranking_options(settings: Settings) -> RankingOptions:
     """Return the ranking options of the settings; a request may override some of them."""
     query = settings.memory_search.query
     hybrid = query.hybrid
@@ -143,7 +143,7 @@ def _ranking_options(settings: Settings) -> RankingOptions:
     )
 
 
-def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
+def _build_indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
     """One for each source that is searched; all documents of an index have one format."""
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
@@ -176,12 +176,12 @@ def _indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analys
     return indexers
 
 
-def _embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
+def _build_embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
     chosen = choose_embedders(loaded)
     if not chosen.embedders:
         return EmbeddingStatus(chosen)
     settings = loaded.settings
-    jobs = _jobs(settings, chosen.embedders[0])
+    jobs = _build_jobs(settings, chosen.embedders[0])
     searcher = VectorSearcher(
         store.vectors,
         chosen.embedders,
@@ -190,11 +190,11 @@ def _embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
         fallback_reason=chosen.unusable_reason,
         why_empty=lambda: embedder.last_error,
     )
-    embedder = _chunk_embedder(settings, store, chosen, jobs, searcher)
+    embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)
     return EmbeddingStatus(chosen, embedder, searcher, jobs)
 
 
-def _chunk_embedder(
+def _build_chunk_embedder(
     settings: Settings, store: Store, chosen: EmbedderChoice, jobs: "Jobs | None", searcher: VectorSearcher
 ) -> EmbedsChunks:
     """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
@@ -213,7 +213,7 @@ def _chunk_embedder(
     )
 
 
-def _jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
+def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
     """Return the batch jobs if they are switched on and the provider offers them."""
     batch = settings.memory_search.remote.batch
     if not batch.enabled:
@@ -230,7 +230,7 @@ def _jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
     return Jobs(api, JobRules(batch.wait, batch.concurrency, poll_s, timeout_s, least))
 
 
-def _store(settings: Settings, one_shot: bool) -> SqliteStore:
+def _build_store(settings: Settings, one_shot: bool) -> SqliteStore:
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
     vectors = settings.mdrecall.vectors

@@ -152,22 +152,22 @@ class IndexRefresh:
         changes = self.compare()
         is_behind = not self._sync.is_up_to_date(changes)
         if not is_behind and self._vectors.is_complete():
-            return RefreshResult(_kept(changes))
-        wait_s = self._wait_s()
+            return RefreshResult(_list_kept_folders(changes))
+        wait_s = self._choose_wait_s()
         until = began + wait_s
         if not is_behind:
-            return RefreshResult(_kept(changes) + self._vectors.embed_for_search(progress, until))
+            return RefreshResult(_list_kept_folders(changes) + self._vectors.embed_for_search(progress, until))
         try:
             report = self._run_within(wait_s, changes, progress)
         except StoreBusy as problem:
             return self._explain_hindrance(problem, changes)
         if report is None:
-            return RefreshResult(_kept(changes), f"{_describe(changes)} being indexed")
+            return RefreshResult(_list_kept_folders(changes), f"{_describe(changes)} being indexed")
         about_index = tuple(issue for issue in report.issues if issue.path == self._store.admin.place)
         issues = report.failed + report.kept + about_index + self._vectors.embed_for_search(progress, until)
         return RefreshResult(issues, _describe_left(report.left, self._one_shot))
 
-    def _wait_s(self) -> float:
+    def _choose_wait_s(self) -> float:
         """Return how long a search waits: longer if the index is empty, or outdated and the process answers once."""
         own = self._settings.mdrecall
         is_empty = not self._store.chunks.count()
@@ -183,7 +183,7 @@ class IndexRefresh:
         size = sum(entry.new_bytes for entry in changes)
         if not self._one_shot and (size > _SMALL_BYTES or self._sync.is_outdated()):
             return self._flight.start(SyncRequest(changes=changes, progress=progress), within_s=seconds)
-        stop = _after_calls(_FEW_FILES if seconds else 0, lambda: time.monotonic() >= until)
+        stop = _delay_stop(_FEW_FILES if seconds else 0, lambda: time.monotonic() >= until)
         request = SyncRequest(changes=changes, progress=progress, stop=stop, wait_s=max(0.0, seconds))
         report = self._flight.run(request, within_s=seconds)
         if report and report.left and not self._one_shot:
@@ -215,7 +215,7 @@ class IndexRefresh:
             return self._sync.run(request._replace(force=False, changes=None))
 
 
-def _after_calls(count: int, stop: Stop) -> Stop:
+def _delay_stop(count: int, stop: Stop) -> Stop:
     """Return a ``Stop`` that takes effect only after ``count`` calls."""
     left = count
 
@@ -227,7 +227,7 @@ def _after_calls(count: int, stop: Stop) -> Stop:
     return is_over
 
 
-def _kept(changes: Sequence[FileChanges]) -> tuple[Issue, ...]:
+def _list_kept_folders(changes: Sequence[FileChanges]) -> tuple[Issue, ...]:
     return tuple(issue for entry in changes for issue in entry.describe_kept())
 
 

@@ -215,7 +215,7 @@ class IndexWatcher:
             thread.join(_CLOSING_S)
 
     def status(self) -> dict[str, Any]:
-        """Return which process watches, and whether it works."""
+        """Return which process watches, and its health."""
         holder = self._lock.holder()
         if holder is None:
             return {"running": False}

@@ -43,27 +43,27 @@ def calls() -> Iterator[Calls]:
 
 def test_a_first_call_that_is_in_time_starts_no_second(calls: Calls) -> None:
     calls.let_first.set()
-    assert calls.call.first_result(20, None) == "one"
+    assert calls.call.wait_for_first(20, None) == "one"
     assert calls.threads == ["first in mdrecall-test-hedge"]
 
 
 def test_a_first_call_that_is_late_starts_the_second_and_still_counts(calls: Calls) -> None:
     calls.let_second.set()
     threading.Timer(0.1, calls.let_first.set).start()
-    assert calls.call.first_result(0.01, None) == "one"
+    assert calls.call.wait_for_first(0.01, None) == "one"
     assert calls.threads == ["first in mdrecall-test-hedge", "second in mdrecall-test-hedge"]
-    assert calls.call.second_result(time.monotonic() + 20) == "two"
+    assert calls.call.wait_for_second(time.monotonic() + 20) == "two"
     assert len(calls.threads) == 2
 
 
 def test_a_call_that_takes_too_long_is_given_up(calls: Calls) -> None:
     with pytest.raises(ProgramTimedOut, match=r"first did not answer within 0\.\d seconds"):
-        calls.call.first_result(20, time.monotonic() + 0.05)
+        calls.call.wait_for_first(20, time.monotonic() + 0.05)
     with pytest.raises(ProgramTimedOut, match="second did not answer"):
-        calls.call.second_result(time.monotonic() + 0.05)
+        calls.call.wait_for_second(time.monotonic() + 0.05)
 
 
 def test_a_second_call_that_may_take_any_time_is_made_in_the_calling_thread(calls: Calls) -> None:
     calls.let_second.set()
-    assert calls.call.second_result(None) == "two"
+    assert calls.call.wait_for_second(None) == "two"
     assert calls.threads == [f"second in {threading.current_thread().name}"]

@@ -6,7 +6,7 @@ import threading
 from mdrecall.backends.pool import BackendPool, key_of
 from mdrecall.config.load import Loaded, load
 from mdrecall.interfaces import Backend
-from tests.backends.double import Double
+from tests.backends.fake_backend import FakeBackend
 from tests.conftest import Workspace
 
 
@@ -17,10 +17,10 @@ def loaded(workspace: Workspace, config: str = "{}") -> Loaded:
 
 class Opener:
     def __init__(self) -> None:
-        self.made: list[Double] = []
+        self.made: list[FakeBackend] = []
 
     def __call__(self, loaded: Loaded) -> Backend:
-        self.made.append(Double("builtin"))
+        self.made.append(FakeBackend("builtin"))
         return self.made[-1]
 
 

@@ -22,7 +22,7 @@ from mdrecall.errors import (
 )
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer, SearchRequest
-from tests.backends.double import Double, status_of
+from tests.backends.fake_backend import FakeBackend, status_of
 from tests.conftest import Workspace
 from tests.processes import until
 
@@ -33,7 +33,7 @@ class Desk:
     """Both backends and what holds them together."""
 
     def __init__(self, path: Path) -> None:
-        self.qmd, self.builtin = Double("qmd"), Double("builtin")
+        self.qmd, self.builtin = FakeBackend("qmd"), FakeBackend("builtin")
         self.opened = 0
         self.path = path
         self._made: list[FallbackBackend] = []
@@ -44,7 +44,7 @@ class Desk:
         self._made.append(made)
         return made
 
-    def _open(self) -> Double:
+    def _open(self) -> FakeBackend:
         self.opened += 1
         return self.builtin
 
@@ -57,9 +57,9 @@ class Desk:
 def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path)
     yield made
-    for double in (made.qmd, made.builtin):
-        if double.gate:
-            double.gate.set()
+    for backend in (made.qmd, made.builtin):
+        if backend.gate:
+            backend.gate.set()
     made.close()
 
 

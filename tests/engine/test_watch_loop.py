@@ -314,7 +314,7 @@ def test_another_thread_stops_it() -> None:
     assert watch.is_closed
 
 
-def follower_of(memory: Memory) -> dict[str, object]:
+def watcher_of(memory: Memory) -> dict[str, object]:
     found: dict[str, object] = memory.status().custom["watcher"]
     return found
 
@@ -324,11 +324,11 @@ def test_a_followed_note_is_indexed_without_any_search(workspace: Workspace) -> 
     workspace.configure("{memorySearch: {sync: {onSearch: false, watchDebounceMs: 10}}}")
     watching, reading = workspace.memory(), workspace.memory()
     watching.sync()
-    assert follower_of(reading) == {"running": False}
+    assert watcher_of(reading) == {"running": False}
     watching.watch()
     watching.watch()
-    assert until(lambda: follower_of(reading).get("folders") == 2)
-    assert follower_of(reading)["healthy"]
+    assert until(lambda: watcher_of(reading).get("folders") == 2)
+    assert watcher_of(reading)["healthy"]
     assert not reading.search("penguin", mode="keyword").results
     (workspace.path / "memory/b.md").write_text("penguin")
     assert until(lambda: reading.status().files == 2)
@@ -346,7 +346,7 @@ def test_a_followed_note_is_indexed_without_any_search(workspace: Workspace) -> 
     assert until(lambda: reading.status().files == 3)
     assert not reading.search("walrus", mode="keyword").results
     watching.close()
-    assert follower_of(reading) == {"running": False}
+    assert watcher_of(reading) == {"running": False}
     (workspace.path / "memory/c.md").write_text("whale")
     assert reading.status().dirty
     assert reading.status().files == 3
@@ -361,14 +361,14 @@ def test_one_memory_follows_for_all_and_another_takes_over(
     first, second, reading = workspace.memory(), workspace.memory(), workspace.memory()
     first.sync()
     first.watch()
-    assert until(lambda: bool(follower_of(reading).get("healthy")))
-    since = follower_of(reading)["since"]
+    assert until(lambda: bool(watcher_of(reading).get("healthy")))
+    since = watcher_of(reading)["since"]
     second.watch()
     with pytest.raises(StoreBusy, match="already watched by process"):
         reading.follow(lambda happened: None)
-    assert follower_of(reading)["since"] == since
+    assert watcher_of(reading)["since"] == since
     first.close()
-    assert until(lambda: follower_of(reading).get("since", since) != since)
+    assert until(lambda: watcher_of(reading).get("since", since) != since)
     (workspace.path / "memory/b.md").write_text("penguin")
     assert until(lambda: reading.status().files == 2)
 
@@ -381,7 +381,7 @@ def test_where_nothing_is_to_be_followed_nobody_does(workspace: Workspace) -> No
     before = threading.active_count()
     memory.watch()
     assert threading.active_count() == before
-    assert follower_of(memory) == {"running": False}
+    assert watcher_of(memory) == {"running": False}
 
 
 def test_a_first_sync_that_fails_is_tried_again_soon(script: Script) -> None:

@@ -28,7 +28,7 @@ def status_of(name: str) -> Status:
                   {"qmd": {"collections": 3}} if name == "qmd" else {})  # fmt: skip
 
 
-class Double:
+class FakeBackend:
     """Answers with its name as the path of everything; raises ``error`` while there is one."""
 
     def __init__(self, name: str, error: BaseException | None = None) -> None:
@@ -39,9 +39,9 @@ class Double:
         self.gate: threading.Event | None = None
         """Until it is set, a search stays under way."""
         self.searching = threading.Event()
-        self.watch = _DoubleWatch(self)
-        self.sessions = _DoubleSessions(self)
-        self.admin = _DoubleAdmin(self)
+        self.watch = _FakeWatch(self)
+        self.sessions = _FakeSessions(self)
+        self.admin = _FakeAdmin(self)
 
     def note(self, what: str) -> None:
         self.asked.append(what)
@@ -82,39 +82,39 @@ class Double:
         self.closed += 1
 
 
-class _DoubleWatch:
-    def __init__(self, double: Double) -> None:
-        self._double = double
+class _FakeWatch:
+    def __init__(self, backend: FakeBackend) -> None:
+        self._backend = backend
 
     def start(self) -> None:
-        self._double.note("watch")
+        self._backend.note("watch")
 
     def run(self, notify: Callable[[WatchEvent], None]) -> None:
-        self._double.note("follow")
+        self._backend.note("follow")
 
     def stop(self) -> None:
-        self._double.note("stop")
+        self._backend.note("stop")
 
 
-class _DoubleSessions:
-    def __init__(self, double: Double) -> None:
-        self._double = double
+class _FakeSessions:
+    def __init__(self, backend: FakeBackend) -> None:
+        self._backend = backend
 
     def list_all(self) -> list[Conversation]:
-        self._double.note("sessions")
+        self._backend.note("sessions")
         return []
 
     def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        return self._double.read(session)
+        return self._backend.read(session)
 
     def note_compaction(self, session: str) -> SyncReport:
-        self._double.note("compacted")
+        self._backend.note("compacted")
         return SyncReport()
 
 
-class _DoubleAdmin:
-    def __init__(self, double: Double) -> None:
-        self._double = double
+class _FakeAdmin:
+    def __init__(self, backend: FakeBackend) -> None:
+        self._backend = backend
 
     def counts(self) -> tuple[SourceCount, ...]:
         return ()
@@ -126,15 +126,15 @@ class _DoubleAdmin:
         return ()
 
     def index_sizes(self) -> list[tuple[str, int]]:
-        return [(self._double.name, 1)]
+        return [(self._backend.name, 1)]
 
     def reset(self) -> None:
-        self._double.note("reset")
+        self._backend.note("reset")
 
     def probe_embedding(self) -> Probe:
-        self._double.note("probe")
+        self._backend.note("probe")
         return Probe(True, dims=1)
 
     def probe_vectors(self) -> bool:
-        self._double.note("vectors")
+        self._backend.note("vectors")
         return True
