@@ -111,7 +111,7 @@ def test_vectors_that_are_none_are_not_taken(desk: Desk) -> None:
     memory = desk.workspace.memory()
     assert desk.sync(memory).issues == ()
     assert desk.direct == sorted(SIX)
-    assert "vectors of 2 numbers, not 8" in memory.status().batch["lastError"]
+    assert "vectors of 2 numbers instead of 8" in memory.status().batch["lastError"]
 
 
 def test_a_job_that_is_over_when_it_is_made_is_not_asked_after(desk: Desk) -> None:

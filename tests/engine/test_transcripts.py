@@ -1,6 +1,7 @@
 """Conversations in the index: what is new is found, what was indexed stays, and it all equals an index made anew."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,24 @@ def test_a_file_that_was_written_anew_is_indexed_anew(agent: TranscriptFolder, h
     assert agent.content() == agent.reindexed()
 
 
+@pytest.mark.parametrize("how", ["in place, before the last part", "in the middle of another file"])
+def test_an_edit_that_comes_with_growth_is_noticed(agent: TranscriptFolder, how: str) -> None:
+    path = agent.write("a.jsonl", *(message(f"number {number:04d} " + "word " * 20) for number in range(400)))
+    agent.indexer.sync()
+    tail = agent.store.documents.transcripts()["sessions/a.jsonl"].tail
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"number", 0, tail) if how.startswith("in place") else data.index(b"number", tail // 2)
+    assert at > 4096
+    data[at : at + 6] = b"FIGURE"
+    target = path if how.startswith("in place") else path.with_name("new")
+    with target.open("r+b" if target is path else "wb") as file:
+        file.write(bytes(data) + message("more").encode())
+    target.replace(path)
+    agent.indexer.sync()
+    assert "FIGURE" in "".join(row[-1] for row in agent.content())
+    assert agent.content() == agent.reindexed()
+
+
 def test_what_vanishes_leaves_the_index_and_a_reset_keeps_its_words(agent: TranscriptFolder) -> None:
     path = agent.write("a.jsonl", message("the walrus"))
     agent.write("b.jsonl", message("the seal"))
@@ -254,7 +273,7 @@ def test_who_is_stopped_keeps_the_part_at_hand_and_goes_on_from_there(agent: Tra
     assert agent.content() == agent.reindexed()
 
 
-class TestPatience:
+class TestGrowthThresholds:
     """A conversation that goes on is indexed when enough has been said."""
 
     def agent(self, base: Path, thresholds: GrowthThresholds) -> TranscriptFolder:
@@ -300,6 +319,26 @@ class TestPatience:
         agent.indexer.sync()
         agent.write("a.jsonl", *(message("x") for _ in range(60)))
         assert bool(agent.indexer.compare().unsettled) is due
+        agent.store.admin.close()
+
+    @pytest.mark.parametrize(("quiet_s", "due"), [(500, False), (700, True)])
+    def test_after_ten_quiet_minutes(self, tmp_path: Path, quiet_s: int, due: bool) -> None:
+        agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
+        path = agent.write("a.jsonl", message("the first"))
+        os.utime(path, (time.time() - quiet_s,) * 2)
+        assert bool(agent.indexer.compare().unsettled) is due
+        agent.store.admin.close()
+
+    @pytest.mark.parametrize("how", ["shorter", "another file"])
+    def test_at_once_if_it_is_not_the_same_transcript(self, tmp_path: Path, how: str) -> None:
+        agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
+        path = agent.write("a.jsonl", message("the first"), message("the second"))
+        agent.indexer.sync()
+        if how == "shorter":
+            os.truncate(path, len(message("the first")))
+        else:
+            agent.write("new", path.read_text(), message("the third")).replace(path)
+        assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
         agent.store.admin.close()
 
     def test_or_when_nothing_more_is_said(self, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from mdrecall.core.conversation.session_note import (
     MAX_CHECKPOINT_MESSAGES,
     Message,
     checkpoint_text,
+    note_name,
 )
 
 
@@ -41,3 +42,9 @@ def test_what_is_secret_is_redacted_before_it_is_cut_or_joined() -> None:
 
     assert "- User: say ***\n" in checkpoint_text([Message("user", "say hush\nhush")], "now", redact)
     assert seen == ["say hush\nhush"]
+
+
+def test_the_name_of_a_note_has_the_day_and_a_few_words() -> None:
+    assert note_name("2026-02-10", "The Walrus & Co!") == "2026-02-10-the-walrus-co.md"
+    assert note_name("2026-02-10", " -_- ") == "2026-02-10.md"
+    assert note_name("2026-02-10", "word " * 20) == f"2026-02-10-{'word-' * 7}word.md"
