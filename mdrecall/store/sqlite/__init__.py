@@ -1,4 +1,4 @@
-"""The index in one SQLite file: the only SQL of the project."""
+"""An index in one SQLite file. All SQL of the project is here."""
 
 from mdrecall.store.sqlite.connect import Owner
 from mdrecall.store.sqlite.engines import VectorSearch

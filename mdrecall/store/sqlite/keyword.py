@@ -51,13 +51,13 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
         count = counts.get(term, 0)
         if looked_up and rows_so_far + count > ROW_BUDGET:
             among = f"({' OR '.join(looked_up)}) AND ({_expression(term)})"
-            found[term] = Match(term, _present(db, among, _PRESENT), count)
+            found[term] = Match(term, _match_present(db, among, _PRESENT), count)
             continue
-        expression, chunks = _expression(term), _whole(db, term, count, chunk_count)
+        expression, chunks = _expression(term), _match_whole(db, term, count, chunk_count)
         loose = not chunks and (term.prefix or term.always_prefix)
         if loose:
-            expression = _beginning(db, term)
-            chunks = _present(db, expression, _PRESENT) if expression else {}
+            expression = _prefix_expression(db, term)
+            chunks = _match_present(db, expression, _PRESENT) if expression else {}
         found[term] = Match(term, chunks, len(chunks), loose)
         rows_so_far += len(chunks)
         if chunks:
@@ -65,14 +65,14 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
     return [found[term] for term in terms]
 
 
-def _whole(db: apsw.Connection, term: Term, count: int, chunk_count: int) -> dict[int, float]:
+def _match_whole(db: apsw.Connection, term: Term, count: int, chunk_count: int) -> dict[int, float]:
     """Return the chunks that contain a whole term; none for a word that no chunk contains, or a lone character."""
     if term.parts:
-        return _present(db, _expression(term), 1.0)
+        return _match_present(db, _expression(term), 1.0)
     if not count:
         return {}
-    other_forms = _present(db, _expression(term), _PRESENT) if term.also else {}
-    return other_forms | _saturations(db, _quoted(term.surface), chunk_count)
+    other_forms = _match_present(db, _expression(term), _PRESENT) if term.also else {}
+    return other_forms | _score_matches(db, _quote(term.surface), chunk_count)
 
 
 def _count(db: apsw.Connection, term: Term) -> int:
@@ -82,26 +82,26 @@ def _count(db: apsw.Connection, term: Term) -> int:
 def _expression(term: Term) -> str:
     """Return the query for a word and its other forms, or for a name and its words as a phrase."""
     if term.parts:
-        return f"{_quoted(encode_names(term.surface))} OR {_quoted(' '.join(term.parts))}"
-    return " OR ".join(map(_quoted, (term.surface, *term.also)))
+        return f"{_quote(encode_names(term.surface))} OR {_quote(' '.join(term.parts))}"
+    return " OR ".join(map(_quote, (term.surface, *term.also)))
 
 
-def _beginning(db: apsw.Connection, term: Term) -> str:
+def _prefix_expression(db: apsw.Connection, term: Term) -> str:
     """Return the query for indexed terms that begin with a word, or are nearly the whole beginning of it.
 
     The index holds stems, so ``configurat`` must also find ``configur``.
     """
     start = encode_names(term.surface)
     if term.parts or not term.surface.isalpha() or not term.surface.isascii():
-        return f"{_quoted(start)} *"
+        return f"{_quote(start)} *"
     near = rows(db, _TERMS, (start[:_LEAST_SHARED], start[:_LEAST_SHARED] + "\U0010ffff"))
     fits = (
         name for (name,) in near if name.startswith(start) or (start.startswith(name) and len(start) < len(name) + 5)
     )
-    return " OR ".join(map(_quoted, islice(fits, _MOST_NEAR)))
+    return " OR ".join(map(_quote, islice(fits, _MOST_NEAR)))
 
 
-def _saturations(db: apsw.Connection, expression: str, chunk_count: int) -> dict[int, float]:
+def _score_matches(db: apsw.Connection, expression: str, chunk_count: int) -> dict[int, float]:
     found = list(rows(db, _SCORED, (expression,)))
     if not found:
         return {}
@@ -110,9 +110,9 @@ def _saturations(db: apsw.Connection, expression: str, chunk_count: int) -> dict
     return {chunk_id: rank / divisor for chunk_id, rank in found}
 
 
-def _present(db: apsw.Connection, expression: str, saturation: float) -> dict[int, float]:
+def _match_present(db: apsw.Connection, expression: str, saturation: float) -> dict[int, float]:
     return {chunk_id: saturation for (chunk_id,) in rows(db, _PLAIN, (expression,))}
 
 
-def _quoted(term: str) -> str:
+def _quote(term: str) -> str:
     return '"' + term.replace('"', '""') + '"'
