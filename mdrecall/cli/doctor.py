@@ -14,7 +14,7 @@ _MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "r
 #: The command that fixes a problem, by its code.
 _FIXES = {
     "configuration": "Run `mdrecall config schema` to see every setting.",
-    "workspace": "Choose the folder with --workspace.",
+    "workspace": "Use --workspace to choose one.",
     "damaged_index": "Run `mdrecall index --force`.",
     "provider": "Run `mdrecall providers` to see which providers can be used.",
 }

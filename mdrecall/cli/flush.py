@@ -153,7 +153,7 @@ def _check(flush: "Flush", options: argparse.Namespace) -> int:
     if options.json:
         print_json(decision._asdict())
     else:
-        print(f"{'Flush now' if decision.run else 'No flush'}: {decision.why}.")
+        print(f"{'Flush now' if decision.run else 'No flush'} ({decision.why}).")
     return 0 if decision.run else 1
 
 

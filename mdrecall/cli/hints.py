@@ -47,7 +47,7 @@ _LIST_SESSIONS = "Run `mdrecall sessions list` to see the sessions."
 #: The first that fits is taken.
 _BY_ERROR = (
     _Remedy(ConfigError, "Run `mdrecall config check` to check the whole configuration.", not_for=("config",)),
-    _Remedy(WorkspaceError, "Choose the folder with --workspace.", option="workspace"),
+    _Remedy(WorkspaceError, "Use --workspace to choose one.", option="workspace"),
     _Remedy(NothingToWrite, "For example: mdrecall note Ana prefers tea", only_for=("note",)),
     _Remedy(FileMissing, _LIST_SESSIONS, only_for=("sessions",)),
     _Remedy(PathOutside, _LIST_SESSIONS, only_for=("sessions",)),

@@ -30,7 +30,7 @@ def notes(workspace: Workspace) -> list[Path]:
 def test_check_says_whether_it_is_time_and_why(run: Run) -> None:
     now = run("flush", "check", "--total-tokens", "180000")
     assert (now.code, now.err) == (0, "")
-    assert now.out.startswith("Flush now: 180,000 tokens")
+    assert now.out.startswith("Flush now (180,000 tokens")
     later = run("flush", "check", "--total-tokens", "1000", "--json")
     assert later.code == 1
     assert later.json == {"run": False, "why": "1,000 tokens are below 176,000", "trigger": ""}

@@ -58,7 +58,7 @@ def test_an_error_gets_the_remedy_of_its_class_where_the_command_is_not_the_reme
 
 
 def test_an_option_is_named_only_where_the_command_has_it(workspace: Workspace, run: Run) -> None:
-    assert hint_for(WorkspaceError("x"), options("search", workspace=None)) == "Choose the folder with --workspace."
+    assert hint_for(WorkspaceError("x"), options("search", workspace=None)) == "Use --workspace to choose one."
     assert hint_for(WorkspaceError("x"), options("demo")) == ""
     assert "--workspace" in run("status", "--workspace", "/no/where").err
     assert "--workspace" not in run("demo", "--into", str(workspace.path)).err

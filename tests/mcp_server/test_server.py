@@ -355,19 +355,27 @@ def test_a_search_that_builds_the_first_index_tells_how_far_it_is(home: Home) ->
     assert told == sorted(set(told))
 
 
+class WatchStart:
+    """The watching of a backend, which notes that it was started."""
+
+    def __init__(self) -> None:
+        self.started = threading.Event()
+
+    def start(self) -> None:
+        self.started.set()
+
+
 class FirstIndex:
     """The backend of a memory whose first index is being built."""
 
     def __init__(self) -> None:
-        self.may_tell, self.may_end, self.watched = threading.Event(), threading.Event(), threading.Event()
+        self.may_tell, self.may_end = threading.Event(), threading.Event()
+        self.watch = WatchStart()
 
     def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
         self.may_tell.wait(20)
         progress(Progress(1, 2, "memory/a.md"))
         self.may_end.wait(20)
-
-    def watch(self) -> None:
-        self.watched.set()
 
     def close(self) -> None:
         self.may_tell.set()
@@ -396,7 +404,7 @@ def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Hom
     try:
         with_client(built, act, mode="legacy")
         index.may_end.set()
-        assert index.watched.wait(20)
+        assert index.watch.started.wait(20)
     finally:
         built.close()
         home.workspace().close()
@@ -407,13 +415,10 @@ class BrokenSync:
     """A backend whose first sync raises something that nobody expects."""
 
     def __init__(self) -> None:
-        self.watching = threading.Event()
+        self.watch = WatchStart()
 
     def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
         raise ZeroDivisionError("a bug")
-
-    def watch(self) -> None:
-        self.watching.set()
 
     def close(self) -> None:
         pass
@@ -427,7 +432,7 @@ def test_files_are_watched_although_the_first_sync_failed_unexpectedly(
     memories = Memories(served, lambda served: Memory(settings, cast(Any, backend)))
     try:
         memories.get("main")
-        assert backend.watching.wait(20)
+        assert backend.watch.started.wait(20)
     finally:
         memories.close()
         home.workspace().close()

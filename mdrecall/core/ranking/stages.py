@@ -191,8 +191,6 @@ def reserve_note_places(candidates: Sequence[Candidate], context: RankingContext
     places = context.options.max_results
     sessions = [candidate for candidate in candidates if candidate.chunk.source == "sessions"]
     note_count = len(candidates) - len(sessions)
-    if not sessions or not note_count:
-        return list(candidates)
     allowed = max(places - note_count, (places + 1) // 2)
     dropped = {candidate.chunk.id for candidate in sessions[allowed:]}
     return [candidate for candidate in candidates if candidate.chunk.id not in dropped]

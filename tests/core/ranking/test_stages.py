@@ -95,6 +95,13 @@ def test_a_passage_that_holds_hardly_anything_of_the_query_gives_way_to_the_wind
     assert found.passage.first_line == 0
 
 
+def test_of_a_query_of_many_words_a_passage_with_one_in_six_is_enough_to_be_shown() -> None:
+    text = f"{LONG_CHUNK}\nthe walrus sleeps"
+    (found,) = find_passages([candidate(text=text, window=0)], context("walrus zebra quagga heron otter ibis"))
+    assert 0.15 < found.passage.coverage < 0.17
+    assert found.passage.first_line == 9
+
+
 def test_in_a_search_by_vectors_the_window_is_shown_whatever_the_passage_holds() -> None:
     text = f"{LONG_CHUNK}\nthe walrus sleeps"
     (found,) = find_passages([candidate(text=text, window=0)], context(mode="vector"))
