@@ -1,8 +1,8 @@
 """What embedding through a provider costs in requests and time: ``python -m benchmarks.remote``.
 
-Makes a workspace of notes, and a server on this machine, in a process of its own, that speaks OpenAI's wire format and
-takes 20 ms for every request before it answers. Measured are the requests, and the time that giving every chunk its
-vector takes beside the time that the server was busy.
+Creates a workspace of notes and starts a local server in a separate process that speaks OpenAI's wire format and takes
+20 ms for each request. Measures the number of requests, and the time to embed every chunk beside the time that the
+server was busy.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def measure(scratch: Path, files: int, chars: int, concurrency: int) -> dict[str
 
 
 def serve(pipe: Connection) -> None:
-    """Answer until told to end; then tell how long, how many requests, and how many texts."""
+    """Answer until told to stop; then report the busy time, the requests and the texts."""
     rng = random.Random(1)
     rows = [json.dumps([round(rng.gauss(0, 0.05), 7) for _ in range(DIMENSIONS)]) for _ in range(256)]
     seen = {"busy": 0.0, "requests": 0, "texts": 0}

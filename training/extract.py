@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 
 class File(NamedTuple):
-    """A file out of a package, already decompressed."""
+    """A file of a package, decompressed."""
 
     name: str
     data: bytes
@@ -30,7 +30,7 @@ class File(NamedTuple):
 
 
 class Section(NamedTuple):
-    """Paragraphs that stand under one heading; in an entry the heading is a word and they say what it means."""
+    """The paragraphs under one heading; in a dictionary entry the heading is a word, and they define it."""
 
     heading: str
     paragraphs: list[str]
@@ -49,7 +49,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def book(file: File) -> Iterator[Section]:
-    """Plain text with blank lines between the paragraphs, or one paragraph a line."""
+    """Read plain text with blank lines between paragraphs, or one paragraph per line."""
     text = file.text()
     yield Section("", paragraphs(text) if text.count("\n\n") > 5 else text.split("\n"))
 
@@ -128,7 +128,7 @@ _NUMBER = re.compile(r"^(?:Chapter|Appendix|Section)?\s*[A-Z]?[\d.]+\.?\s+(?=\S)
 
 
 class _Markup(HTMLParser):
-    """Cuts at every element that is not inline; what stands between two cuts is a paragraph."""
+    """Splits at every element that is not inline; the text between two splits is a paragraph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ _MARKS = (
 
 
 def plain(text: str) -> str:
-    """Without the marks of reStructuredText, Markdown and Ansible's documentation."""
+    """Return the text without the markup of reStructuredText, Markdown and Ansible's documentation."""
     for mark, instead in _MARKS:
         text = mark.sub(instead, text)
     return text.replace("::", ":")
@@ -217,7 +217,7 @@ _ANSIBLE_ITEM = re.compile(r"^\s*-\s+([A-Z].{30,}(?:\n\s{6,}(?!\w+:)[A-Za-z].*)*
 
 
 def docstrings(file: File) -> Iterator[Section]:
-    """What a Python file says about itself, and the documentation that an Ansible module carries."""
+    """Read the docstrings of a Python file, and the documentation in an Ansible module."""
     text = file.text()
     try:
         tree = ast.parse(text)
@@ -273,7 +273,7 @@ _MAN_UNREAD = frozenset({"NAME", "SYNOPSIS", "COPYRIGHT", "COLOPHON", "SEE ALSO"
 
 
 def man(file: File) -> Iterator[Section]:
-    """Each part of a manual page under the page's own one-line description."""
+    """Read each part of a manual page under the page's one-line description."""
     parts = [("", [""])]
     text = _MAN_FONT.sub("", _MAN_CODE.sub("\n", file.text()))
     for mark, instead in _MAN_CHARACTERS:
@@ -311,7 +311,7 @@ _DICT_ASIDE = ("Syn:", "See", "Note:")
 
 
 def dictionary(file: File) -> Iterator[Section]:
-    """A dictd file: an entry begins with the one line that is not indented; quotations are indented the most."""
+    """Read a dictd file: the unindented line of an entry is its word; quotations are indented the most."""
     for entry in re.split(r"\n(?=\S)", file.text()):
         word = re.split(r"[\\(,\n\[]", entry, maxsplit=1)[0]
         if word.startswith("00-database"):
@@ -326,7 +326,7 @@ _QUOTED = re.compile(r';?\s*"[^"]*"[^;]*')
 
 
 def wordnet(file: File) -> Iterator[Section]:
-    """One set of synonyms a line, with their meaning and examples of their use."""
+    """Read WordNet: one set of synonyms per line, with their meaning and examples."""
     for line in file.text().split("\n"):
         fields, bar, gloss = line.partition("|")
         if not bar or line.startswith("  "):
@@ -347,7 +347,7 @@ def wordset(file: File) -> Iterator[Section]:
 
 
 def factbook(file: File) -> Iterator[Section]:
-    """A country's introduction under its name, and its longer notes, some of which belong to another country."""
+    """Read a country's introduction under its name, and its longer notes, some of which belong to another country."""
     country = json.loads(file.data)
     introduction = country.pop("introduction", "") or ""
     yield Section(f"history of {country.get('name', '')}", [introduction])
@@ -385,7 +385,7 @@ _UNSPACED = (
 
 
 def wikitext(file: File) -> Iterator[Section]:
-    """Wikipedia articles as the WikiText collection spells them, with a space before every sign."""
+    """Read Wikipedia articles of the WikiText collection, which has a space before every punctuation mark."""
     section = Section("", [])
     title = ""
     for spaced in file.text().split("\n"):
@@ -415,7 +415,7 @@ _WIKI_MARKS = (
 
 
 def wikipedia(file: File) -> Iterator[Section]:
-    """The articles of a MediaWiki dump."""
+    """Read the articles of a MediaWiki dump."""
     for title, text in _PAGE.findall(file.text()):
         told = html.unescape(html.unescape(text))
         for mark, instead in _WIKI_MARKS:
@@ -428,7 +428,7 @@ _SWORD_BREAK = re.compile(r"</?(?:p|br|lb|div|milestone|title|list|item)\b[^>]*>
 
 
 def sword(file: File) -> Iterator[Section]:
-    """A compressed commentary of the SWORD project: zlib streams with zeros between them."""
+    """Read a compressed commentary of the SWORD project: zlib streams with zeros between them."""
     rest = file.data
     while rest:
         stream = zlib.decompressobj()
@@ -503,7 +503,7 @@ def crawl(file: File) -> Iterator[Section]:
 
 
 def messages(file: File) -> Iterator[Section]:
-    """The English side of a compiled gettext catalogue."""
+    """Read the English side of a compiled gettext catalogue."""
     order = "<" if file.data[:4] == b"\xde\x12\x04\x95" else ">"
     count, table = struct.unpack(f"{order}II", file.data[8:16])
     for row in range(count):

@@ -11,7 +11,7 @@ ROWS, SCALES, PIECES, CARD = "rows.i8", "scales.f32", "pieces.txt", "model.json"
 
 
 def write(folder: Path, vocabulary: list[str], table: Tensor) -> str:
-    """Write the table; gives the SHA-256 over rows, scales and pieces."""
+    """Write the table; return the SHA-256 over rows, scales and pieces."""
     folder.mkdir(parents=True, exist_ok=True)
     scales = (table.abs().amax(1) / 127).clamp(min=1e-12)
     rows = torch.round(table / scales[:, None]).to(torch.int8)

@@ -31,26 +31,26 @@ class Student(nn.Module):
             self.lift.weight.copy_(back)
 
     def sums(self, ids: Tensor, owners: Tensor, count: int, keep: Tensor | None = None) -> Tensor:
-        """Rows of summed pieces, not yet of unit length."""
+        """Return rows of summed pieces, not yet of unit length."""
         weights = self.log_weights[ids].exp() * self.known[ids]
         if keep is not None:
             weights = weights * keep
         first = torch.searchsorted(owners, torch.arange(count, device=ids.device))
         return functional.embedding_bag(ids, self.table, first, mode="sum", per_sample_weights=weights)
 
-    def folded(self) -> Tensor:
-        """The table with the weights in it, which is all that ships."""
+    def with_weights(self) -> Tensor:
+        """Return the table with its weights multiplied in, which is all that ships."""
         return (self.table * (self.log_weights.exp() * self.known)[:, None]).detach()
 
 
 def is_known(piece: str) -> bool:
-    """Whether the table has a row for a piece: letters a to z and digits, which is what the teacher understands."""
+    """True if the table has a row for a piece: letters a to z and digits, which the teacher understands."""
     body = piece.removeprefix("##")
     return body.isascii() and body.isalnum()
 
 
 def begin(teacher: Teacher, vocabulary: list[str], dimensions: int, corpus: Bags, device: torch.device) -> Student:
-    """Every piece through the teacher, centred and turned onto its main axes; weights by how rare a piece is."""
+    """Return the teacher's vector of every piece, centred and on its principal axes, and weights by rarity."""
     size = len(vocabulary)
     pieces = torch.arange(size, device=device)
     known = torch.tensor([is_known(piece) for piece in vocabulary], dtype=torch.float32)
@@ -67,7 +67,7 @@ def begin(teacher: Teacher, vocabulary: list[str], dimensions: int, corpus: Bags
 
 
 def learning_rate(step: int, steps: int) -> float:
-    """A short climb, then half a cosine down, as a share of the peak."""
+    """Return the share of the peak rate at a step: a short warm-up, then half a cosine down."""
     warm = max(1, steps // 20)
     if step < warm:
         return (step + 1) / warm

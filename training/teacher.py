@@ -30,7 +30,7 @@ class Teacher:
 
     @torch.no_grad()
     def embed(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Rows of token ids, with the marks at both ends, to rows of unit length."""
+        """Return vectors of unit length for rows of token ids with the special tokens at both ends."""
         weights = self._weights
         positions = weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
         kinds = weights["embeddings.token_type_embeddings.weight"][0]
@@ -63,7 +63,7 @@ class Teacher:
 
 
 def load(folder: Path, device: torch.device) -> tuple[Teacher, Tokenizer, list[str]]:
-    """The teacher, its tokenizer and its vocabulary, from the folder of a published copy."""
+    """Load the teacher, its tokenizer and its vocabulary from the folder of a published copy."""
     weights = folder / "model.safetensors"
     found = hashlib.sha256(weights.read_bytes()).hexdigest()
     if found != SHA256:
@@ -72,7 +72,7 @@ def load(folder: Path, device: torch.device) -> tuple[Teacher, Tokenizer, list[s
 
 
 def tokenizer(folder: Path) -> Tokenizer:
-    """The word-piece tokenizer, without padding and with the teacher's limit."""
+    """Return the word-piece tokenizer, without padding and with the teacher's limit."""
     made = Tokenizer.from_file(str(folder / "tokenizer.json"))
     made.no_padding()
     made.no_truncation()
@@ -80,13 +80,13 @@ def tokenizer(folder: Path) -> Tokenizer:
 
 
 def vocabulary(folder: Path) -> list[str]:
-    """The word pieces in the order of their ids."""
+    """Return the word pieces in the order of their ids."""
     vocab = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
     return sorted(vocab, key=vocab.__getitem__)
 
 
 def batches(lengths: Tensor, tokens: int) -> Iterator[Tensor]:
-    """Row numbers in groups of like length, each of at most so many tokens when padded."""
+    """Yield row numbers in groups of similar length, each with at most ``most`` tokens when padded."""
     order = torch.argsort(lengths)
     widths = (lengths[order] + 2).tolist()
     start = 0
@@ -99,7 +99,7 @@ def batches(lengths: Tensor, tokens: int) -> Iterator[Tensor]:
 
 
 def pad(starts: Tensor, lengths: Tensor, flat: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of ids between the marks, padded, with their mask; a row is cut at the teacher's limit."""
+    """Return rows of ids with special tokens, padded, and their mask; a row is cut at the teacher's limit."""
     kept = lengths.clamp(max=MOST_TOKENS - 2)
     width = int(kept.max())
     column = torch.arange(width, device=flat.device)

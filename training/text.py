@@ -1,4 +1,4 @@
-"""Passages and pairs as token ids, laid end to end."""
+"""Passages and pairs as token ids in one long row."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class Bags(NamedTuple):
         return len(self.starts)
 
     def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The ids of some rows, end to end, and for each the row it belongs to."""
+        """Return the ids of some rows, concatenated, and the row that each belongs to."""
         lengths = self.lengths[rows]
         owners = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), lengths)
         first = torch.cumsum(lengths, 0) - lengths
@@ -36,7 +36,7 @@ class Bags(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """What is learned from: passages, and questions with the passage that answers each."""
+    """The training data: passages, and questions with the passage that answers each."""
 
     passages: Bags
     questions: Bags
@@ -44,18 +44,18 @@ class Corpus(NamedTuple):
 
 
 def read_corpus(folder: Path, tokenizer: Tokenizer, most_passages: int, longest: int) -> Corpus:
-    """``passages.jsonl`` {t} and ``pairs.jsonl`` {q, p}, tokenised."""
-    passages = _tokenised(
+    """Read and tokenise ``passages.jsonl`` {t} and ``pairs.jsonl`` {q, p}."""
+    passages = _tokenise(
         (entry["t"] for entry in _entries(folder / "passages.jsonl", most_passages)), tokenizer, longest
     )
     pairs = [(entry["q"], entry["p"]) for entry in _entries(folder / "pairs.jsonl", most_passages)]
-    questions = _tokenised((question for question, _ in pairs), tokenizer, longest)
-    answers = _tokenised((answer for _, answer in pairs), tokenizer, longest)
+    questions = _tokenise((question for question, _ in pairs), tokenizer, longest)
+    answers = _tokenise((answer for _, answer in pairs), tokenizer, longest)
     return Corpus(passages, questions, answers)
 
 
-def tokenised(texts: Iterable[str], tokenizer: Tokenizer, longest: int) -> Bags:
-    return _tokenised(iter(texts), tokenizer, longest)
+def tokenise(texts: Iterable[str], tokenizer: Tokenizer, longest: int) -> Bags:
+    return _tokenise(iter(texts), tokenizer, longest)
 
 
 def _entries(path: Path, most: int) -> Iterator[dict[str, str]]:
@@ -64,7 +64,7 @@ def _entries(path: Path, most: int) -> Iterator[dict[str, str]]:
             yield json.loads(line)
 
 
-def _tokenised(texts: Iterator[str], tokenizer: Tokenizer, longest: int) -> Bags:
+def _tokenise(texts: Iterator[str], tokenizer: Tokenizer, longest: int) -> Bags:
     runs: list[Sequence[int]] = []
     while some := list(islice(texts, _AT_ONCE)):
         runs += [encoding.ids[:longest] or [100] for encoding in tokenizer.encode_batch(some, add_special_tokens=False)]

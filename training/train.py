@@ -1,13 +1,13 @@
 """Make the offline embedding table: ``python -m training.train --teacher DIR --corpus DIR --out DIR``.
 
-A table of word-piece vectors learns to place texts as the teacher does. Three lessons, in every step:
+A table of word-piece vectors learns to embed texts like the teacher. Three lessons, in every step:
 
-* a passage must lie where the teacher puts it;
+* a passage must get the teacher's vector;
 * a few words taken from a passage (mostly taken *out* of it) must find that passage, or a pile of notes that holds
-  it, among thousands, half of the time among passages that the teacher finds alike;
+  it, among thousands, half of the time among passages that the teacher finds similar;
 * a question must find its answer, likewise.
 
-For the last two the aim is mostly the teacher's own order of all of them, and a little the right one alone.
+For the last two the target is mostly the teacher's own ranking, and partly the right answer alone.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from training import pack, teacher
 from training.student import Student, begin, learning_rate
-from training.text import Bags, Corpus, read_corpus, tokenised
+from training.text import Bags, Corpus, read_corpus, tokenise
 
 _ASKING = (
     "what is", "what was", "what are", "what did", "what does", "when did", "when was", "when is", "where is",
@@ -34,7 +34,7 @@ _STUDENT_HEAT = 0.05
 
 
 class Plan(NamedTuple):
-    """The choices of one training."""
+    """The parameters of one training run."""
 
     steps: int
     batch: int
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What is worked out once, before any training: where the teacher puts everything, and what it finds alike."""
+    """What is computed once before training: the teacher's vectors, and clusters of similar texts."""
 
     passages: Tensor
     questions: Tensor
@@ -86,16 +86,16 @@ def main(arguments: list[str] | None = None) -> int:
     corpus = read_corpus(options.corpus, tokenizer, options.most, teacher.MOST_TOKENS - 2)
     corpus = Corpus(*(part.to(device) for part in corpus))
     say(f"{len(corpus.passages):,} passages, {len(corpus.questions):,} pairs, {len(corpus.passages.flat):,} pieces")
-    ground = survey(guide, corpus)
-    asking = tokenised(_ASKING, tokenizer, 8).to(device)
+    ground = prepare_ground(guide, corpus)
+    asking = tokenise(_ASKING, tokenizer, 8).to(device)
     student = begin(guide, vocabulary, plan.dimensions, corpus.passages, device)
     train(student, guide, corpus, ground, asking, plan, options.held_out)
-    digest = pack.write(options.out, vocabulary, student.folded().cpu())
+    digest = pack.write(options.out, vocabulary, student.with_weights().cpu())
     say(f"written to {options.out}, {digest}")
     return 0
 
 
-def survey(guide: teacher.Teacher, corpus: Corpus) -> Ground:
+def prepare_ground(guide: teacher.Teacher, corpus: Corpus) -> Ground:
     passages, questions, answers = (teach(guide, bags) for bags in corpus)
     say("the teacher has read everything")
     groups = cluster(passages, max(1, len(passages) // 512))
@@ -105,7 +105,7 @@ def survey(guide: teacher.Teacher, corpus: Corpus) -> Ground:
 
 
 def teach(guide: teacher.Teacher, bags: Bags) -> Tensor:
-    """Where the teacher puts each text."""
+    """Return the teacher's vector of each text."""
     tokens = 524_288 if bags.flat.is_cuda else 8192
     out = torch.empty(len(bags), teacher.WIDTH, dtype=torch.float16, device=bags.flat.device)
     for rows in teacher.batches(bags.lengths.clamp(max=teacher.MOST_TOKENS), tokens):
@@ -114,7 +114,7 @@ def teach(guide: teacher.Teacher, bags: Bags) -> Tensor:
 
 
 def cluster(vectors: Tensor, count: int, rounds: int = 8) -> Tensor:
-    """Which of ``count`` groups of like texts each belongs to."""
+    """Return the cluster of each text, out of ``count``."""
     centres = vectors[torch.randperm(len(vectors), device=vectors.device)[:count]]
     for _ in range(rounds):
         nearest = torch.cat([(some @ centres.T).argmax(1) for some in vectors.split(65_536)])
@@ -149,18 +149,18 @@ def train(
 def cloze_lesson(
     student: Student, guide: teacher.Teacher, passages: Bags, ground: Ground, asking: Bags, plan: Plan
 ) -> Tensor:
-    """A few words of a passage must find it; every text must lie where the teacher puts it."""
+    """A few words of a passage must find it; every text must get the teacher's vector."""
     rows = draw(ground, plan.batch, passages.starts.device)
     ids, owners = passages.take(rows)
     span_ids, span_owners, inside = spans(passages, rows, ids, owners, asking)
     taken_out = inside & (torch.rand(len(rows), device=ids.device) < 0.7)[owners]
-    sums = student.sums(ids, owners, len(rows), kept(ids, plan.drop) * ~taken_out)
-    queries = student.sums(span_ids, span_owners, len(rows), kept(span_ids, plan.drop))
+    sums = student.sums(ids, owners, len(rows), keep_pieces(ids, plan.drop) * ~taken_out)
+    queries = student.sums(span_ids, span_owners, len(rows), keep_pieces(span_ids, plan.drop))
     lengths = torch.bincount(span_owners, minlength=len(rows))
     starts = torch.cumsum(lengths, 0) - lengths
     wanted = guide.embed(*teacher.pad(starts, lengths, span_ids))
     targets = ground.passages[rows].float()
-    match = apart(student.lift(sums), targets) + apart(student.lift(queries), wanted)
+    match = cosine_distance(student.lift(sums), targets) + cosine_distance(student.lift(queries), wanted)
     if torch.rand(()) < plan.piles:
         return plan.match * match + plan.cloze * find_pile(queries, sums)
     return plan.match * match + plan.cloze * find(queries, sums, wanted, targets, plan.soft)
@@ -168,13 +168,13 @@ def cloze_lesson(
 
 def pair_lesson(student: Student, corpus: Corpus, ground: Ground, plan: Plan, held_out: int) -> Tensor:
     rows = torch.randint(held_out, len(corpus.questions), (plan.batch,), device=corpus.questions.starts.device)
-    questions = summed(student, corpus.questions, rows, plan.drop)
-    answers = summed(student, corpus.answers, rows, plan.drop)
+    questions = sum_pieces(student, corpus.questions, rows, plan.drop)
+    answers = sum_pieces(student, corpus.answers, rows, plan.drop)
     return find(questions, answers, ground.questions[rows].float(), ground.answers[rows].float(), plan.soft)
 
 
 def draw(ground: Ground, count: int, device: torch.device) -> Tensor:
-    """Passages for one step: any, or all from a few groups of like ones."""
+    """Return passages for one step: random ones, or all from a few clusters."""
     if torch.rand(()) < 0.5:
         return torch.randint(0, len(ground.members), (count,), device=device)
     groups = torch.randint(0, len(ground.cluster_sizes), (max(1, count // 128),), device=device).repeat_interleave(128)
@@ -183,7 +183,7 @@ def draw(ground: Ground, count: int, device: torch.device) -> Tensor:
 
 
 def spans(passages: Bags, rows: Tensor, ids: Tensor, owners: Tensor, asking: Bags) -> tuple[Tensor, Tensor, Tensor]:
-    """A run of 3 to 14 pieces out of every passage, half of them behind words that ask; and which pieces they are."""
+    """Return a run of 3 to 14 pieces from every passage, half of them after a question word, and their positions."""
     device = ids.device
     lengths = passages.lengths[rows]
     size = torch.minimum(torch.randint(3, 15, (len(rows),), device=device), (lengths + 1) // 2)
@@ -199,21 +199,21 @@ def spans(passages: Bags, rows: Tensor, ids: Tensor, owners: Tensor, asking: Bag
     return torch.cat([asking_ids, ids[inside]])[order], all_owners[order], inside
 
 
-def kept(ids: Tensor, drop: float) -> Tensor:
+def keep_pieces(ids: Tensor, drop: float) -> Tensor:
     return (torch.rand(len(ids), device=ids.device) >= drop).float()
 
 
-def summed(student: Student, bags: Bags, rows: Tensor, drop: float = 0.0) -> Tensor:
+def sum_pieces(student: Student, bags: Bags, rows: Tensor, drop: float = 0.0) -> Tensor:
     ids, owners = bags.take(rows)
-    return student.sums(ids, owners, len(rows), kept(ids, drop) if drop else None)
+    return student.sums(ids, owners, len(rows), keep_pieces(ids, drop) if drop else None)
 
 
-def apart(lifted: Tensor, wanted: Tensor) -> Tensor:
+def cosine_distance(lifted: Tensor, wanted: Tensor) -> Tensor:
     return 1 - functional.cosine_similarity(lifted, wanted).mean()
 
 
 def find(queries: Tensor, passages: Tensor, wanted: Tensor, targets: Tensor, soft: float) -> Tensor:
-    """How far each query is from its own passage, and from the teacher's order of all of them."""
+    """Return the loss of each query: its distance from its own passage, and from the teacher's ranking."""
     likeness = functional.normalize(queries, dim=-1) @ functional.normalize(passages, dim=-1).T / _STUDENT_HEAT
     right = torch.arange(len(queries), device=queries.device)
     hard = functional.cross_entropy(likeness, right)
@@ -222,7 +222,7 @@ def find(queries: Tensor, passages: Tensor, wanted: Tensor, targets: Tensor, sof
 
 
 def find_pile(queries: Tensor, passages: Tensor) -> Tensor:
-    """Passages in piles of two to five, as notes stand together in a file: a query must find its pile."""
+    """Return the loss with passages in piles of two to five, like notes in one file: a query must find its pile."""
     size = int(torch.randint(2, 6, ()))
     pile = torch.randperm(len(passages), device=passages.device) // size
     piles = torch.zeros(int(pile.max()) + 1, passages.shape[1], device=passages.device).index_add(0, pile, passages)
@@ -232,15 +232,15 @@ def find_pile(queries: Tensor, passages: Tensor) -> Tensor:
 
 @torch.no_grad()
 def judge(student: Student, corpus: Corpus, ground: Ground, held_out: int, when: str) -> None:
-    """How often a held-out question finds its answer among those and many passages: MRR@10, student and teacher."""
+    """Return how well held-out questions find their answers among many passages: MRR@10 of student and teacher."""
     if len(corpus.questions) <= held_out:
         return
     device = corpus.questions.starts.device
     rows = torch.arange(held_out, device=device)
     others = torch.arange(min(60_000, len(corpus.passages)), device=device)
     mine = (
-        summed(student, corpus.questions, rows),
-        torch.cat([summed(student, corpus.answers, rows), summed(student, corpus.passages, others)]),
+        sum_pieces(student, corpus.questions, rows),
+        torch.cat([sum_pieces(student, corpus.answers, rows), sum_pieces(student, corpus.passages, others)]),
     )
     theirs = ground.questions[rows].float(), torch.cat([ground.answers[rows], ground.passages[others]]).float()
     say(f"{when}: MRR@10 {reciprocal(*mine):.4f}, the teacher's {reciprocal(*theirs):.4f}")

@@ -12,7 +12,7 @@ class FallbackEmbedder:
     is_instant = False
 
     def __init__(self, first: ChunkEmbedder, second: ChunkEmbedder, searcher: VectorSearcher) -> None:
-        """``searcher`` knows whether the first embedder answers queries."""
+        """``searcher`` tells when the first embedder does not answer queries."""
         self._first = first
         self._second = second
         self._searcher = searcher

@@ -282,7 +282,8 @@ class _Run:
         self._journal.drop(job.tag)
         if state.status == "failed" or not got:
             message = f"The batch job {state.id} of {self._embedder.provider} failed"
-            self._jobs.record_failure(JobFailed(f"{message}: {problem or 'it returned nothing'}."))
+            reason = problem.rstrip(".") or "it returned nothing"
+            self._jobs.record_failure(JobFailed(f"{message}: {reason}."))
         else:
             self._jobs.record_success()
 

@@ -164,7 +164,7 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """How long the vectors are; 0 as long as that is not known."""
+        """The length of the vectors; 0 until it is known."""
         ...
 
     @property
@@ -174,17 +174,19 @@ class Embedder(Protocol):
     def traits(self) -> Traits: ...
 
     def prepare(self, stored: int, progress: ProgressCallback | None = ...) -> None:
-        """Get ready, so that the length of the vectors is known: it is that of the stored ones, or 0 without any."""
+        """Get ready to embed, so that ``dimensions`` is known. ``stored`` is the length of the stored vectors, or 0."""
         ...
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
-        """The vector of a query; ``weights`` says how much its folded words count, to those who can weigh words."""
+        """Return the vector of a query. ``weights`` says how much each folded word counts, if the embedder uses it."""
         ...
 
-    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]: ...
+    def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
+        """Return one embedding for each text, in order; ``InputRefused`` if any of them is not accepted."""
+        ...
 
     def interrupt(self) -> None:
-        """End whatever is under way, because the memory closes."""
+        """Abort the requests in progress, because the memory closes."""
         ...
 
     def close(self) -> None: ...
@@ -192,35 +194,35 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Pings(Protocol):
-    """An embedder that can be asked for a sign of life, for those who will not wait as long as for real work."""
+    """An embedder that can be checked faster than by embedding texts."""
 
     def ping(self) -> bytes:
-        """The vector of a word, soon, or an ``EmbedderError``."""
+        """Return the vector of a word within a short deadline; raise an ``EmbedderError`` otherwise."""
         ...
 
 
 class BatchApi(Protocol):
-    """A provider's way to embed many texts for less money and at its leisure."""
+    """A provider's batch API, which embeds many texts for less money and without a deadline."""
 
     @property
     def most_texts(self) -> int:
-        """How many go into one job."""
+        """How many texts fit into one job."""
         ...
 
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
-        """Hand over texts by their names; gives what the provider calls them together."""
+        """Upload texts by name, and return the provider's name for the upload."""
         ...
 
     def create(self, tag: str, file: str) -> JobState: ...
 
     def find(self, tag: str, file: str) -> JobState | None:
-        """The job that was made of uploaded texts, if there is one: its creation may not have been heard of."""
+        """Return the job that was created of an upload, in case the answer to its creation was lost."""
         ...
 
     def state(self, job: str) -> JobState: ...
 
     def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
-        """What has come of each text, by its name: its embedding, or what is wrong with it."""
+        """Yield the result of each text by its name: its embedding, or why there is none."""
         ...
 
     def cancel(self, job: str) -> None: ...

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from mdrecall.embed.remote.providers import PROVIDERS
-from tests.engine.desk import WORDS, Desk
+from tests.engine.batch_workspace import WORDS, BatchWorkspace
 from tests.providers import faults
 from tests.providers.shapes import Shape
 from tests.providers.wire import Recorded, Reply, Wire
@@ -15,7 +15,7 @@ DIRECT = "POST /v1/embeddings"
 
 
 @pytest.fixture
-def three(openai: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def three(openai: BatchWorkspace, monkeypatch: pytest.MonkeyPatch) -> BatchWorkspace:
     """Two texts in each request, three requests at once."""
     monkeypatch.setitem(PROVIDERS, "openai", PROVIDERS["openai"]._replace(request_inputs=2))
     openai.configure(enabled=False, own={"concurrency": 3})
@@ -27,13 +27,13 @@ def has_apple(request: Recorded) -> bool:
     return b"apple" in request.raw
 
 
-def test_texts_are_embedded_by_several_requests_at_once(three: Desk) -> None:
+def test_texts_are_embedded_by_several_requests_at_once(three: BatchWorkspace) -> None:
     assert three.sync().issues == ()
     assert (three.direct, len(three.vectors())) == (sorted(SIX), 6)
     assert [one.inputs for one in three.server.requests] == [1, 2, 2, 2]
 
 
-def test_answers_that_come_after_another_request_has_failed_are_kept(three: Desk) -> None:
+def test_answers_that_come_after_another_request_has_failed_are_kept(three: BatchWorkspace) -> None:
     def late(wire: Wire, head: bytes, body: bytes) -> bool:
         time.sleep(0.1)
         wire.send(head + body)

@@ -1,4 +1,4 @@
-"""The Follower: with a clock of the test and a watch that notices what the test says; and with real files."""
+"""The watch loop: with the clock and the events of a script, and with real files."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ CHANGED = SyncReport(changed=1, changes=(FileChange("memory/a.md", "changed"),))
 
 
 class Script:
-    """A clock, what happens when, and all that a follower does about it. The clock goes on only while it waits."""
+    """A clock that advances while the loop waits, a list of events, and everything the loop does about them."""
 
     def __init__(self, timing: Timing) -> None:
         self.now = 1000.0

@@ -60,7 +60,7 @@ class Recorder:
                 self.words[name] = _without_repetition(words)
         settings = list(_settings(json_schema()))
         self.facts["settings"] = {name: entry for name, entry, _ in settings}
-        self.words["settings"] = _without_repetition({name: about for name, _, about in settings})
+        self.words["settings"] = _without_repetition({name: about for name, _, about in settings if about})
         self.facts["names"] = public_names()
 
     def _record_command(self, command: str, words: dict[str, str]) -> dict[str, Any]:
@@ -145,10 +145,13 @@ def _without_repetition(words: dict[str, str]) -> dict[str, str]:
 def _settings(schema: dict[str, Any], place: str = "") -> Iterator[tuple[str, str, str]]:
     """Every setting of a JSON schema: its name, what it takes, and what is said about it."""
     for name, entry in sorted(schema.get("properties", {}).items()):
-        about = entry.pop("description", "")
+        plain = {key: value for key, value in entry.items() if key not in ("description", "properties")}
+        for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
+            if isinstance(plain.get(key), dict) and "properties" in plain[key]:
+                yield from _settings(plain.pop(key), f"{place}{name}{mark}.")
         yield from _settings(entry, f"{place}{name}.")
-        entry.pop("properties", None)
-        yield f"{place}{name}", json.dumps(entry, ensure_ascii=False).replace('"', "'"), about
+        takes = json.dumps(plain, ensure_ascii=False).replace('"', "'")
+        yield f"{place}{name}", takes, entry.get("description", "")
 
 
 def public_names() -> dict[str, Any]:

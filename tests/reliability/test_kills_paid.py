@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.embed.remote.providers import PROVIDERS
 from tests.conftest import Workspace
-from tests.engine.desk import WORDS, Desk
+from tests.engine.batch_workspace import WORDS, BatchWorkspace
 from tests.processes import PATIENCE_S
 from tests.providers import faults
 from tests.providers.faults import Fault
@@ -53,15 +53,17 @@ with Memory.open(os.getcwd(), env=dict(os.environ)) as memory:
 class Victim:
     """A process that syncs, to be killed."""
 
-    def __init__(self, desk: Desk, *, force: bool = False, dies: tuple[str, str, int] = ("", "", 0)) -> None:
-        arguments = [desk.server.kind, str(TEXTS_IN_ONE), "yes" if force else "", *map(str, dies)]
+    def __init__(
+        self, batches: BatchWorkspace, *, force: bool = False, dies: tuple[str, str, int] = ("", "", 0)
+    ) -> None:
+        arguments = [batches.server.kind, str(TEXTS_IN_ONE), "yes" if force else "", *map(str, dies)]
         self._process: subprocess.Popen[bytes] | None = None
         self._arguments = [sys.executable, "-c", _SYNC, *arguments]
-        self._desk = desk
+        self._batches = batches
 
     def run(self) -> None:
         """Let it live until it is killed."""
-        place, env = self._desk.workspace.path, self._desk.process_env
+        place, env = self._batches.workspace.path, self._batches.process_env
         with subprocess.Popen(self._arguments, cwd=place, env=env) as self._process:
             assert self._process.wait(PATIENCE_S) == -9, "it was not killed"
 
@@ -99,18 +101,18 @@ def _numbered(number: int) -> Callable[[Recorded], bool]:
 
 
 @pytest.fixture
-def desk_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Kind], Desk]]:
+def batches_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Kind], BatchWorkspace]]:
     opened: list[ProviderServer] = []
 
-    def make(kind: Kind) -> Desk:
+    def make(kind: Kind) -> BatchWorkspace:
         few = PROVIDERS[kind]._replace(request_inputs=TEXTS_IN_ONE)
         monkeypatch.setitem(PROVIDERS, kind, few)
         opened.append(ProviderServer(kind, dimensions=8))
         folder = tmp_path / str(len(opened))
         folder.mkdir()
-        desk = Desk(Workspace(folder), opened[-1])
-        desk.write(*WORDS)
-        return desk
+        batches = BatchWorkspace(Workspace(folder), opened[-1])
+        batches.write(*WORDS)
+        return batches
 
     yield make
     for server in opened:
@@ -122,15 +124,15 @@ def desk_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """The vectors of an index whose making nobody has disturbed."""
     with ProviderServer("openai", dimensions=8) as server:
-        desk = Desk(Workspace(tmp_path_factory.mktemp("fresh")), server)
-        desk.configure(enabled=False)
-        desk.write(*WORDS)
-        desk.sync()
-        return list(content_of(desk.index).vectors.values())
+        batches = BatchWorkspace(Workspace(tmp_path_factory.mktemp("fresh")), server)
+        batches.configure(enabled=False)
+        batches.write(*WORDS)
+        batches.sync()
+        return list(content_of(batches.index).vectors.values())
 
 
-def vectors_of(desk: Desk) -> list[Any]:
-    return list(content_of(desk.index).vectors.values())
+def vectors_of(batches: BatchWorkspace) -> list[Any]:
+    return list(content_of(batches.index).vectors.values())
 
 
 MOMENTS = enumerate(("asked", "answered", "half", "ignored", "answered", "asked"), 1)
@@ -139,17 +141,17 @@ DIRECT = [(number, how, False) for number, how in MOMENTS] + [(3, "asked", True)
 
 @pytest.mark.parametrize(("number", "how", "force"), DIRECT)
 def test_killed_between_requests_a_process_pays_for_one_again_at_most(
-    desk_of: Callable[[Kind], Desk], fresh: list[Any], number: int, how: str, force: bool
+    batches_of: Callable[[Kind], BatchWorkspace], fresh: list[Any], number: int, how: str, force: bool
 ) -> None:
-    desk = desk_of("openai")
-    desk.configure(enabled=False)
-    victim = Victim(desk, force=force)
-    desk.server.faults.add(victim.at(EMBEDDINGS, number, how))
+    batches = batches_of("openai")
+    batches.configure(enabled=False)
+    victim = Victim(batches, force=force)
+    batches.server.faults.add(victim.at(EMBEDDINGS, number, how))
     victim.run()
-    assert desk.sync(force=force).issues == ()
-    assert set(desk.direct) == set(WORDS)
-    assert len(desk.direct) - len(WORDS) <= TEXTS_IN_ONE
-    assert vectors_of(desk) == fresh
+    assert batches.sync(force=force).issues == ()
+    assert set(batches.direct) == set(WORDS)
+    assert len(batches.direct) - len(WORDS) <= TEXTS_IN_ONE
+    assert vectors_of(batches) == fresh
 
 
 STORING = [
@@ -162,15 +164,15 @@ STORING = [
 
 @pytest.mark.parametrize("dies", STORING, ids=str)
 def test_killed_while_it_stores_an_answer_a_process_pays_for_one_request_again_at_most(
-    desk_of: Callable[[Kind], Desk], fresh: list[Any], dies: tuple[str, str, int]
+    batches_of: Callable[[Kind], BatchWorkspace], fresh: list[Any], dies: tuple[str, str, int]
 ) -> None:
-    desk = desk_of("openai")
-    desk.configure(enabled=False)
-    Victim(desk, dies=dies).run()
-    assert desk.sync().issues == ()
+    batches = batches_of("openai")
+    batches.configure(enabled=False)
+    Victim(batches, dies=dies).run()
+    assert batches.sync().issues == ()
     again = TEXTS_IN_ONE if dies[:2] == ("cache.put", "before") else 0
-    assert (len(desk.direct), set(desk.direct)) == (len(WORDS) + again, set(WORDS))
-    assert vectors_of(desk) == fresh
+    assert (len(batches.direct), set(batches.direct)) == (len(WORDS) + again, set(WORDS))
+    assert vectors_of(batches) == fresh
 
 
 JOB = [
@@ -191,16 +193,16 @@ JOB = [
     [("openai", *moment) for moment in JOB] + [("gemini", *JOB[at]) for at in (3, 5, 7)],
 )
 def test_killed_at_any_request_of_a_job_a_process_pays_for_nothing_again(
-    desk_of: Callable[[Kind], Desk], fresh: list[Any], kind: Kind, what: str, number: int, how: str
+    batches_of: Callable[[Kind], BatchWorkspace], fresh: list[Any], kind: Kind, what: str, number: int, how: str
 ) -> None:
-    desk = desk_of(kind)
-    desk.plan(polls_until_done=3)
-    victim = Victim(desk)
-    desk.server.faults.add(victim.at(desk.at(what), number, how))
+    batches = batches_of(kind)
+    batches.plan(polls_until_done=3)
+    victim = Victim(batches)
+    batches.server.faults.add(victim.at(batches.at(what), number, how))
     victim.run()
-    assert desk.sync().issues == ()
-    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
-    assert vectors_of(desk) == fresh
+    assert batches.sync().issues == ()
+    assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(WORDS), [], 1, [])
+    assert vectors_of(batches) == fresh
 
 
 WRITING = [
@@ -222,22 +224,22 @@ WRITING = [
     ids=str,
 )
 def test_killed_at_any_note_that_it_makes_of_a_job_a_process_pays_for_nothing_again(
-    desk_of: Callable[[Kind], Desk], fresh: list[Any], dies: tuple[str, str, int], force: bool
+    batches_of: Callable[[Kind], BatchWorkspace], fresh: list[Any], dies: tuple[str, str, int], force: bool
 ) -> None:
-    desk = desk_of("openai")
-    Victim(desk, force=force, dies=dies).run()
-    assert desk.sync(force=force).issues == ()
-    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
-    assert vectors_of(desk) == fresh
+    batches = batches_of("openai")
+    Victim(batches, force=force, dies=dies).run()
+    assert batches.sync(force=force).issues == ()
+    assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(WORDS), [], 1, [])
+    assert vectors_of(batches) == fresh
 
 
-def test_killed_again_and_again_a_process_pays_for_no_job_twice(desk_of: Callable[[Kind], Desk]) -> None:
-    desk = desk_of("voyage")
-    desk.plan(polls_until_done=4)
+def test_killed_again_and_again_a_process_pays_for_no_job_twice(batches_of: Callable[[Kind], BatchWorkspace]) -> None:
+    batches = batches_of("voyage")
+    batches.plan(polls_until_done=4)
     for _ in range(3):
-        victim = Victim(desk)
-        desk.server.faults.add(victim.at(desk.at("poll"), 1, "answered"))
+        victim = Victim(batches)
+        batches.server.faults.add(victim.at(batches.at("poll"), 1, "answered"))
         victim.run()
-        desk.unhindered()
-    assert desk.sync().issues == ()
-    assert (desk.batch, desk.direct, len(desk.made), desk.kept()) == (sorted(WORDS), [], 1, [])
+        batches.unhindered()
+    assert batches.sync().issues == ()
+    assert (batches.batch, batches.direct, len(batches.made), batches.kept()) == (sorted(WORDS), [], 1, [])

@@ -38,7 +38,7 @@ _GEMINI = {
 WORDS = ("apple", "bridge", "candle", "desert", "engine", "forest", "garden", "harbour", "island", "jungle")
 
 
-class Desk:
+class BatchWorkspace:
     """Notes of one word each, a provider that embeds them, and a memory between the two."""
 
     def __init__(self, workspace: Workspace, server: ProviderServer) -> None:
