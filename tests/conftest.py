@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if _REAL & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
+
+
+# Folders that need an optional package as a whole, with the extra that installs it.
+_NEEDED = {"mcp_server": "mcp"}
+
+
+class _SkippedFolder(pytest.Directory):
+    """A folder of tests that all need a package that is not installed."""
+
+    def collect(self) -> list[pytest.Item]:
+        extra = _NEEDED[self.path.name]
+        pytest.skip(f"{self.path.name} needs {extra}: pip install -e '.[{extra}]'", allow_module_level=True)
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Skip a folder as a whole, and say why, if its tests could not even be imported."""
+    if path.name in _NEEDED and find_spec(_NEEDED[path.name]) is None:
+        skipped: pytest.Collector = _SkippedFolder.from_parent(parent, path=path)
+        return skipped
+    return None
 
 
 LONG_AGO_NS = 1_600_000_000_000_000_000

@@ -24,7 +24,7 @@ _MAX_REDIRECTS = 10
 #: Large enough to be fast, small enough that closing the embedder ends a download soon.
 _BLOCK_BYTES = 1 << 18
 _POLL_S = 0.1
-#: The size of a file that the server has not told.
+#: The size of a file before the server has given it.
 UNKNOWN = -1
 _FORBIDDEN_STATUSES = (401, 403)
 _REDIRECT_STATUSES = (301, 302, 303, 307, 308)
@@ -129,7 +129,7 @@ def _download(file: RemoteFile, url: str, part: "_Part", path: str, how: _Option
 
 
 def _complete(file: RemoteFile, url: str, part: "_Part", how: _Options) -> RemoteFile:
-    """Download the rest of the part; return the file with its size and SHA-256 as told by the server."""
+    """Download the rest of the part; return the file with its size and SHA-256 from the server."""
     for _ in range(_ATTEMPTS):
         before = part.size()
         if before == file.size:

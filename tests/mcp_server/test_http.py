@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.http import HttpEndpoint, is_loopback, read_token
 from tests.conftest import Workspace
-from tests.mcp_server.conftest import mdrecall_command, process_env, start_process
+from tests.mcp_server.servers import mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
 
 TOKEN = "0123456789abcdef-the-token"

@@ -21,7 +21,7 @@ from mdrecall.memory import Memory
 from mdrecall.tools.notes import GET, SEARCH
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types import Progress, ProgressCallback
-from tests.mcp_server.conftest import Home
+from tests.mcp_server.servers import Home
 
 T = TypeVar("T")
 SUBAGENT = "agent:main:subagent:abc"

@@ -11,7 +11,7 @@ from mcp import Client
 from mdrecall.mcp_server.memories import MemoryOpener
 from mdrecall.mcp_server.sessions import SessionTools
 from mdrecall.mcp_server.workspaces import Selection, select_memories
-from tests.mcp_server.conftest import Home
+from tests.mcp_server.servers import Home
 from tests.mcp_server.test_server import with_client
 
 

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.conftest import Workspace
-from tests.mcp_server.conftest import mdrecall_command, process_env, start_process
+from tests.mcp_server.servers import mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

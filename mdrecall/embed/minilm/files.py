@@ -26,6 +26,7 @@ _BY_HAND = (
     "memorySearch.local.modelPath to that folder."
 )
 
+# Begins the graph's file, so that a graph of another recipe is not taken for this one.
 _MAGIC = b"mdrecall minilm graph %d\n" % RECIPE_VERSION
 _DIGEST_BYTES = 32
 

@@ -1,8 +1,8 @@
-"""Build the ONNX graph of all-MiniLM-L6-v2 from its weights, quantised to whole numbers of 8 bits.
+"""Build the ONNX graph of all-MiniLM-L6-v2 from its weights, quantised to 8-bit integers.
 
 Each token's activations are quantised by their own largest value, so a vector does not depend on what else is in its
 batch. Weights are quantised per output channel to -64..64: a processor that adds pairs of products in 16 bits (AVX2)
-then cannot overflow, and every machine gives the same sums. Before that, input channels are evened out: the few that
+then cannot overflow, and every machine gives the same sums. Before that, input channels are balanced: the few that
 carry large activations are divided by a factor, and the weights that read them are multiplied by it.
 """
 
@@ -38,12 +38,12 @@ Weights: TypeAlias = Mapping[str, Array]
 
 
 def build(safetensors: bytes) -> bytes:
-    """The graph: ``ids`` (texts x tokens, without padding) to ``vectors`` (texts x 384) of unit length."""
+    """Return the graph from ``ids`` (texts x tokens, without padding) to ``vectors`` (texts x 384) of unit length."""
     return _Builder(_read(safetensors)).model()
 
 
 def _read(data: bytes) -> Weights:
-    """The tensors of a safetensors file: the header's length, the header as JSON, the numbers."""
+    """Read the tensors of a safetensors file: the header's length, the header as JSON, the numbers."""
     begin = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:begin])
     tensors = {}
@@ -55,7 +55,7 @@ def _read(data: bytes) -> Weights:
 
 
 class _Builder:
-    """Collects nodes and constants; every method that adds a node gives the name of its output."""
+    """Collects nodes and constants; every method that adds a node returns the name of its output."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -95,7 +95,7 @@ class _Builder:
         return self._const(np.array(values, np.int64))
 
     def _encode(self) -> str:
-        """All layers; in between the activations have the shape (texts * tokens) x channels."""
+        """Add all layers; between them the activations have the shape (texts * tokens) x channels."""
         shape = self._op("Shape", "ids")
         split = self._op("Concat", shape, self._ints(_HEADS, DIMENSIONS // _HEADS), axis=0)
         x, norm = self._embed(shape), "embeddings.LayerNorm"
@@ -106,7 +106,7 @@ class _Builder:
         return self._op("Reshape", x, self._op("Concat", shape, self._ints(DIMENSIONS), axis=0))
 
     def _embed(self, shape: str) -> str:
-        """Word embeddings as 8-bit rows with a scale each, and the positions, which hold the one segment's too."""
+        """Add the word embeddings as 8-bit rows with a scale each, and the positions, which include the segment."""
         words = self._weights["embeddings.word_embeddings.weight"]
         scale = np.maximum(np.abs(words).max(1, keepdims=True) / 127, _EPSILON).astype(np.float32)
         rows = self._op("Gather", self._const(np.round(words / scale).astype(np.int8)), "ids")
@@ -120,7 +120,7 @@ class _Builder:
         return self._op("Reshape", x, self._ints(-1, DIMENSIONS))
 
     def _attend(self, x: str, layer: str, norm: str, split: str) -> str:
-        """Self-attention; the queries' weights already hold the division by the root of a head's size."""
+        """Add self-attention; the division by the root of a head's size is part of the queries' weights."""
         shrink = np.array([(DIMENSIONS / _HEADS) ** -0.5, 1, 1], np.float32)
         parts = [f"{layer}.attention.self.{name}" for name in ("query", "key", "value")]
         weight = np.concatenate([self._weights[f"{p}.weight"] * s for p, s in zip(parts, shrink, strict=True)])
@@ -139,7 +139,7 @@ class _Builder:
         return self._linear(seen, self._weights[f"{dense}.weight"], self._weights[f"{dense}.bias"])
 
     def _feed(self, x: str, layer: str) -> str:
-        """The two dense layers with GELU between them."""
+        """Add the two dense layers with GELU between them."""
         wide, narrow = f"{layer}.intermediate.dense", f"{layer}.output.dense"
         norm = _norm_of(layer, 0)
         h = self._linear_after_norm(x, norm, self._weights[f"{wide}.weight"], self._weights[f"{wide}.bias"])
@@ -151,13 +151,13 @@ class _Builder:
         return self._op("LayerNormalization", x, weight, bias, axis=-1, epsilon=_EPSILON)
 
     def _linear_after_norm(self, x: str, norm: str, weight: Array, bias: Array) -> str:
-        """A dense layer whose input channels are evened out by what the normalisation before says of their size."""
+        """Add a dense layer whose input channels are balanced by the sizes that the preceding normalisation implies."""
         reach = np.abs(self._weights[f"{norm}.weight"]) * _DEVIATIONS + np.abs(self._weights[f"{norm}.bias"])
         factor = np.sqrt(np.maximum(reach, _EPSILON) / np.maximum(np.abs(weight).max(0), _EPSILON)).astype(np.float32)
         return self._linear(self._op("Mul", x, self._const(1 / factor)), weight * factor, bias)
 
     def _linear(self, x: str, weight: Array, bias: Array, *, after_gelu: bool = False) -> str:
-        """A dense layer in whole numbers.
+        """Add a dense layer in integers.
 
         The two scales are multiplied in one after the other: their product as one factor is a pattern that
         onnxruntime replaces by a kernel which takes a single scale for all tokens.
@@ -175,7 +175,7 @@ class _Builder:
         return self._op("Add", self._op("Mul", sums, self._const(scale)), self._const(bias))
 
     def _step(self, x: str) -> str:
-        """One step of each token's activations: the largest, of either sign, is 127 steps."""
+        """Add the quantisation step of each token: 1/127 of its largest activation."""
         largest = self._op("ReduceMax", self._op("Abs", x), self._ints(-1), keepdims=0)
         return self._op("Max", self._op("Mul", largest, self._number(1 / 127)), self._number(_EPSILON))
 
@@ -185,12 +185,12 @@ class _Builder:
         return self._op("Max", step, self._number(_GELU_LEAST / _GELU_ZERO_POINT))
 
     def _pool(self, x: str) -> None:
-        """The mean over a text's tokens, made as long as 1; so its sum is enough."""
+        """Add the mean over a text's tokens at unit length, for which their sum is enough."""
         total = self._op("ReduceSum", x, self._ints(1), keepdims=0)
         length = self._op("ReduceL2", total, self._ints(-1), keepdims=1)
         self._nodes.append(helper.make_node("Div", [total, length], ["vectors"]))
 
 
 def _norm_of(layer: str, number: int) -> str:
-    """The name of a layer's first or second normalisation."""
+    """Return the name of a layer's first or second normalisation."""
     return f"{layer}.attention.output.LayerNorm" if number == 0 else f"{layer}.output.LayerNorm"

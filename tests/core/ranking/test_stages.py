@@ -183,11 +183,12 @@ def test_an_explanation_ranks_each_candidate_by_keywords_and_by_vectors() -> Non
         candidate(2, path="b.md", keyword_score=0.1, complete=True, similarity=similar(0.9)),
         candidate(3, path="c.md", similarity=similar(0.9)),
         candidate(4, path="d.md", keyword_score=0.9),
+        candidate(5, path="0.md", keyword_score=0.5),
     ]
     whys = [entry.why for entry in explain_scores(entries, context(explain=True))]
-    assert [why.keyword_rank for why in whys if why] == [2, 1, None, 3]
-    assert [why.vector_rank for why in whys if why] == [3, 1, 2, None]
-    assert [why.vector_score for why in whys if why] == [0.1, 0.9, 0.9, None]
+    assert [why.keyword_rank for why in whys if why] == [2, 1, None, 3, 4]
+    assert [why.vector_rank for why in whys if why] == [3, 1, 2, None, None]
+    assert [why.vector_score for why in whys if why] == [0.1, 0.9, 0.9, None, None]
 
 
 def test_an_explanation_names_the_terms_and_rounds_what_it_says() -> None:
