@@ -13,9 +13,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
-from mdrecall.sources.opening import decode, read_below
+from mdrecall.sources.opening import decode, read_below, stamp_of
 from mdrecall.types import Document, Issue, Listing, SourceName, Stamp
-from mdrecall.types.documents import stamp_of
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"

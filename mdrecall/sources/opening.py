@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, SymlinkRefused
 from mdrecall.types import Stamp
-from mdrecall.types.documents import stamp_of
+
+# Some inode numbers, and times in the far future, are larger than SQLite's integers.
+_MASK = 2**63 - 1
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -54,6 +56,11 @@ def open_below(root: str, inside: str, *, shown: str) -> int:
         os.close(file)
         raise NotAFile(f"{shown} is not a regular file.", path=shown)
     return file
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file from its status."""
+    return found.st_size, found.st_mtime_ns & _MASK, found.st_ctime_ns & _MASK, found.st_ino & _MASK
 
 
 def decode(data: bytes) -> str:

@@ -1,6 +1,5 @@
 """Notes as files, as text and as chunks."""
 
-import os
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -9,9 +8,6 @@ SourceName: TypeAlias = Literal["memory", "sessions"]
 # The size, modification time, change time (both in ns) and inode of a file: while they stay the same, so does its
 # content. Only stamps from the same machine can be compared. A plain tuple, as thousands are made before every search.
 Stamp: TypeAlias = tuple[int, int, int, int]
-
-# Some inode numbers, and times in the far future, are larger than the integers that a database holds.
-_MASK = 2**63 - 1
 
 #: Separates a transcript's path from the number of a part in the path of a document. No file name can contain it.
 PART_MARK = "\0"
@@ -121,11 +117,6 @@ def format_citation(path: str, start_line: int | None, end_line: int | None) -> 
     if start_line is None:
         return path
     return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
-
-
-def stamp_of(found: os.stat_result) -> Stamp:
-    """Return the stamp of a file from its status."""
-    return found.st_size, found.st_mtime_ns & _MASK, found.st_ctime_ns & _MASK, found.st_ino & _MASK
 
 
 def part_path(path: str, number: int) -> str:

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileUnreadable
-from mdrecall.sources.opening import open_below
+from mdrecall.sources.opening import open_below, stamp_of
 from mdrecall.types import Stamp, TranscriptRecord
-from mdrecall.types.documents import stamp_of
 
 #: How much is read at once: a transcript of many megabytes is never held in memory as a whole.
 _BLOCK_BYTES = 1 << 20

@@ -13,9 +13,9 @@ from typing import Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import PathOutside
+from mdrecall.sources.opening import stamp_of
 from mdrecall.sources.transcripts.jsonl import OpenJsonl, day_of, one_line, open_jsonl, parse_lines, parse_object
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
-from mdrecall.types.documents import stamp_of
 
 _FOLDER = "sessions"
 _PREFIX = "sessions/"
