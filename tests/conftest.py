@@ -1,6 +1,9 @@
 """Workspaces that tests write into; nothing outside the test's own folder is read or written."""
 
+import asyncio
+import gc
 import os
+import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,6 +121,16 @@ class Workspace:
     def close(self) -> None:
         for memory in self._open:
             memory.close()
+
+
+@pytest.fixture(scope="module")
+def no_event_loop_left() -> Iterator[None]:
+    """Drop the event loop that a framework leaves behind, so that no later test is blamed for it."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        asyncio.set_event_loop(None)
+        gc.collect()
 
 
 @pytest.fixture

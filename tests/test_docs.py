@@ -72,6 +72,7 @@ PAGES = [PROJECT / "README.md", *(path for path in sorted(DOCS.glob("*.md")) if 
 EXAMPLES = [(path, code) for path in PAGES for code in code_blocks(path)]
 
 
+@pytest.mark.usefixtures("no_event_loop_left")
 @pytest.mark.parametrize(("path", "code"), EXAMPLES, ids=[path.name for path, _ in EXAMPLES])
 def test_the_python_examples_run(
     path: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
