@@ -27,8 +27,8 @@ _SLOW = (
     "cli/",
     "core/redact/test_linear.py",
     "core/redact/test_planted.py",
-    "embed/test_gguf",
-    "embed/test_minilm",
+    "embed/",
+    "engine/test_jobs",
     "engine/test_ranking.py",
     "engine/test_transcripts_any_order.py",
     "mcp_server/",
@@ -38,6 +38,7 @@ _SLOW = (
     "record/",
     "reliability/",
     "test_four_doors.py",
+    "test_secrets_in_index.py",
     "test_tutorial.py",
     "tools/test_fuzz.py",
 )

@@ -77,6 +77,8 @@ EXAMPLES = [(path, code) for path in PAGES for code in code_blocks(path)]
 def test_the_python_examples_run(
     path: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if "memory-lancedb" in code:
+        pytest.importorskip("lancedb", reason="needs lancedb: pip install -e '.[lancedb]'")
     shutil.copytree(PROJECT / "mdrecall/sample", tmp_path / "my-notes")
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
