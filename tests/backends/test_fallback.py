@@ -136,7 +136,7 @@ def test_the_fallback_serves_and_is_told_in_the_answer_the_report_and_the_status
     host = openai.root.removeprefix("http://")
     assert "has the vectors of the fallback: " in said
     assert f"openai at {host} returned status 401: Switched off. Check the key from memorySearch.remote.apiKey." in said
-    assert "voyage stands in for openai." in said
+    assert "voyage is used instead of openai." in said
     answer = memory.search(QUERY)
     assert (answer.provider, answer.model, answer.degraded) == ("voyage", "voyage-4-large", "")
     assert answer.fallback == "there are no vectors from openai yet"
@@ -172,7 +172,7 @@ def test_commands_say_who_stands_in(
     for name, value in pair.env.items():
         monkeypatch.setenv(name, value)
     main(["index", "--workspace", str(pair.path)])
-    assert "voyage stands in for openai" in capsys.readouterr().err
+    assert "voyage is used instead of openai" in capsys.readouterr().err
     main(["search", QUERY, "--workspace", str(pair.path)])
     said = capsys.readouterr().err
     assert "Used the embeddings of voyage instead: there are no vectors from openai yet." in said

@@ -37,7 +37,7 @@ _COLUMN_WEIGHTS = "1.0, 0.7, 1.0"
 _SATURATED = 2.2
 # The saturation of a term that is known to occur, but not how often.
 _PRESENT = 0.5
-#: So many rows are scored; beyond that, the remaining terms, which are more common, count only as present or not.
+#: At most this many rows are scored. Beyond that, the remaining, more common terms count only as present or absent.
 ROW_BUDGET = 6_000
 
 _SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) FROM keyword WHERE keyword MATCH ?"
