@@ -244,7 +244,7 @@ def test_to_and_fro_no_text_is_paid_for_twice(pair: Workspace, openai: ProviderS
     for number in range(3):
         openai.faults.add(down())
         pair.write(f"memory/more{number}.md", f"Note {number} of the walrus.")
-        assert "stands in" in told(memory)
+        assert "voyage is used instead" in told(memory)
         assert spaces(pair)["voyage"] == len(NOTES) + number + 1
         openai.faults.clear()
         assert memory.sync().issues == ()
@@ -297,7 +297,7 @@ def test_an_index_built_anew_while_the_first_is_down_has_the_vectors_of_the_fall
     pair.write("memory/new.md", "A new note on peanuts.")
     issues = memory.sync(force=True).issues
     assert len(issues) == len(set(issues))
-    assert "stands in" in issues[0].problem
+    assert "voyage is used instead" in issues[0].problem
     assert memory.search(QUERY).provider == "voyage"
     openai.faults.clear()
     assert memory.sync().issues == ()
