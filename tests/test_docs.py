@@ -72,10 +72,13 @@ PAGES = [PROJECT / "README.md", *(path for path in sorted(DOCS.glob("*.md")) if 
 EXAMPLES = [(path, code) for path in PAGES for code in code_blocks(path)]
 
 
+@pytest.mark.usefixtures("no_event_loop_left")
 @pytest.mark.parametrize(("path", "code"), EXAMPLES, ids=[path.name for path, _ in EXAMPLES])
 def test_the_python_examples_run(
     path: Path, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if "memory-lancedb" in code:
+        pytest.importorskip("lancedb", reason="needs lancedb: pip install -e '.[lancedb]'")
     shutil.copytree(PROJECT / "mdrecall/sample", tmp_path / "my-notes")
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:

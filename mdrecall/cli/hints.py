@@ -24,7 +24,7 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "": "",
     "no_match": "Run `mdrecall status` to see what is indexed.",
     "below_min_score": "To see every match, add --min-score 0.",
-    "index_empty": "Choose a folder with --workspace, or index it now with `mdrecall index`.",
+    "index_empty": "To search another folder, add --workspace. To index the notes now, run `mdrecall index`.",
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }

@@ -158,7 +158,7 @@ class Credentials:
                 yield ResolvedValue(profile.key, f"{profiles.FILE}: {profile.id}")
         if self._env.get(kind.variable, "").strip():
             yield ResolvedValue(_variable(kind.variable), kind.variable)
-        if configured := self._configured(kind, "apiKey"):
+        if configured := self._read_configured(kind, "apiKey"):
             yield configured
 
     def _profiles(self, kind: _Kind, problems: list[str]) -> list[profiles.Profile]:
@@ -186,7 +186,7 @@ class Credentials:
                     if key := check_header_value(part, name):
                         yield _Key(Secret(key), name)
 
-    def _configured(self, kind: _Kind, name: str) -> ResolvedValue | None:
+    def _read_configured(self, kind: _Kind, name: str) -> ResolvedValue | None:
         """Return a value of the provider in ``models.providers``, with its path as origin."""
         for provider in kind.ids:
             value = look_up(self._files, "models", "providers", provider, name)
@@ -195,7 +195,7 @@ class Credentials:
         return None
 
     def _base_url(self, kind: _Kind, uses_remote: bool) -> str | None:
-        found = self._configured(kind, "baseUrl")
+        found = self._read_configured(kind, "baseUrl")
         if uses_remote and _is_set(self._remote.base_url):
             found = ResolvedValue(self._remote.base_url, f"{self._remote_at}.baseUrl")
         try:
@@ -205,7 +205,7 @@ class Credentials:
 
     def _headers(self, kind: _Kind, uses_remote: bool) -> dict[str, Secret]:
         """Return the provider's headers, with those of ``memorySearch.remote`` over them."""
-        found = [self._configured(kind, "headers") or ResolvedValue({}, "")]
+        found = [self._read_configured(kind, "headers") or ResolvedValue({}, "")]
         found += [ResolvedValue(self._remote.headers, f"{self._remote_at}.headers")] if uses_remote else []
         groups = [group for group in found if isinstance(group.value, Mapping)]
         try:

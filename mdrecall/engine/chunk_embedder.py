@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Chunks are read in pages, so that memory does not grow with the index.
 _PAGE_CHUNKS = 500
-# An embedder that has just failed is not asked again in the background for so long.
+# How long an embedder that has just failed is not asked again in the background.
 _REST_S = 30.0
 # How long to wait for another process that embeds before checking again whether to stop.
 _LOCK_WAIT_S = 0.5

@@ -60,4 +60,4 @@ class FallbackEmbedder:
         problem, name = problem.rstrip("."), self._second.space.provider
         if other.error:
             return other._replace(error=f"{problem}. The fallback {name} fails too: {other.error}")
-        return other._replace(error=f"{problem}. {name} stands in for {self._first.space.provider}.")
+        return other._replace(error=f"{problem}. {name} is used instead of {self._first.space.provider}.")

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     PendingTexts: TypeAlias = Mapping[bytes, PendingText]
     StoreAnswers: TypeAlias = Callable[[Mapping[bytes, Embedding | None], PendingTexts], None]
 
-#: After so many failures in a row texts are embedded directly, for as long as the memory is open.
+#: After this many failures in a row, texts are embedded directly for as long as the memory is open.
 MOST_FAILURES = 2
 # How often the creation of a job is tried whose answer was lost, and how long to wait before the second time.
 _CREATE_ATTEMPTS = 3
 _CREATE_WAIT_S = 0.3
-# So many requests for the state of a job may fail in a row before the run gives up.
+# The run gives up after this many failed requests for the state of a job in a row.
 _POLLS_MISSED = 5
 # Results are stored in portions, so that a crash loses few and memory stays bounded.
 _STORED_AT_ONCE = 500

@@ -31,7 +31,7 @@ from mdrecall.types import (
     TranscriptRecord,
     never,
 )
-from mdrecall.types.transcripts import part_path
+from mdrecall.types.documents import part_path
 
 #: A part is indexed as a whole when a transcript grows, so it is small; but each part is a document of the index.
 _CHUNKS_PER_PART = 6

@@ -15,6 +15,7 @@ from mdrecall.types.documents import (
 from mdrecall.types.search import (
     MODES,
     FallbackNotice,
+    Match,
     Mode,
     ReadResult,
     Reason,
@@ -22,6 +23,7 @@ from mdrecall.types.search import (
     SearchOptions,
     SearchRequest,
     SearchResult,
+    Term,
     Why,
 )
 from mdrecall.types.sync import (
@@ -37,7 +39,6 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
-from mdrecall.types.terms import Match, Term
 from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,

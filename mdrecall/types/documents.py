@@ -9,6 +9,9 @@ SourceName: TypeAlias = Literal["memory", "sessions"]
 # content. Only stamps from the same machine can be compared. A plain tuple, as thousands are made before every search.
 Stamp: TypeAlias = tuple[int, int, int, int]
 
+#: Separates a transcript's path from the number of a part in the path of a document. No file name can contain it.
+PART_MARK = "\0"
+
 
 class Issue(NamedTuple):
     """A problem that did not stop the work, but that a person may want to know."""
@@ -114,3 +117,18 @@ def format_citation(path: str, start_line: int | None, end_line: int | None) -> 
     if start_line is None:
         return path
     return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
+
+
+def part_path(path: str, number: int) -> str:
+    """Return the path of the document that holds one part of a transcript."""
+    return f"{path}{PART_MARK}{number:09d}"
+
+
+def file_path(path: str) -> str:
+    """Return the path of a document's file: its own, or for a part of a transcript that of the transcript."""
+    return path.partition(PART_MARK)[0]
+
+
+def title_path(path: str) -> str:
+    """Return the path of a note, whose words describe it; empty for a transcript, whose name is only an id."""
+    return "" if PART_MARK in path else path

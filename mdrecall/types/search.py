@@ -1,6 +1,6 @@
-"""Searches and reads: the request, the answer with its results, and the lines of a file."""
+"""Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
 
 from mdrecall.types.documents import Issue, SourceName, format_citation
@@ -44,6 +44,36 @@ class SearchRequest(NamedTuple):
     """The conversation that asks. A new one may start a sync, and scope rules may deny it."""
     progress: ProgressCallback | None = None
     """Called with the progress of indexing changed files, which comes before the search."""
+
+
+class Term(NamedTuple):
+    """A word or a name of a query, as it is looked up in the index."""
+
+    text: str
+    """The term as the analyser makes it, stemmed."""
+    surface: str
+    """The same before stemming, for a store that stems by itself."""
+    also: tuple[str, ...] = ()
+    """Other surfaces of the same term, for a store whose stemmer treats them differently."""
+    parts: tuple[str, ...] = ()
+    """For a name such as ``dec-0054``: its words before stemming, which match as a phrase."""
+    stop: bool = False
+    """True for a stop word, which hardly counts."""
+    prefix: bool = False
+    """True if it may match longer terms that begin with it when nothing matches it whole."""
+    always_prefix: bool = False
+    """True if it always matches as a prefix: a single character of a script without spaces."""
+
+
+class Match(NamedTuple):
+    """The chunks that a term occurs in, each with the term's saturation from 0 to 1."""
+
+    term: Term
+    chunks: Mapping[int, float]
+    held_by: int
+    """How many chunks contain the term: more than ``chunks`` lists if only some chunks were searched for it."""
+    loose: bool = False
+    """True if the term was only found as the beginning of longer terms."""
 
 
 class Why(NamedTuple):

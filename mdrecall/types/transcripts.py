@@ -1,10 +1,7 @@
-"""Transcripts: a record, a conversation, how far one has been indexed, and the paths of its parts."""
+"""Transcripts: a record, a conversation, and how far one has been indexed."""
 
 from collections.abc import Callable
 from typing import NamedTuple
-
-#: Separates a transcript's path from the number of a part in the path of a document. No file name can contain it.
-PART_MARK = "\0"
 
 
 class TranscriptRecord(NamedTuple):
@@ -72,18 +69,3 @@ class Transcript(NamedTuple):
     """How many parts are closed."""
     seal: bytes
     """A digest that changes if what precedes the last part is no longer the same."""
-
-
-def part_path(path: str, number: int) -> str:
-    """Return the path of the document that holds one part of a transcript."""
-    return f"{path}{PART_MARK}{number:09d}"
-
-
-def file_path(path: str) -> str:
-    """Return the path of a document's file: its own, or for a part of a transcript that of the transcript."""
-    return path.partition(PART_MARK)[0]
-
-
-def title_path(path: str) -> str:
-    """Return the path of a note, whose words describe it; empty for a transcript, whose name is only an id."""
-    return "" if PART_MARK in path else path

@@ -45,6 +45,11 @@ class Echo:
         return answer({"got": dict(arguments), "isElsewhere": is_elsewhere})
 
 
+@pytest.fixture(scope="module", autouse=True)
+def frameworks_leave_nothing(no_event_loop_left: None) -> None:
+    """Some frameworks make an event loop of their own and do not close it."""
+
+
 @pytest.fixture
 def memory() -> Iterator[Memory]:
     with sample_memory() as memory:

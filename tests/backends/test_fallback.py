@@ -136,7 +136,7 @@ def test_the_fallback_serves_and_is_told_in_the_answer_the_report_and_the_status
     host = openai.root.removeprefix("http://")
     assert "has the vectors of the fallback: " in said
     assert f"openai at {host} returned status 401: Switched off. Check the key from memorySearch.remote.apiKey." in said
-    assert "voyage stands in for openai." in said
+    assert "voyage is used instead of openai." in said
     answer = memory.search(QUERY)
     assert (answer.provider, answer.model, answer.degraded) == ("voyage", "voyage-4-large", "")
     assert answer.fallback == "there are no vectors from openai yet"
@@ -172,7 +172,7 @@ def test_commands_say_who_stands_in(
     for name, value in pair.env.items():
         monkeypatch.setenv(name, value)
     main(["index", "--workspace", str(pair.path)])
-    assert "voyage stands in for openai" in capsys.readouterr().err
+    assert "voyage is used instead of openai" in capsys.readouterr().err
     main(["search", QUERY, "--workspace", str(pair.path)])
     said = capsys.readouterr().err
     assert "Used the embeddings of voyage instead: there are no vectors from openai yet." in said
@@ -244,7 +244,7 @@ def test_to_and_fro_no_text_is_paid_for_twice(pair: Workspace, openai: ProviderS
     for number in range(3):
         openai.faults.add(down())
         pair.write(f"memory/more{number}.md", f"Note {number} of the walrus.")
-        assert "stands in" in told(memory)
+        assert "voyage is used instead" in told(memory)
         assert spaces(pair)["voyage"] == len(NOTES) + number + 1
         openai.faults.clear()
         assert memory.sync().issues == ()
@@ -297,7 +297,7 @@ def test_an_index_built_anew_while_the_first_is_down_has_the_vectors_of_the_fall
     pair.write("memory/new.md", "A new note on peanuts.")
     issues = memory.sync(force=True).issues
     assert len(issues) == len(set(issues))
-    assert "stands in" in issues[0].problem
+    assert "voyage is used instead" in issues[0].problem
     assert memory.search(QUERY).provider == "voyage"
     openai.faults.clear()
     assert memory.sync().issues == ()

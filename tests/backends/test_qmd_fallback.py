@@ -1,4 +1,4 @@
-"""One backend stands in for another."""
+"""A backend with a fallback."""
 
 import json
 import threading

@@ -11,7 +11,7 @@ import pytest
 
 from mdrecall.engine.transcripts import GrowthThresholds
 from mdrecall.types import Space
-from mdrecall.types.transcripts import part_path
+from mdrecall.types.documents import part_path
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 
 

@@ -10,7 +10,7 @@ from mdrecall.core.ranking.query import parse_query
 from mdrecall.errors import StoreBusy
 from mdrecall.interfaces import Store
 from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, Transcript
-from mdrecall.types.transcripts import part_path
+from mdrecall.types.documents import part_path
 from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, indexed
 
 

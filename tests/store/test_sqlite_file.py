@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.keyword.ROW_BUDGET", 3)
+    monkeypatch.setattr("mdrecall.store.sqlite.chunks.ROW_BUDGET", 3)
     store.documents.put([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
     store.documents.put([indexed("rare.md", "common walrus")], "r")
     common, walrus = store.chunks.match_terms(parse_query("common walrus"))

@@ -25,7 +25,7 @@ _SCOPE = record(
 )
 
 
-def _stripped_or(default: str) -> Callable[[str], str]:
+def _strip_or(default: str) -> Callable[[str], str]:
     return lambda value: value.strip() or default
 
 
@@ -75,7 +75,7 @@ class Mcporter(NamedTuple):
     """``memory.qmd.mcporter``."""
 
     enabled: bool = setting(flag(), False, "Send searches through mcporter.")
-    server_name: str = setting(text(), "qmd", "The name of the qmd server in mcporter.", fix=_stripped_or("qmd"))
+    server_name: str = setting(text(), "qmd", "The name of the qmd server in mcporter.", fix=_strip_or("qmd"))
     start_daemon: bool = setting(flag(), True, "Start mcporter's daemon.")
 
 
@@ -83,7 +83,7 @@ class Qmd(NamedTuple):
     """``memory.qmd``: the qmd backend."""
 
     command: str = setting(
-        text(), "qmd", "The command for qmd; quotes and backslashes work as in a shell.", fix=_stripped_or("qmd")
+        text(), "qmd", "The command for qmd; quotes and backslashes work as in a shell.", fix=_strip_or("qmd")
     )
     search_mode: str = setting(choice("search", "vsearch", "query"), "search", "Which qmd command answers a search.")
     include_default_memory: bool = setting(flag(), True, "Make the memory files a collection.")
@@ -160,7 +160,7 @@ class Slots(NamedTuple):
     """``plugins.slots``, as far as mdrecall reads it."""
 
     memory: str = setting(
-        text(), "memory-core", "The plugin in the memory slot; `none` for no plugin.", fix=_stripped_or("memory-core")
+        text(), "memory-core", "The plugin in the memory slot; `none` for no plugin.", fix=_strip_or("memory-core")
     )
 
 

@@ -16,7 +16,7 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import SpaceRows, bump
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
-from mdrecall.types.transcripts import title_path
+from mdrecall.types.documents import title_path
 
 _SPACES = """
     SELECT id, provider, model, fingerprint, dimensions,
