@@ -86,3 +86,15 @@ def test_an_error_of_a_call_whose_result_nobody_reads_is_reported(monkeypatch: p
     pool.start(fail).result(10)
     assert reported == [error]
     pool.release()
+
+
+def test_a_call_that_is_cancelled_while_it_waits_leaves_the_pool_working() -> None:
+    pool = DaemonPool("mdrecall-test", 1)
+    may_end = threading.Event()
+    first = pool.submit(lambda: may_end.wait(10))
+    waiting = pool.submit(lambda: None)
+    assert waiting.cancel()
+    may_end.set()
+    assert first.result(10)
+    assert pool.submit(lambda: "still there").result(10) == "still there"
+    pool.release()

@@ -22,6 +22,7 @@ from tests.conftest import Workspace
 from tests.engine.embedders import SLOW, HashEmbedder
 
 KEEPING = Caching(enabled=True, most=None)
+OWNER = Owner("main", "/w")
 SYNONYMS = {"walrus": "tusker"}
 
 
@@ -381,3 +382,16 @@ def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: B
     assert bench.fill(embedder) == EmbedReport(embedded=150)
     assert len(embedder.requests) == 1
     assert bench.store.cache.count() == 0
+
+
+def test_while_another_process_embeds_a_rebuild_takes_only_what_is_cached(bench: Bench, tmp_path: Path) -> None:
+    bench.write(a="the walrus sleeps")
+    embedder = HashEmbedder(traits=SLOW)
+    index, other_process = (SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER) for _ in range(2))
+    assert other_process.filling.acquire(0, "embedding")
+    try:
+        report = ChunkEmbedder(bench.store, embedder, KEEPING, cache=index).fill()
+    finally:
+        other_process.filling.release()
+    assert report == EmbedReport(is_complete=False)
+    assert embedder.asked == []

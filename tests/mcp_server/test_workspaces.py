@@ -80,3 +80,11 @@ def test_a_place_knows_the_home_that_extra_paths_are_read_from(env: dict[str, st
     (place,) = select_memories(Selection(), env)
     assert isinstance(place, ServedMemory)
     assert place.home == env["HOME"]
+
+
+def test_several_workspaces_can_be_those_of_one_agent(env: dict[str, str]) -> None:
+    workspaces = (f"a={folder(env, 'notes')}", f"b={folder(env, 'other/notes')}")
+    assert found(env, agents=("work",), workspaces=workspaces) == [
+        ("a", "work", folder(env, "notes")),
+        ("b", "work", folder(env, "other/notes")),
+    ]

@@ -59,6 +59,11 @@ def test_greedy_patterns_end_and_twice_is_once(pattern: str) -> None:
         (r"\d+\w*\d+x", "same characters"),
         (r"(\s*)\s*$", "same characters"),
         (r"[^a]*b{0,999}c", "same characters"),
+        (r"a*a{0,65}x", "same characters"),
+        (r"a*(?:b|c?)a*x", "same characters"),
+        (r"(x)?a*(?(1)b|c?)a*x", "same characters"),
+        (r"a+A+x", "same characters"),
+        (r"\W*\D*x", "same characters"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_the_reason(pattern: str, reason: str) -> None:
@@ -76,6 +81,10 @@ def test_what_cannot_be_used_is_named_with_the_reason(pattern: str, reason: str)
         r"\w+@\w+\.com",
         r"(?:[a-z]{1,8}-){1,5}[0-9]+",
         r"-----BEGIN [A-Z ]{0,40}-----[\s\S]+?-----END",
+        r"a*a{0,64}x",
+        r"a*ba*x",
+        r"/a+A+x/",
+        r"\W*\w*x",
     ],
 )
 def test_the_usual_patterns_can_be_used(pattern: str) -> None:

@@ -1,0 +1,78 @@
+"""What ``index`` and ``watch`` say about changes, and how numbers on the command line are read."""
+
+import argparse
+from collections.abc import Callable
+
+import pytest
+
+from mdrecall.cli import index, watch
+from mdrecall.cli.options import parse_count, parse_fraction, parse_positive
+from mdrecall.types import FileChange, Issue, SyncReport, WatchEvent
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (SyncReport(unchanged=3), "no changes"),
+        (SyncReport(added=1200, removed=1), "1,200 new, 1 removed"),
+        (SyncReport(changed=2, rebuilt=True), "rebuilt, 2 changed"),
+    ],
+)
+def test_an_index_says_what_changed(report: SyncReport, expected: str) -> None:
+    assert index._format_changes(report) == expected
+
+
+def changes(count: int) -> SyncReport:
+    return SyncReport(changed=count, changes=tuple(FileChange(f"{number}.md", "changed") for number in range(count)))
+
+
+def test_a_watcher_names_ten_files_and_counts_the_rest() -> None:
+    assert watch._format_changes(changes(1)) == ["changed 0.md"]
+    assert watch._format_changes(changes(10))[-1] == "changed 9.md"
+    assert watch._format_changes(changes(11))[-2:] == ["changed 9.md", "… and 1 more file"]
+    assert watch._format_changes(SyncReport(added=3))[-1] == "… and 3 more files"
+
+
+def test_a_watcher_names_what_failed_and_a_rebuild() -> None:
+    report = SyncReport(rebuilt=True, failed=(Issue("a.md", "a.md is not text."), Issue("b.md", "is too large.")))
+    assert watch._format_changes(report) == ["the index was rebuilt", "! a.md is not text.", "! b.md is too large."]
+
+
+def test_an_event_as_json_has_only_what_belongs_to_it() -> None:
+    synced = watch._event_to_json("", WatchEvent("synced", changes(1)))
+    assert (synced["event"], synced["changed"], "agentId" in synced, "folders" in synced) == ("synced", 1, False, False)
+    failed = watch._event_to_json("work", WatchEvent("failed", error="no disk"))
+    assert {name: failed[name] for name in failed if name != "time"} == {
+        "event": "failed",
+        "agentId": "work",
+        "error": "no disk",
+    }
+    watching = watch._event_to_json("", WatchEvent("watching", folders=2))
+    assert (watching["folders"], "error" in watching) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "number"),
+    [(parse_positive, "1", 1), (parse_count, "0", 0), (parse_fraction, "0", 0), (parse_fraction, "1", 1)],
+)
+def test_a_number_at_its_bound_is_fine(parse: Callable[[str], float], text: str, number: float) -> None:
+    assert parse(text) == number
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (parse_positive, "0", "'0' is not a whole number of at least 1"),
+        (parse_positive, "x", "'x' is not a whole number of at least 1"),
+        (parse_count, "-1", "'-1' is not a whole number of at least 0"),
+        (parse_count, "1.5", "'1.5' is not a whole number of at least 0"),
+        (parse_fraction, "1.01", "'1.01' is not a number from 0 to 1"),
+        (parse_fraction, "-0.1", "'-0.1' is not a number from 0 to 1"),
+        (parse_fraction, "nan", "'nan' is not a number from 0 to 1"),
+        (parse_fraction, "x", "'x' is not a number from 0 to 1"),
+    ],
+)
+def test_another_number_is_refused(parse: Callable[[str], float], text: str, message: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as raised:
+        parse(text)
+    assert str(raised.value) == message
