@@ -42,8 +42,8 @@ _SLOW = (
     "test_tutorial.py",
     "tools/test_fuzz.py",
 )
-# The fixtures that need a program from npm.
-_REAL = {"real_tools", "real_qmd", "agent", "qmd", "inspector"}
+# The fixtures that need a program from npm; those made from them count as well.
+_REAL = {"real_tools", "inspector"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -387,8 +387,8 @@ def test_two_memories_share_an_index_that_was_deleted_under_both(workspace: Work
     assert [report.added + report.changed for report in (one.sync(), two.sync())] == [0, 0]
 
 
-def configured(tokens: int) -> str:
-    return f'{{memorySearch: {{extraPaths: ["../shared"], chunking: {{tokens: {tokens}, overlap: 0}}}}}}'
+def configured(tokens: int, more: str = "") -> str:
+    return f'{{memorySearch: {{extraPaths: ["../shared"], chunking: {{tokens: {tokens}, overlap: 0}}, {more}}}}}'
 
 
 def test_other_settings_have_the_index_built_anew_while_the_old_one_answers(workspace: Workspace) -> None:
@@ -414,13 +414,16 @@ def test_a_single_question_waits_for_the_new_index(workspace: Workspace) -> None
     assert content_of(workspace.index) == fresh_content(workspace)
 
 
-def test_a_lost_folder_puts_a_rebuild_off_and_the_answer_says_so(workspace: Workspace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", ["", 'sources: ["memory", "sessions"], experimental: {sessionMemory: true}'])
+def test_a_lost_folder_puts_a_rebuild_off_and_the_answer_says_so(
+    workspace: Workspace, tmp_path: Path, more: str
+) -> None:
     workspace.write("memory/a.md", "walrus " * 2000)
     workspace.write("../shared/team.md", "penguin")
-    workspace.configure(configured(400))
+    workspace.configure(configured(400, more))
     workspace.memory().sync()
     (tmp_path / "shared").rename(tmp_path / "away")
-    workspace.configure(configured(100))
+    workspace.configure(configured(100, more))
     workspace.write("memory/b.md", "seal")
     memory = workspace.memory()
     report = memory.sync()

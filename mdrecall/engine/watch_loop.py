@@ -186,6 +186,8 @@ class IndexWatcher:
         self._stopped = threading.Event()
         self._loop: WatchLoop | None = None
         self._thread: threading.Thread | None = None
+        # Held while the thread is started: one that is not running yet cannot be waited for.
+        self._starting = threading.Lock()
         self._beat_at = 0.0
 
     def run(self, notify: Notify) -> None:
@@ -197,9 +199,13 @@ class IndexWatcher:
     def start(self) -> None:
         """Watch in the background if the settings want it; take over when a process that watches already ends."""
         plan = self._plan(True)
-        if self._thread is None and plan is not None:
-            self._thread = threading.Thread(target=self._run_or_wait, args=(plan,), name="mdrecall-watch", daemon=True)
-            self._thread.start()
+        if plan is None:
+            return
+        with self._starting:
+            if self._thread is None:
+                run = self._run_or_wait
+                self._thread = threading.Thread(target=run, args=(plan,), name="mdrecall-watch", daemon=True)
+                self._thread.start()
 
     def stop(self) -> None:
         """End ``run`` and the background thread soon; may be called twice, and from a signal handler."""
@@ -210,7 +216,8 @@ class IndexWatcher:
     def close(self) -> None:
         """Stop, and wait for the background thread; may be called twice."""
         self.stop()
-        thread = self._thread
+        with self._starting:
+            thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_CLOSING_S)
 

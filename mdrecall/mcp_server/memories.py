@@ -122,8 +122,9 @@ class Memories:
 
     def _start_indexing(self, name: str, memory: "Memory") -> None:
         thread = threading.Thread(target=self._index_and_watch, args=(name, memory), name="mdrecall-first", daemon=True)
-        self._index_threads.append(thread)
         thread.start()
+        # Only now, because a thread that is not running yet cannot be waited for.
+        self._index_threads.append(thread)
 
     def _index_and_watch(self, name: str, memory: "Memory") -> None:
         """Bring a memory up to date, then watch its files; a search that comes meanwhile waits as it would anyway."""

@@ -65,6 +65,18 @@ def test_a_touched_file_is_not_indexed_again(workspace: Workspace) -> None:
     assert memory.sync().changed == 0
 
 
+def test_a_touched_file_is_read_once_and_its_new_stamp_kept(workspace: Workspace) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    os.utime(path, ns=(LONG_AGO_NS + 10**9, LONG_AGO_NS + 10**9))
+    memory.sync()
+    other = apsw.Connection(memory.settings.index_path)
+    other.execute("UPDATE documents SET hash = zeroblob(32)")
+    other.close()
+    assert memory.sync().changes == ()
+
+
 def test_other_chunk_settings_index_everything_again(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "word " * 2000)
     before = workspace.memory()

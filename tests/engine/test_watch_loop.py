@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.engine.watch_loop import Health, Timing, WatchLoop
+from mdrecall.engine.watch_loop import Health, IndexWatcher, Timing, WatchLoop, WatchPlan
 from mdrecall.errors import StoreBusy
+from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
 from mdrecall.types import FileChange, Issue, SyncReport, WatchEvent
 from tests.conftest import Workspace
@@ -418,3 +419,34 @@ def test_whoever_is_told_to_stop_ends_a_long_sync_where_it_can_be_taken_up_again
     following.stop_following()
     thread.join()
     assert reading.status().files < 500
+
+
+def test_closing_while_the_thread_is_being_started_waits_for_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that is not running yet cannot be joined: closing at that moment raised a RuntimeError."""
+    failures: list[str] = []
+
+    def close() -> None:
+        try:
+            watcher.close()
+        except RuntimeError as error:
+            failures.append(str(error))
+
+    closing = threading.Thread(target=close)
+    start = threading.Thread.start
+
+    def close_then_start(thread: threading.Thread) -> None:
+        if thread.name == "mdrecall-watch":
+            start(closing)
+            closing.join(0.2)  # it ends here if it does not wait
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", close_then_start)
+    plan = WatchPlan(lambda: (), lambda name: False, Timing(0.1, 60.0))
+    lock = FileLock(str(workspace.home / "watch.lock"))
+    watcher = IndexWatcher(lock, lambda in_background: plan, lambda progress, stop: NOTHING)
+    watcher.start()
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive()
+    assert failures == []

@@ -500,3 +500,19 @@ def test_two_names_of_one_folder_share_what_answers(home: Home) -> None:
     assert one._backend is two._backend
     one.close()
     assert [result.path for result in two.search("tea")] == ["memory/tea.md"]
+
+
+def test_closing_while_the_index_thread_is_being_started_does_not_fail(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that is not running yet cannot be joined: closing at that moment raised a RuntimeError."""
+    memories = home.server().memories
+    start = threading.Thread.start
+
+    def close_then_start(thread: threading.Thread) -> None:
+        if thread.name == "mdrecall-first":
+            memories.close()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", close_then_start)
+    assert memories.get(memories.default).settings

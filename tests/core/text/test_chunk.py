@@ -111,6 +111,14 @@ def test_a_character_of_an_unspaced_script_counts_as_a_token() -> None:
     assert max(len(chunk.text) for chunk in chunk_markdown("東" * 5000, tokens=400, overlap=0)) <= 400
 
 
+def test_a_character_that_costs_more_than_a_part_of_a_line_still_fits_into_a_chunk() -> None:
+    """A rare Han character counts five quarters of a token; the parts of a line in the smallest chunk only four."""
+    rare = "\U00020000"
+    assert units(rare) == 5
+    chunks = chunk_markdown(rare * 10, tokens=8, overlap=0)
+    assert [chunk.text for chunk in chunks] == [rare * 6, rare * 4]
+
+
 def test_ten_megabytes_and_a_million_characters_in_a_line_are_fine() -> None:
     many_lines = "\n".join(f"- item {number} of a very long list" for number in range(300_000))
     assert len(many_lines) > 10_000_000

@@ -1,0 +1,204 @@
+"""The texts that commands print for people, word by word."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from mdrecall.cli import output
+from mdrecall.cli.output import confirm, plural, print_issues, print_json, printable, progress_line, shorten_home, style
+from mdrecall.cli.search import print_answer
+from mdrecall.errors import RecallError
+from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, Why
+
+WHY = Why(
+    complete=True,
+    strength=0.5,
+    passage_coverage=0.75,
+    terms=(("walrus", 0.6, True), ("zebra", 0.4, False)),
+    keyword_score=0.25,
+    keyword_rank=2,
+    vector_score=None,
+    vector_rank=None,
+    cosine=None,
+    window_cosine=None,
+    vector_weight=0.4,
+    decay=1.0,
+)
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def result(**more: Any) -> SearchResult:
+    return SearchResult("memory/a.md", 3, 9, 0.4567, "the walrus\nsleeps", "memory", 4, 5, "Zoo › Pool")._replace(
+        **more
+    )
+
+
+def test_a_result_is_its_score_its_citation_its_lines_and_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(SearchAnswer((result(), result(match_end_line=4, heading="", snippet="\x1b[2Jx"))))
+    assert capsys.readouterr().out == (
+        "0.457  memory/a.md#L3-L9  match L4-L5  Zoo › Pool\n    the walrus\n    sleeps\n\n"
+        "0.457  memory/a.md#L3-L9  match L4\n    \ufffd[2Jx\n"
+    )
+
+
+def test_an_explanation_names_the_terms_the_ranks_and_the_age(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(SearchAnswer((result(why=WHY),)))
+    assert capsys.readouterr().out.splitlines()[3:] == [
+        "    why: has every rare term; terms found: walrus 60%; terms missing: zebra 40%",
+        "    keywords 0.250 (#2): strength 0.50, best passage covers 75% of the query",
+    ]
+    by_vectors = WHY._replace(
+        complete=False, terms=(("zebra", 1.0, False),), keyword_rank=None, keyword_score=0.0, decay=0.5,
+        vector_score=0.3, vector_rank=1, cosine=0.25, window_cosine=0.75,
+    )  # fmt: skip
+    print_answer(SearchAnswer((result(why=by_vectors),)))
+    assert capsys.readouterr().out.splitlines()[3:] == [
+        "    why: lacks a rare term; terms found: none; terms missing: zebra 100%",
+        "    keywords 0.000: strength 0.50, best passage covers 75% of the query",
+        "    embedding 0.300 (#1): cosine 0.25, best window 0.75; 40% of the score",
+        "    age reduces the score to 50%",
+    ]
+    print_answer(SearchAnswer((result(why=WHY._replace(terms=(("walrus", 1.0, True),))),)))
+    assert "missing" not in capsys.readouterr().out
+
+
+def test_a_good_answer_says_nothing_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(SearchAnswer((result(),)))
+    assert capsys.readouterr().err == ""
+
+
+def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    limited = SearchAnswer((), reason="no_match", action="Try others.", backend="builtin", provider="local")
+    limited = limited.replace(
+        answered_for=FallbackNotice("qmd", "It is not installed.", "", ""), stale="the index is busy.",
+        degraded="no key", fallback="openai is down",
+    )  # fmt: skip
+    print_answer(limited)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert lines[0] == "Answered by builtin instead of qmd: It is not installed."
+    assert lines[1].startswith("Results may be out of date: the index is busy. ")
+    assert lines[2:] == [
+        "Searched by keywords only: no key.",
+        "Used the embeddings of local instead: openai is down.",
+        "No results (no_match). Try others.",
+    ]
+
+
+def test_at_most_twenty_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_issues(tuple(Issue(f"{number}.md", "is not text.") for number in range(20)))
+    assert capsys.readouterr().err.splitlines()[-1] == "! 19.md is not text."
+    print_issues(tuple(Issue(f"{number}.md", f"{number}.md is not text.") for number in range(22)))
+    assert capsys.readouterr().err.splitlines()[-2:] == ["! 19.md is not text.", "  … and 2 more"]
+
+
+def test_control_characters_are_not_printed() -> None:
+    assert printable("a\tb\x1b\x7f\nc\u202e é") == "a\tb\ufffd\ufffd\ufffdc\ufffd é"
+
+
+def test_one_file_and_many_files() -> None:
+    assert [plural(count, "file") for count in (0, 1, 2000)] == ["0 files", "1 file", "2,000 files"]
+    assert plural(2, "entry", "entries") == "2 entries"
+
+
+def test_the_home_folder_is_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert shorten_home("/home/ada/notes") == "~/notes"
+    assert shorten_home("/home/adam/notes") == "/home/adam/notes"
+    assert output.shorten_home_in_text("see /home/ada/x (/home/ada/y) and /home/ada2 or /mnt/home/ada/z") == (
+        "see ~/x (~/y) and /home/ada2 or /mnt/home/ada/z"
+    )
+    monkeypatch.setenv("HOME", "/")
+    assert output.shorten_home_in_text("see /etc/x") == "see /etc/x"
+
+
+def test_json_is_readable_by_people_too(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"name": ["é"]})
+    assert capsys.readouterr().out == '{\n  "name": [\n    "é"\n  ]\n}\n'
+
+
+def test_only_a_terminal_has_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert style("hi", "bold", "red", stream=Terminal()) == "\x1b[1;31mhi\x1b[0m"
+    assert style("", "bold", stream=Terminal()) == ""
+    assert style("hi", "bold", stream=io.StringIO()) == "hi"
+    monkeypatch.setenv("TERM", "dumb")
+    assert style("hi", "bold", stream=Terminal()) == "hi"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert style("hi", "bold", stream=Terminal()) == "hi"
+
+
+@pytest.mark.parametrize(
+    ("typed", "agreed"), [("y\n", True), (" YES \n", True), ("n\n", False), ("\n", False), ("", False)]
+)
+def test_a_question_is_answered_by_yes_only(typed: str, agreed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    assert confirm("Really?", RecallError("no terminal"), as_json=False) is agreed
+
+
+@pytest.mark.parametrize(("stdin", "as_json"), [(io.StringIO("y\n"), False), (Terminal("y\n"), True), (None, False)])
+def test_without_somebody_to_ask_the_refusal_is_raised(
+    stdin: io.StringIO | None, as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(RecallError, match="no terminal"):
+        confirm("Really?", RecallError("no terminal"), as_json=as_json)
+
+
+def test_the_progress_line_shows_how_far_and_how_long_and_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, stream = Clock(), Terminal()
+    monkeypatch.setattr(output, "time", clock)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_line("Indexing") as draw:
+        assert draw
+        draw(Progress(1, 4, "a.md"))  # too soon
+        clock.now += 61
+        draw(Progress(0, 0, "b.md"))  # nothing is known yet
+        draw(Progress(1, 4, "b.md"))
+        draw(Progress(2, 4, "c.md"))  # too soon again
+        draw(Progress(1, 2, "Downloading the model"))  # a new label is shown at once
+        draw(Progress(2, 2, "Downloading the model"))
+        clock.now += 0.25
+        draw(Progress(0, 4, "d.md"))
+    assert stream.getvalue().split("\r\x1b[K")[1:] == [
+        f"Indexing [{'█' * 6}{'·' * 18}] 1/4 · 1:01 · 3:03 left",
+        f"Downloading the model [{'█' * 12}{'·' * 12}] 1/2",
+        f"Indexing [{'·' * 24}] 0/4 ",
+        "",
+    ]
+
+
+def test_without_a_terminal_there_is_no_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress_line("Indexing") as draw:
+        assert draw is None
+
+
+def test_a_progress_line_that_was_never_drawn_is_not_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, stream = Clock(), Terminal()
+    monkeypatch.setattr(output, "time", clock)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_line("Indexing"):
+        pass
+    assert stream.getvalue() == ""

@@ -1,0 +1,154 @@
+"""The lines of ``mdrecall status``."""
+
+from typing import Any
+
+import pytest
+
+from mdrecall.cli.status import _lines
+from mdrecall.types import Status
+
+IDLE = {"running": False}
+RUNNING = {"running": True, "pid": 12, "folders": 1, "healthy": True}
+
+
+def status(*, custom: dict[str, Any] | None = None, vector: dict[str, Any] | None = None, **more: Any) -> Status:
+    usual = {"wholeFolder": False, "filesChanged": False, "searchMode": "hybrid", "watcher": IDLE}
+    vectors = {"enabled": True, "available": True, "chunks": 5, "dims": 256}
+    return Status(
+        backend="builtin", provider="local", model="m", requested_provider="auto", files=1, chunks=5, dirty=False,
+        workspace_dir="/w", db_path="/w/index.sqlite", extra_paths=(), sources=("memory",), source_counts=(),
+        cache={"entries": 7}, fts={}, fallback=None, vector=vectors | (vector or {}), batch={},
+        custom=usual | (custom or {}),
+    )._replace(**more)  # fmt: skip
+
+
+def lines(found: Status, **record: Any) -> dict[str, str]:
+    return dict(_lines(found, record))
+
+
+def qmd(mode: str = "search", vector: dict[str, Any] | None = None, **more: Any) -> dict[str, str]:
+    usual = {"command": "qmd", "collectionFiles": {"notes": 1200, "more": 3}, "lastUpdateAt": "10:00"}
+    found = status(backend="qmd", vector=vector, custom={"searchMode": mode, "qmd": usual | more})
+    return lines(found)
+
+
+def test_a_usual_index_has_these_lines_and_no_others() -> None:
+    assert lines(status()) == {
+        "Workspace": "/w",
+        "Index": "/w/index.sqlite",
+        "Indexed": "1 file · 5 chunks · up to date",
+        "Sources": "memory",
+        "Search": "keywords and meaning (local, m, 256 dimensions)",
+        "Watcher": "not running (each search checks for changes)",
+    }
+
+
+def test_whatever_is_special_has_a_line_of_its_own() -> None:
+    special = {
+        "wholeFolder": True,
+        "embeddingFallback": {"from": "openai", "reason": "no key"},
+        "providerNote": "a note",
+        "damagedIndexKeptAt": "/w/damaged",
+        "indexNotWritten": "the disk is full",
+    }
+    found = lines(status(custom=special, extra_paths=("/x", "/y"), sources=("memory", "sessions")))
+    assert found["Workspace"] == "/w (every Markdown file in it)"
+    assert found["Extra paths"] == "/x, /y"
+    assert found["Sources"] == "memory, sessions"
+    assert found["Embedder"] == "local instead of openai: no key"
+    assert found["Note"] == "a note"
+    assert found["Repaired"] == "a damaged index was moved to /w/damaged"
+    assert found["Not written"] == "the disk is full"
+
+
+def test_the_state_of_the_index_says_what_updates_it() -> None:
+    missing = "embeddings are missing; `mdrecall index` adds them"
+    changed = "files have changed; the next search or `mdrecall index` updates the index"
+    assert lines(status(dirty=True))["Indexed"] == f"1 file · 5 chunks · {missing}"
+    assert lines(status(dirty=True, custom={"filesChanged": True}))["Indexed"] == f"1 file · 5 chunks · {changed}"
+
+
+@pytest.mark.parametrize(
+    ("vector", "mode", "expected"),
+    [
+        ({"enabled": False}, "hybrid", "keywords only; embeddings are switched off"),
+        ({"available": False, "loadError": "no model"}, "hybrid", "keywords only: no model"),
+        ({"chunks": 4}, "hybrid", "keywords and meaning (local, m, 256 dimensions); 1 chunk not embedded yet"),
+        ({"chunks": 9}, "vector", "meaning (local, m, 256 dimensions)"),
+    ],
+)
+def test_how_is_searched_and_what_is_missing(vector: dict[str, Any], mode: str, expected: str) -> None:
+    assert lines(status(vector=vector, custom={"searchMode": mode}))["Search"] == expected
+
+
+@pytest.mark.parametrize(
+    ("watcher", "expected"),
+    [
+        (RUNNING, "process 12, 1 folder"),
+        ({**RUNNING, "problem": "too many folders"}, "process 12, 1 folder; too many folders"),
+        ({**RUNNING, "healthy": False, "error": "no disk"}, "process 12, 1 folder; not healthy: no disk"),
+        ({**RUNNING, "healthy": False}, "process 12, 1 folder; not healthy: no sign of life for a while"),
+    ],
+)
+def test_which_process_watches_and_how_it_is(watcher: dict[str, Any], expected: str) -> None:
+    assert lines(status(custom={"watcher": watcher}))["Watcher"] == expected
+
+
+def test_a_fallback_says_instead_of_what_and_since_when() -> None:
+    embedder = {"from": "openai", "reason": "no key"}
+    backend = {"from": "qmd", "reason": "not found", "since": "9:00", "nextTry": "9:05"}
+    assert lines(status(fallback=embedder))["Fallback"] == "local instead of openai: no key"
+    assert lines(status(fallback=backend))["Fallback"] == (
+        "builtin instead of qmd since 9:00; qmd is tried again at 9:05: not found"
+    )
+
+
+def test_batch_jobs_that_run_and_that_failed() -> None:
+    assert lines(status(batch={"jobs": 1, "texts": 20}))["Batch jobs"] == "1 job running with 20 texts"
+    failed = {"jobs": 2, "texts": 1, "failures": 3, "lastError": "quota"}
+    assert lines(status(batch=failed))["Batch jobs"] == "2 jobs running with 1 text; 3 failures, last: quota"
+
+
+def test_a_deep_status_tests_the_provider_and_the_index() -> None:
+    good = lines(status(), embeddingProbe={"ok": True, "ms": 1.5, "dims": 256}, indexProblems=[])
+    assert good["Provider"] == "working (1.5 ms, 256 dimensions)"
+    assert good["Embeddings"] == "5 of 5 chunks"
+    assert good["Cache"] == "7 embeddings"
+    assert good["Index check"] == "no problems"
+    bad = lines(
+        status(fallback={"from": "openai", "reason": ""}), embeddingProbe={"ok": False, "dims": 0, "error": "no key"},
+        indexProblems=["a", "b"],
+    )  # fmt: skip
+    assert bad["Provider"] == "no key"
+    assert bad["Embeddings"] == "5 of 5 chunks from local"
+    assert bad["Index check"] == "a; b; run `mdrecall index --force` to rebuild it"
+    assert lines(status(), embeddingProbe={"ok": True, "ms": 2, "dims": 0})["Provider"] == "working"
+
+
+def test_qmd_shows_its_collections_and_only_what_its_mode_needs() -> None:
+    assert qmd() == {
+        "Workspace": "/w",
+        "Index": "/w/index.sqlite",
+        "Backend": "qmd",
+        "Indexed": "1 file · up to date",
+        "Collections": "notes (1,200), more (3)",
+        "Search": "keywords (searchMode search)",
+        "Updated": "10:00",
+        "Watcher": "not running (each search checks for changes)",
+    }
+    assert qmd("query")["Embeddings"] == "never created"
+    assert qmd("query")["Search"] == "keywords and meaning, reranked (searchMode query)"
+    assert qmd(collectionFiles={})["Collections"] == "none"
+
+
+def test_qmd_shows_what_went_wrong() -> None:
+    found = qmd(
+        "vsearch", {"unembedded": 2}, command="/opt/qmd", problem="It is too old.", lost=["/a", "/b"], updating=True,
+        updateFailures=1, lastUpdateError="x", lastUpdateAt="", lastEmbedAt="9:00", embedFailures=2,
+        lastEmbedError="y", nextEmbedTry="9:30",
+    )  # fmt: skip
+    assert found["Backend"] == "qmd (/opt/qmd)"
+    assert found["Updated"] == "never; an update is running; 1 failure since, last: x"
+    assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures, last: y; next attempt at 9:30"
+    assert found["Problem"] == "It is too old. Until it is fixed, the builtin backend answers."
+    assert found["Missing"] == "/a, /b; what was indexed from there is kept"
