@@ -91,7 +91,7 @@ def test_the_search_for_hints_sees_them() -> None:
 # Documented methods that report what has happened: a conversation was compacted, a flush is done or has failed.
 EVENTS = {"compacted", "done", "failed"}
 PARTICIPLES = re.compile(
-    r"(?!(?:re)?embed$)[a-z]+ed|told|said|given|kept|made|shown|written|taken|known|gone|heard|held"
+    r"(?!(?:re)?embed$|feed$)[a-z]+ed|told|said|given|kept|made|shown|written|taken|known|gone|heard|held"
 )
 
 
