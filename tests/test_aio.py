@@ -20,7 +20,7 @@ from mdrecall.errors import FileMissing, MemoryClosed
 from mdrecall.interfaces import Backend
 from mdrecall.types import Progress, SearchAnswer, SearchRequest, Stop, SyncReport, WatchEvent
 from tests.conftest import Workspace
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, until
 
 _T = TypeVar("_T")
 
@@ -152,7 +152,7 @@ def test_what_goes_wrong_is_raised_and_a_memory_that_does_not_open_leaves_nothin
     before = threading.active_count()
     ran(asked())
     gc.collect()
-    assert threading.active_count() <= before
+    assert until(lambda: threading.active_count() <= before)
 
 
 def test_progress_is_told_in_the_thread_of_the_loop_before_the_report(workspace: Workspace) -> None:

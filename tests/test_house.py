@@ -86,3 +86,19 @@ def test_the_search_for_hints_sees_them() -> None:
     assert COMMAND_LINE.search("Lower --min-score.")
     assert COMMAND_LINE.search("; run `mdrecall index`")
     assert not COMMAND_LINE.search("mdrecall keeps its index -- here")
+
+
+# Documented methods that report what has happened: a conversation was compacted, a flush is done or has failed.
+EVENTS = {"compacted", "done", "failed"}
+PARTICIPLES = re.compile(
+    r"(?!(?:re)?embed$|feed$)[a-z]+ed|told|said|given|kept|made|shown|written|taken|known|gone|heard|held"
+)
+
+
+def test_functions_are_verbs_and_not_participles() -> None:
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name in EVENTS:
+                continue
+            is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+            assert is_property or not PARTICIPLES.fullmatch(node.name.strip("_")), f"{path}: {node.name}"

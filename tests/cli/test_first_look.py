@@ -49,7 +49,10 @@ def test_ctrl_c_ends_an_index_run_at_once_and_the_notes_are_found(workspace: Wor
     written(workspace)
     with ProviderServer("openai-compatible", key=None, latency_s=60) as server:
         configure(workspace, compatible(server.url))
-        command = [sys.executable, "-m", "mdrecall", "index"]
+        # A process in the background of a shell script ignores Ctrl-C, and so would its children.
+        heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+        code = f"{heed}; import sys; from mdrecall.cli.main import main; sys.exit(main(['index']))"
+        command = [sys.executable, "-c", code]
         env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
         running = subprocess.Popen(
             command, cwd=workspace.path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -23,7 +23,7 @@ BITS = (
     'hooks.slack.com/services/', '[?&]sig=', '?sig=', 'glpat-', 'glpat-.', '密码是', "密码是'", 'パスワードは', '“',
     'key:“', 'key:`', 'key: -', 'key:\r\n',
 )  # fmt: skip
-SIZE = 800
+SIZE = 400
 #: More than any pattern needs for a character, less than a pattern that begins again and again would take.
 MOST_PER_CHARACTER = 900
 
