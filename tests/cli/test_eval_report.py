@@ -1,5 +1,7 @@
 """The report of ``mdrecall eval``, line by line."""
 
+from typing import Any
+
 import pytest
 
 from mdrecall.cli.eval_report import Below, Report, Run, print_report, report_to_json
@@ -10,7 +12,7 @@ from mdrecall.types import Issue
 ISSUE = Issue("memory/a.md", "is missing.")
 
 
-def outcome(query: str, *ranks: int | None, first: str = "memory/x.md#L1", **more: str) -> Outcome:
+def outcome(query: str, *ranks: int | None, first: str = "memory/x.md#L1", **more: Any) -> Outcome:
     reason = "" if first else "no_match"
     expected = tuple(Expectation("memory/a.md", (number, number)) for number, _ in enumerate(ranks, 1))
     return Outcome(Question(query, expected, **more), ranks, first, reason)
