@@ -658,3 +658,12 @@ def test_a_rebuild_that_is_stopped_says_that_nothing_was_kept(workspace: Workspa
     seen: list[Progress] = []
     report = memory.sync(force=True, progress=seen.append, stop=lambda: any(step.label == "vectors" for step in seen))
     assert (report.rebuilt, report.added, report.left > 0) == (False, 0, True)
+
+
+def test_a_changed_note_is_found_although_no_transcript_has_changed(workspace: Workspace) -> None:
+    workspace.configure('{memorySearch: {sources: ["memory", "sessions"], experimental: {sessionMemory: true}}}')
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    workspace.write("memory/a.md", "the penguin")
+    assert found(memory, "penguin") == ["memory/a.md"]

@@ -172,6 +172,8 @@ def test_status_of_several_agents_reports_each(workspace: Workspace, run: Run) -
     assert ran.code == 2
     assert [record["agentId"] for record in ran.json] == ["one", "two"]
     assert "/no/where" in ran.json[1]["error"]
+    printed = run("status", "--config", str(config))
+    assert (printed.code, "Memory of agent one" in printed.out, "/no/where" in printed.err) == (2, True, True)
 
 
 def test_config_show_tells_where_each_value_came_from(workspace: Workspace, run: Run) -> None:
@@ -282,7 +284,7 @@ def test_help_lists_every_command(run: Run) -> None:
 def test_a_closed_pipe_is_no_error(workspace: Workspace) -> None:
     for number in range(50):
         workspace.write(f"memory/{number}.md", "walrus " * 100)
-    command = f"{sys.executable} -m mdrecall search walrus -n 50 | head -1"
+    command = f"set -o pipefail; {sys.executable} -m mdrecall search walrus -n 50 | head -1"
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         ["bash", "-c", command], cwd=workspace.path, env=env, capture_output=True, text=True, check=True
