@@ -33,6 +33,8 @@ class MissingVectors:
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        # Held while the thread is started: one that is not running yet cannot be waited for.
+        self._starting = threading.Lock()
         self._issues: tuple[Issue, ...] = ()
 
     def is_complete(self) -> bool:
@@ -81,14 +83,17 @@ class MissingVectors:
     def close(self, timeout_s: float) -> None:
         """End the work in progress; may be called twice."""
         self.cancel()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+        with self._starting:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
 
     def _start_thread(self) -> None:
         is_resting = self._embedder is not None and self._embedder.is_resting
-        if not is_resting and (self._thread is None or not self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._work, name="mdrecall-embed-missing", daemon=True)
-            self._thread.start()
+        with self._starting:
+            if not is_resting and (self._thread is None or not self._thread.is_alive()):
+                self._thread = threading.Thread(target=self._work, name="mdrecall-embed-missing", daemon=True)
+                self._thread.start()
 
     def _work(self) -> None:
         try:
