@@ -144,3 +144,18 @@ def test_gains_and_losses_that_balance_could_be_chance() -> None:
     (found,) = compare(["hit@1"], [(None,)] * 10 + [(1,)] * 10, [(1,)] * 11 + [(None,)] * 9)
     assert found.low < 0 < found.high
     assert found.could_be_chance
+
+
+@pytest.mark.parametrize("gained", [True, False])
+def test_an_interval_that_ends_at_zero_could_be_chance(gained: bool) -> None:
+    worse: list[Ranks] = [(None,)] * 9 + [(1,)] * 3
+    better: list[Ranks] = [(1,)] * 9 + [(None,)] * 3
+    (found,) = compare(["hit@1"], worse, better) if gained else compare(["hit@1"], better, worse)
+    assert (found.low if gained else found.high) == 0
+    assert found.difference != 0
+    assert found.could_be_chance
+
+
+def test_changed_questions_are_counted_however_small_their_change() -> None:
+    (found,) = compare(["mrr"], [(2,)] * 6, [(1,)] * 6)
+    assert not found.could_be_chance

@@ -56,6 +56,12 @@ def test_a_lone_character_of_an_unspaced_script_is_looked_up_as_a_beginning() ->
     assert cat.always_prefix
 
 
+def test_pairs_and_lone_letters_and_digits_are_not_looked_up_as_beginnings() -> None:
+    terms = parse_query("深色 c 7")
+    assert [term.surface for term in terms] == ["深色", "c", "7"]
+    assert not any(term.always_prefix or term.prefix for term in terms)
+
+
 def test_the_last_character_of_a_run_is_not_looked_up_alone() -> None:
     assert telling("深色模式") == ["深色", "色模", "模式"]
 

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,22 @@ def test_a_name_written_with_spaces_is_a_match_for_the_name() -> None:
 
 def test_a_text_without_a_match_gives_its_beginning() -> None:
     assert snippet_for("first line\nsecond line", "zebra") == "first line\nsecond line"
+
+
+def test_lines_of_a_passage_that_do_not_fit_are_left_out_whole() -> None:
+    text = "one one one\ntwo pool\nsix data\nten ten ten"
+    passage = best_passage(text, weights_for("pool data"), Analyser())
+    assert (passage.first_line, passage.last_line) == (1, 2)
+    assert snippet_around(text, passage, max_units=17) == "two pool\nsix data"
+    assert snippet_around(text, passage, max_units=16) == "two pool"
+
+
+@pytest.mark.parametrize("query", ["pool", "pool data"])
+def test_the_first_line_of_a_passage_is_cut_if_even_it_does_not_fit(query: str) -> None:
+    text = "one\ntwo\nthe size of the pool\nand its data\nten"
+    passage = best_passage(text, weights_for(query), Analyser())
+    assert passage.first_line == 2
+    assert snippet_around(text, passage, max_units=8) == "the size"
 
 
 def test_lengths_count_astral_characters_twice_and_cuts_never_split_them() -> None:

@@ -64,6 +64,11 @@ def test_greedy_patterns_end_and_twice_is_once(pattern: str) -> None:
         (r"(x)?a*(?(1)b|c?)a*x", "same characters"),
         (r"a+A+x", "same characters"),
         (r"\W*\D*x", "same characters"),
+        (r"a*b*a*x", "same characters"),
+        (r"a*b?a*x", "same characters"),
+        (r"a*(?:b?){1,2}a*x", "same characters"),
+        (r"[b-e]*b*x", "same characters"),
+        (r"[b-e]*e*x", "same characters"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_the_reason(pattern: str, reason: str) -> None:
@@ -85,6 +90,10 @@ def test_what_cannot_be_used_is_named_with_the_reason(pattern: str, reason: str)
         r"a*ba*x",
         r"/a+A+x/",
         r"\W*\w*x",
+        r"a*b+a*x",
+        r"a*(?:bc?){1,2}a*x",
+        r"[b-e]*a*x",
+        r"[b-e]*f*x",
     ],
 )
 def test_the_usual_patterns_can_be_used(pattern: str) -> None:

@@ -3,6 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
+from mdrecall.core.text.headings import BETWEEN_LINES, BLOCK, LIST_ITEM, read_lines
 
 L8 = "\n".join(f"line{number}" for number in range(1, 9))
 
@@ -42,6 +43,33 @@ def test_the_golden_chunks_that_differ_on_purpose_are_bounded_and_hold_no_blank_
     text: str, tokens: int, overlap: int, expected: list[tuple[int, int, int]]
 ) -> None:
     assert spans(text, tokens, overlap) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last", "kept"),
+    [
+        ("a", 1, 1, "a"),
+        ("\na", 2, 2, "a"),
+        ("\n \n  a\n\nb \n\n", 3, 5, "  a\n\nb "),
+    ],
+)
+def test_a_short_document_is_one_chunk_without_the_blank_lines_around_it(
+    text: str, first: int, last: int, kept: str
+) -> None:
+    (chunk,) = chunk_markdown(text, tokens=400, overlap=80)
+    assert (chunk.start_line, chunk.end_line, chunk.text) == (first, last, kept)
+
+
+@pytest.mark.parametrize("line", ["- a", "* a", "+ a", "1. a", "0) a", "123456789. a", "   - a", "-\ta"])
+def test_a_list_item_is_a_better_cut_than_a_plain_line(line: str) -> None:
+    assert [shape.cut for shape in read_lines(["text", line, line, "", line])] == [
+        BLOCK, LIST_ITEM, LIST_ITEM, BETWEEN_LINES, BLOCK,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["text", "**bold** words", "-5 degrees", "1990 was good", "1234567890. a", "    - a"])
+def test_a_line_that_only_looks_like_a_list_item_is_a_plain_line(line: str) -> None:
+    assert [shape.cut for shape in read_lines(["text", "more", line])] == [BLOCK, BETWEEN_LINES, BETWEEN_LINES]
 
 
 def test_a_chunk_of_a_long_line_has_no_newline_that_the_source_lacks() -> None:

@@ -8,7 +8,9 @@ from mdrecall.core.text.chunk import title_text
     [
         ("memory/2026-02-10.md", "memory/2026-02-10.md February 10"),
         ("memory/2026-12-01-release.md", "memory/2026-12-01-release.md December 1"),
+        ("memory/2026-01-31.md", "memory/2026-01-31.md January 31"),
         ("MEMORY.md", "MEMORY.md"),
+        ("memory/2026-00-01.md", "memory/2026-00-01.md"),
         ("memory/2026-13-01.md", "memory/2026-13-01.md"),
         ("2026-02-10/notes.md", "2026-02-10/notes.md"),
     ],
