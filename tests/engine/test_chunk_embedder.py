@@ -426,7 +426,7 @@ def test_if_the_fallback_fails_too_both_reasons_are_told(bench: Bench) -> None:
     first.before_answer = _Stop(0, EmbedderUnavailable("The first is gone."))
     second.before_answer = _Stop(0, EmbedderUnavailable("The second is gone."))
     searcher = VectorSearcher(bench.store.vectors, [first, second], older={}, timeout_s=60)
-    fillers = [ChunkEmbedder(bench.store, embedder, KEEPING) for embedder in (first, second)]
-    report = FallbackEmbedder(*fillers, searcher).fill()
+    filler, fallback = (ChunkEmbedder(bench.store, embedder, KEEPING) for embedder in (first, second))
+    report = FallbackEmbedder(filler, fallback, searcher).fill()
     told = "The first is gone. The fallback second fails too: The second is gone."
     assert report == EmbedReport(is_complete=False, error=told)
