@@ -16,6 +16,8 @@ import pytest
 
 from mdrecall import AsyncMemory, Memory, RecallError
 from mdrecall.aio import Threads
+from mdrecall.backends.open import open_backend
+from mdrecall.config.load import Loaded, load
 from mdrecall.errors import FileMissing, MemoryClosed
 from mdrecall.interfaces import Backend
 from mdrecall.types import Progress, SearchAnswer, SearchRequest, Stop, SyncReport, WatchEvent
@@ -142,6 +144,28 @@ def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
     more = memory.issues(), memory.check(), memory.sessions()
     there = [found.results, memory.read("MEMORY.md"), memory.counts(), memory.status(), probes[0].ok, probes[1], *more]
     assert here == ["memory/people.md", *there]
+
+
+@pytest.mark.parametrize(("asked", "one_shot"), [({}, False), ({"one_shot": False}, False), ({"one_shot": True}, True)])
+def test_a_memory_is_opened_for_one_question_only_if_asked_to(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], one_shot: bool
+) -> None:
+    opened: list[bool] = []
+
+    def note(loaded: Loaded, *, one_shot: bool) -> Backend:
+        opened.append(one_shot)
+        return open_backend(loaded, one_shot=one_shot)
+
+    monkeypatch.setattr("mdrecall.memory.open_backend", note)
+
+    async def both() -> None:
+        async with await AsyncMemory.open(workspace.path, env=workspace.env, **asked) as memory:
+            assert memory.settings.workspace == str(workspace.path)
+        loaded = load(env=workspace.env, workspace=str(workspace.path))
+        await (await AsyncMemory.of(loaded, **asked)).close()
+
+    ran(both())
+    assert opened == [one_shot, one_shot]
 
 
 def test_what_goes_wrong_is_raised_and_a_memory_that_does_not_open_leaves_nothing(workspace: Workspace) -> None:

@@ -1,5 +1,7 @@
 """``mdrecall doctor`` as a process: what it finds, and that it says the way out."""
 
+import argparse
+import json
 import os
 import time
 from pathlib import Path
@@ -8,7 +10,8 @@ from typing import Any
 import apsw
 import pytest
 
-from mdrecall.doctor import _check_canary
+from mdrecall.cli import doctor
+from mdrecall.doctor import Finding, _check_canary
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.locks import FileLock
 from mdrecall.types import ProgressCallback
@@ -203,6 +206,20 @@ def test_several_agents_are_checked_one_after_the_other(workspace: Workspace, ru
     assert "✗" not in first
     assert "✗ workspace:" in second
     assert run("doctor", "--config", str(config), "--agent", "one").code == 0
+
+
+@pytest.mark.parametrize(
+    ("agents", "headings"), [(["one"], []), (["one", "two"], ["Agent one", "Agent two"])], ids=["one", "several"]
+)
+def test_only_several_agents_have_headings_and_json_has_none(
+    agents: list[str], headings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "choose_agents", lambda options: agents)
+    monkeypatch.setattr(doctor, "_examine_all", lambda options, agent: [Finding("notes", "good", "2 in a folder")])
+    assert doctor.run(argparse.Namespace(json=False)) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Agent ")] == headings
+    assert doctor.run(argparse.Namespace(json=True)) == 0
+    assert [finding["agentId"] for finding in json.loads(capsys.readouterr().out)] == agents
 
 
 def test_the_canary_notices_an_index_that_does_not_follow_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import time
 
 import pytest
 
@@ -76,6 +77,18 @@ def test_bad_input_is_told_with_exit_code_2(ltm: Run, arguments: tuple[str, ...]
     ran = ltm(*arguments)
     assert ran.code == 2
     assert said in ran.err
+
+
+def test_stats_tell_the_oldest_and_the_newest_only_if_there_is_a_memory(ltm: Run) -> None:
+    empty = ltm("stats", "--json").json
+    assert (empty["total"], "oldest" in empty, "newest" in empty) == (0, False, False)
+    assert "From " not in ltm("stats").out
+    ltm("store", "I prefer dark mode")
+    (memory,) = ltm("list", "--json").json["memories"]
+    day = time.strftime("%Y-%m-%d %H:%M", time.localtime(memory["createdAt"] / 1000))
+    stats = ltm("stats", "--json").json
+    assert (stats["total"], stats["oldest"], stats["newest"]) == (1, day, day)
+    assert f"From {day} to {day}. Expired: 0." in ltm("stats").out
 
 
 def test_another_embedder_is_told_of_and_reembed_mends_it(ltm: Run) -> None:

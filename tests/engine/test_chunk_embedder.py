@@ -11,6 +11,7 @@ import pytest
 from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedReport
+from mdrecall.engine.fallback_embedder import FallbackEmbedder
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
@@ -395,3 +396,37 @@ def test_while_another_process_embeds_a_rebuild_takes_only_what_is_cached(bench:
         other_process.filling.release()
     assert report == EmbedReport(is_complete=False)
     assert embedder.asked == []
+
+
+@pytest.mark.parametrize(("stops", "from_cache"), [(False, 1), (True, 0)])
+def test_while_another_process_embeds_a_rebuild_looks_for_cached_texts_until_it_is_told_to_stop(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: bool, from_cache: int
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.chunk_embedder._PAGE_CHUNKS", 2)
+    monkeypatch.setattr("mdrecall.engine.chunk_embedder._LOCK_WAIT_S", 0.0)
+    index, other_process = (SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER) for _ in range(2))
+    embedder = HashEmbedder()
+    filler = ChunkEmbedder(bench.store, embedder, KEEPING, cache=index)
+    bench.write(known="the walrus sleeps")
+    filler.fill()
+    bench.write(**many(4), known="something else")
+    bench.write(known="the walrus sleeps")
+    assert other_process.filling.acquire(0, "embedding")
+    try:
+        report = filler.fill(stop=lambda: stops)
+    finally:
+        other_process.filling.release()
+    assert report == EmbedReport(from_cache=from_cache, is_complete=False)
+    assert embedder.asked == ["the walrus sleeps"]
+
+
+def test_if_the_fallback_fails_too_both_reasons_are_told(bench: Bench) -> None:
+    bench.write(a="the walrus sleeps")
+    first, second = HashEmbedder(provider="first"), HashEmbedder(provider="second")
+    first.before_answer = _Stop(0, EmbedderUnavailable("The first is gone."))
+    second.before_answer = _Stop(0, EmbedderUnavailable("The second is gone."))
+    searcher = VectorSearcher(bench.store.vectors, [first, second], older={}, timeout_s=60)
+    filler, fallback = (ChunkEmbedder(bench.store, embedder, KEEPING) for embedder in (first, second))
+    report = FallbackEmbedder(filler, fallback, searcher).fill()
+    told = "The first is gone. The fallback second fails too: The second is gone."
+    assert report == EmbedReport(is_complete=False, error=told)

@@ -6,6 +6,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mdrecall.core.text.words import Analyser
+from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.sources.files import MemoryFiles
+from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import Progress
 from tests.conftest import LONG_AGO_NS, Workspace
 
@@ -259,3 +263,23 @@ def test_a_search_while_another_process_writes_answers_with_what_there_is(
     assert "may be behind" in answer.issues[0].problem
     other.execute("ROLLBACK")
     assert len(memory.search("walrus")) == 2
+
+
+def test_a_file_that_went_away_after_the_comparison_has_no_new_content(workspace: Workspace) -> None:
+    for name in "abc":
+        workspace.write(f"memory/{name}.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    settings = memory.settings
+    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
+    source = MemoryFiles(settings, str(workspace.home))
+    indexer = Indexer(store.documents, source, ChunkSize(400, 80), Analyser())
+    for name, text in (("a", "a penguin"), ("b", "a seal"), ("c", "walrus")):
+        path = workspace.write(f"memory/{name}.md", text)
+        os.utime(path, ns=(LONG_AGO_NS + 10**9, LONG_AGO_NS + 10**9))
+    changes = indexer.compare()
+    (workspace.path / "memory/a.md").unlink()
+    found = dict(zip(changes.unsettled, indexer.check_contents(changes), strict=True))
+    store.admin.close()
+    assert found == {"memory/a.md": False, "memory/b.md": True, "memory/c.md": False}

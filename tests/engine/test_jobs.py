@@ -198,3 +198,14 @@ def test_progress_reckons_the_time_left_from_what_is_done(openai: BatchWorkspace
     openai.server.faults.add(faults.Fault("half", path="GET /v1/batches/*", data=lambda body: body | half))
     openai.sync()
     assert "openai: 1 batch job, 3 of 6 texts done, about 1 min left" in openai.labels
+
+
+def test_the_answers_of_a_large_job_are_stored_in_portions(
+    openai: BatchWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.jobs._STORED_AT_ONCE", 2)
+    openai.configure(cache=False)
+    openai.write(*WORDS[:5])
+    openai.sync()
+    assert (openai.batch, openai.direct, len(openai.vectors())) == (sorted(WORDS[:5]), [], 5)
+    assert [step.completed for step in openai.progress if step.label == "vectors"] == [2, 4, 5]

@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from mdrecall.engine.missing_vectors import MissingVectors
-from tests.processes import PATIENCE_S
+from mdrecall.types import Issue, ProgressCallback, Stop
+from tests.processes import PATIENCE_S, until
 
 
 class SlowEmbedder:
@@ -44,3 +45,39 @@ def test_closing_while_the_thread_is_being_started_waits_for_it(monkeypatch: pyt
     closing.join(PATIENCE_S)
     assert not closing.is_alive()
     assert failures == []
+
+
+def test_closing_waits_until_the_thread_has_ended() -> None:
+    begun, ended, never_set = threading.Event(), threading.Event(), threading.Event()
+
+    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
+        begun.set()
+        until(stop)
+        never_set.wait(0.2)  # closing ends here if it does not wait
+        ended.set()
+        return ()
+
+    missing = MissingVectors(cast(Any, None), cast(Any, SlowEmbedder()), embed, one_shot=False)
+    missing.embed_in_background()
+    assert begun.wait(PATIENCE_S)
+    missing.close(PATIENCE_S)
+    assert ended.is_set()
+
+
+def test_closing_does_not_wait_for_ever_for_a_thread_that_does_not_listen() -> None:
+    begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
+        begun.set()
+        gate.wait(PATIENCE_S)
+        ended.set()
+        return ()
+
+    missing = MissingVectors(cast(Any, None), cast(Any, SlowEmbedder()), embed, one_shot=False)
+    missing.embed_in_background()
+    assert begun.wait(PATIENCE_S)
+    missing.close(0.02)
+    assert not ended.is_set()
+    gate.set()
+    missing.close(PATIENCE_S)
+    assert ended.is_set()

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -324,6 +325,23 @@ def test_one_who_waits_for_another_run_no_longer_gets_his_own_later(bench: Bench
     assert bench.work.requests[1].force
     bench.work.let_go()
     assert until(lambda: bench.flight.is_idle)
+
+
+@pytest.mark.parametrize("stop", [never, lambda: False])
+def test_one_who_may_not_wait_does_not_wait_even_if_the_clock_stands_still(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, stop: Stop
+) -> None:
+    bench.work.hold()
+    first = bench.ask()
+    readings = iter([5.0, 5.0])
+    with monkeypatch.context() as patched:
+        patched.setattr("mdrecall.engine.single_flight.time", SimpleNamespace(monotonic=lambda: next(readings)))
+        assert bench.flight.run(SyncRequest(force=True), within_s=0, stop=stop) is None
+    assert list(readings) == []
+    bench.work.let_go(2)
+    assert first.number == 1
+    assert until(lambda: len(bench.work.requests) == 2)
+    assert bench.work.requests[1].force
 
 
 def test_within_bounds_only_the_waiting_for_others_not_the_own_run(bench: Bench) -> None:

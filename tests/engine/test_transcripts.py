@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
+from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.engine.transcripts import GrowthThresholds
 from mdrecall.types import Space
 from mdrecall.types.documents import part_path
@@ -348,3 +349,27 @@ class TestGrowthThresholds:
         os.utime(path, (LONG_AGO, LONG_AGO))
         assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
         agent.store.admin.close()
+
+
+def test_the_newest_conversation_is_indexed_first_and_of_two_of_one_time_the_first_by_name(
+    agent: TranscriptFolder,
+) -> None:
+    ages = {"d": 0, "c": 20, "b": 20, "a": 10}
+    for length, (name, age) in enumerate(ages.items()):
+        path = agent.write(f"{name}.jsonl", message("word " * (length + 1)))
+        os.utime(path, (LONG_AGO - age, LONG_AGO - age))
+    report = agent.indexer.sync(changes=agent.indexer.compare())
+    assert [change.path for change in report.changes] == [f"sessions/{name}.jsonl" for name in "dabc"]
+
+
+def test_a_run_for_one_conversation_indexes_that_one_only_and_removes_nothing(agent: TranscriptFolder) -> None:
+    agent.write("gone.jsonl", message("the first"))
+    runs = SyncRun(agent.store, [agent.indexer], None)
+    runs.run()
+    (agent.folder / "gone.jsonl").unlink()
+    agent.write("a.jsonl", message("the second"))
+    agent.write("b.jsonl", message("the third"))
+    changes = runs.compare_file("sessions/b.jsonl")
+    assert [(entry.unsettled, entry.vanished) for entry in changes] == [(["sessions/b.jsonl"], [])]
+    report = runs.run(SyncRequest(changes=changes))
+    assert [(change.path, change.kind) for change in report.changes] == [("sessions/b.jsonl", "added")]

@@ -130,6 +130,12 @@ def test_a_token_that_can_be_guessed_is_refused() -> None:
     HttpEndpoint().check()
 
 
+def test_a_token_of_sixteen_characters_is_just_long_enough() -> None:
+    HttpEndpoint(token="0123456789abcdef").check()
+    with pytest.raises(RecallError, match="fewer than 16"):
+        HttpEndpoint(token="0123456789abcde").check()
+
+
 @pytest.mark.parametrize("token", ["pässwört" * 4, "one line\nand another", "tab\t" * 9])
 def test_a_token_that_no_header_can_have_is_refused(token: str) -> None:
     with pytest.raises(RecallError, match="an HTTP header cannot carry"):

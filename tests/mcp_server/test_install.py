@@ -95,6 +95,18 @@ def test_what_is_there_stays_with_its_form_and_its_permissions(base: Path) -> No
     assert stat.S_IMODE(backup.stat().st_mode) == 0o640
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "byte order mark"])
+def test_the_line_ends_and_the_byte_order_mark_of_a_file_stay(base: Path, end: str, mark: str) -> None:
+    path = base / "project/.mcp.json"
+    path.write_bytes(f'{mark}{{{end}  "mcpServers": {{}}{end}}}{end}'.encode())
+    assert install("claude-code", "--scope", "project") == 0
+    text = path.read_bytes().decode()
+    assert text.startswith(f'{mark}{{{end}  "mcpServers": {{{end}')
+    assert text.endswith(f"}}{end}")
+    assert text.count("\r") == (text.count("\n") if end == "\r\n" else 0)
+
+
 def test_an_entry_of_that_name_is_brought_up_to_date_and_keeps_what_was_added_to_it(base: Path) -> None:
     path = base / "project/.mcp.json"
     path.write_text('{"mcpServers": {"mdrecall": {"command": "old", "args": [], "env": {"A": "b"}}}}')

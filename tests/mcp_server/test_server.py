@@ -248,6 +248,15 @@ def test_one_server_answers_for_several_workspaces(home: Home) -> None:
     assert "There is no agent 'nobody' here" in nobody
 
 
+def test_the_prompt_asks_whose_memory_only_if_there_are_several_and_needs_no_answer(home: Home) -> None:
+    def arguments(built: MemoryServer) -> list[tuple[str, bool | None]]:
+        (prompt,) = with_client(built, lambda client: client.list_prompts()).prompts
+        return [(each.name, each.required) for each in prompt.arguments or ()]
+
+    assert arguments(home.server()) == [("question", False)]
+    assert arguments(home.server(several(home))) == [("question", False), ("agent", False)]
+
+
 def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home) -> None:
     async def act(client: Client) -> tuple[list[str], list[str], Any]:
         listed = [each.uri for each in (await client.list_resources()).resources]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from mdrecall.mcp_server.start import _exit_on_signals
 from tests.conftest import Workspace
 from tests.mcp_server.servers import mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
@@ -105,6 +106,17 @@ def test_a_signal_ends_the_server_quietly_while_the_pipe_is_open(workspace: Work
     assert err == ""
     # The index was closed: what SQLite keeps beside an open one is gone.
     assert [path.suffix for path in workspace.state.glob("index/*-wal")] == []
+
+
+def test_a_signal_before_anything_is_open_ends_the_program_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    _exit_on_signals()
+    assert set(handlers) == {signal.SIGINT, signal.SIGTERM}
+    for number, handler in handlers.items():
+        with pytest.raises(SystemExit) as ended:
+            handler(number, None)
+        assert ended.value.code == 0
 
 
 def test_nothing_but_the_protocol_is_on_standard_output_whoever_prints(workspace: Workspace) -> None:

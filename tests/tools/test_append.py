@@ -64,6 +64,22 @@ def test_a_bad_argument_is_named(workspace: Path, env: dict[str, str], arguments
     )
 
 
+@pytest.mark.parametrize("arguments", [{}, {"text": ""}, {"text": " \n"}])
+def test_without_a_text_the_model_is_told_which_argument_to_give(
+    workspace: Path, env: dict[str, str], arguments: dict[str, str]
+) -> None:
+    with open_writable(workspace, env) as memory:
+        told = Toolset(memory_tools(memory)).call("memory_append", arguments)
+    assert told.details["error"] == "text required"
+    assert "not blank" in told.details["action"]
+
+
+def test_the_spaces_before_the_first_line_are_written(workspace: Path, env: dict[str, str]) -> None:
+    with open_writable(workspace, env) as memory:
+        Toolset(memory_tools(memory)).call("memory_append", {"text": "    make install\n", "file": "recipe"})
+    assert (workspace / "memory/recipe.md").read_text() == "    make install\n"
+
+
 def test_a_note_that_cannot_be_written_is_told(workspace: Path, env: dict[str, str]) -> None:
     (workspace / "memory/linked.md").symlink_to(workspace / "MEMORY.md")
     before = (workspace / "MEMORY.md").read_text()
