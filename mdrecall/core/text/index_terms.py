@@ -38,8 +38,8 @@ fe10-fe19 fe30-fe52 fe54-fe66 fe68-fe6b feff ff01-ff0f ff1a-ff20 ff3b-ff40 ff5b-
 1f500-1f53d 1f540-1f543 1f550-1f567 1f5fb-1f640 1f645-1f64f 1f680-1f6c5 1f700-1f773 e0001 e0020-e007f
 """
 
-# What characters become: ``c0-c5=61`` all the same character, ``41-5a+20`` and ``10a0-10c5~5`` the character so many
-# places later or earlier, ``/2`` every second one. ``=0`` are accents, which are dropped.
+# What characters become: ``c0-c5=61`` maps a range to one character, ``41-5a+20`` and ``10a0-10c5~5`` move it up or
+# down by that number, ``/2`` takes every second character. ``=0`` are accents, which are dropped.
 _FOLDED = """
 41-5a+20 b5=3bc c0-c5=61 c6=e6 c7=63 c8-cb=65 cc-cf=69 d0=f0 d1=6e d2-d6=6f d8=f8 d9-dc=75 dd=79 de=fe e0-e5=61
 e7=63 e8-eb=65 ec-ef=69 f1=6e f2-f6=6f f9-fc=75 fd=79 ff=79 100-105=61 106-10d=63 10e-10f=64 110=111 112-11b=65
