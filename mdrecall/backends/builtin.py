@@ -86,7 +86,8 @@ class BuiltinBackend:
         return answer.replace(action=action, stale=result.stale, issues=issues)
 
     def _search_index(self, request: SearchRequest) -> SearchAnswer:
-        return self._repair.run(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
+        now_ms = 1000 * (request.now.timestamp() if request.now else time.time())
+        return self._repair.run(lambda: self._searcher.search(request, now_ms=now_ms))
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written."""
