@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramUnreadable
-from mdrecall.qmd.collections import ListedCollection
+from mdrecall.qmd.listing import ListedCollection
 
 if TYPE_CHECKING:
     import apsw

@@ -17,7 +17,7 @@ from mdrecall.errors import (
 )
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.qmd.collection_plan import Collection
-from mdrecall.qmd.collections import Collections, ListedCollection
+from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.database import (
     has_null_byte_path,
     is_damage_error,
@@ -25,6 +25,7 @@ from mdrecall.qmd.database import (
     is_duplicate_document,
     quarantine,
 )
+from mdrecall.qmd.listing import ListedCollection
 from mdrecall.qmd.process import CommandRunner, Output
 from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Stop

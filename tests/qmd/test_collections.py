@@ -8,7 +8,8 @@ import pytest
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
 from mdrecall.qmd.collection_plan import Collection, is_case_insensitive, plan_collections, sanitize_name
-from mdrecall.qmd.collections import Collections, parse_config
+from mdrecall.qmd.collections import Collections
+from mdrecall.qmd.listing import parse_config
 from mdrecall.qmd.process import Program
 from tests.qmd.agent_home import AgentHome, Scripted
 

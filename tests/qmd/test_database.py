@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramUnreadable
-from mdrecall.qmd.collections import ListedCollection
 from mdrecall.qmd.database import QmdDatabase
+from mdrecall.qmd.listing import ListedCollection
 from mdrecall.qmd.process import Program
 from tests.qmd.agent_home import AgentHome
 

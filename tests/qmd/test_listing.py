@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.qmd.collections import ListedCollection, drop_collections, parse_config, parse_listing, parse_names
+from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config, parse_listing, parse_names
 
 CONFIG = """\
 collections:
