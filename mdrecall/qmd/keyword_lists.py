@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS
-from mdrecall.core.text.stopwords import STOP_WORDS
+from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import fold, is_unspaced, surface_words, tokens
 
 #: How many words of a question are searched. Each adds a list, and qmd takes ten lists per call.
@@ -40,7 +40,8 @@ def extract_keywords(question: str) -> Keywords:
     excluded = [f'-"{phrase}"' for minus, phrase in quoted if minus and _has_words(phrase)] + _EXCLUDED.findall(text)
     phrases = [f'"{phrase}"' for minus, phrase in quoted if not minus and _has_words(phrase)]
     found = dict.fromkeys(word for token in tokens(_EXCLUDED.sub(" ", text)) for word in _split_token(token))
-    significant = [word for word in found if fold(word) not in STOP_WORDS]
+    stop_words = find_stop_words(map(fold, found))
+    significant = [word for word in found if fold(word) not in stop_words]
     words = _limit(significant or ([] if phrases else list(found)))
     if excluded and not words and not phrases:
         return extract_keywords(text.replace("-", " "))
