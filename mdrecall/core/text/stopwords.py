@@ -230,8 +230,6 @@ def count_words(words: Set[str], language: str) -> int:
 
 def _guess_languages(words: Set[str], english_count: int) -> list[str]:
     """Return the languages that a query may be in, apart from English, by how many stop words of theirs it has."""
-    counts = {
-        language: count_words(words, language) for language in _LATIN if (words & _LATIN[language]) - _ALSO_ENGLISH
-    }
+    counts = {language: count_words(words, language) for language in _LATIN if (words & _LATIN[language]) - _AMBIGUOUS}
     most = max(counts.values(), default=0)
     return [language for language, count in counts.items() if count == most and count >= english_count]
