@@ -15,7 +15,7 @@ from concurrent.futures import wait
 from typing import Literal, NamedTuple
 
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS
-from mdrecall.core.text.stopwords import STOP_WORDS
+from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import fold, is_unspaced, surface_words, tokens
 from mdrecall.engine.background import run_in_background
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
@@ -73,7 +73,8 @@ def extract_keywords(question: str) -> Keywords:
     excluded = [f'-"{phrase}"' for minus, phrase in quoted if minus and _has_words(phrase)] + _EXCLUDED.findall(text)
     phrases = [f'"{phrase}"' for minus, phrase in quoted if not minus and _has_words(phrase)]
     found = dict.fromkeys(word for token in tokens(_EXCLUDED.sub(" ", text)) for word in _split_token(token))
-    significant = [word for word in found if fold(word) not in STOP_WORDS]
+    stop_words = find_stop_words(map(fold, found))
+    significant = [word for word in found if fold(word) not in stop_words]
     words = _limit(significant or ([] if phrases else list(found)))
     if excluded and not words and not phrases:
         return extract_keywords(text.replace("-", " "))
