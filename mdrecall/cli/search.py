@@ -12,7 +12,12 @@ from mdrecall.types import MODES, SearchAnswer, SearchResult, Why
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="QUERY", help="a question, some words, or an identifier")
-    parser.add_argument("--query", metavar="TEXT", help="the query as an option; overrides QUERY")
+    parser.add_argument(
+        "--query",
+        action="append",
+        metavar="TEXT",
+        help="the query as an option; overrides QUERY. Repeat it to ask in other words too",
+    )
     parser.add_argument("-n", "--max-results", type=parse_positive, metavar="N", help="print at most N results")
     parser.add_argument(
         "--min-score", type=parse_fraction, metavar="S", help="leave out results with a score below S (0 to 1)"
@@ -26,12 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    query = options.query if options.query is not None else " ".join(options.words)
+    query, *more = options.query or [" ".join(options.words)]
     if not query.strip():
         raise QueryError("The query is empty.", hint='Say what to search for: mdrecall search "team pricing"')
     with open_memory(options) as memory, progress_line("Indexing") as progress:
         answer = memory.search(
             query,
+            queries=more,
             max_results=options.max_results,
             min_score=options.min_score,
             mode=options.mode,

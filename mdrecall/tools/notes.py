@@ -8,6 +8,7 @@ from typing import Any
 
 from mdrecall.core.conversation.recall_prompt import cites
 from mdrecall.core.conversation.session_key import chat_type_of, parse
+from mdrecall.core.ranking.fusion import MAX_QUERIES
 from mdrecall.core.ranking.budget import CitedSnippet, fit_snippets
 from mdrecall.errors import (
     ArgumentError,
@@ -33,6 +34,7 @@ from mdrecall.tools.toolset import (
     read_integer,
     read_number,
     read_text,
+    read_texts,
 )
 from mdrecall.types import ProgressCallback, SearchAnswer, SearchResult, SourceName
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
@@ -56,6 +58,12 @@ SEARCH = ToolSpec(
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "A question, some words, or an identifier."},
+            "queries": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": MAX_QUERIES - 1,
+                "description": "The same question in other words; the best passages of all are returned.",
+            },
             "maxResults": {"type": "number", "description": "Return at most this many results."},
             "minScore": {"type": "number", "description": "Leave out results below this score (0 to 1)."},
             "corpus": {
@@ -109,13 +117,15 @@ class MemorySearch:
         self._progress = progress
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        query = read_text(arguments, "query", required=True)
+        queries = read_texts(arguments, "queries")
+        query = read_text(arguments, "query", required=not queries) or queries.pop(0)
         max_results = read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS)
         min_score = read_number(arguments, "minScore")
         corpus = read_choice(arguments, "corpus", _CORPORA)
         try:
             found = self._memory.search(
                 query,
+                queries=queries,
                 max_results=max_results,
                 min_score=min_score,
                 source=_SOURCES.get(corpus),
@@ -123,7 +133,8 @@ class MemorySearch:
                 progress=self._progress,
             )
         except QueryError as error:
-            raise ArgumentError(str(error), name="query", hint=action_for_error(error)) from error
+            name = "queries" if queries else "query"
+            raise ArgumentError(str(error), name=name, hint=action_for_error(error)) from error
         except RecallError as error:
             return answer(_describe_failure(error))
         return answer(self._describe(found, corpus))

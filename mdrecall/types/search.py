@@ -1,6 +1,6 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
 
@@ -28,6 +28,7 @@ class SearchOptions(TypedDict, total=False):
     since: str | date | None
     until: str | date | None
     now: datetime | None
+    queries: Sequence[str]
 
 
 class SearchRequest(NamedTuple):
@@ -54,6 +55,8 @@ class SearchRequest(NamedTuple):
     """Leave out what is newer than this day."""
     now: datetime | None = None
     """The moment that ages and words such as "yesterday" are measured from; None means the present."""
+    queries: Sequence[str] = ()
+    """The same question in other words; the results of all queries are merged."""
 
 
 class Term(NamedTuple):
