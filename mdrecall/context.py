@@ -12,8 +12,7 @@ from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
 from mdrecall.sources.notes import create_note
-from mdrecall.sources.transcripts.readers import open_transcripts
-from mdrecall.sources.transcripts.reading import find_conversation, last_messages
+from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
 from mdrecall.types import Issue
 
 #: About 3,000 tokens, which is little beside a context window.
