@@ -113,13 +113,13 @@ class VectorSearcher:
 
     def similarities(
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
-    ) -> dict[int, tuple[Similarity, int | None]]:
-        """Return how similar each chunk and its best window are, with the number of that window."""
-        best = self._vectors.best_windows(query.space, query.vector, list(cosines))
-        found: dict[int, tuple[Similarity, int | None]] = {}
+    ) -> dict[int, tuple[Similarity, Sequence[float]]]:
+        """Return how similar each chunk is, with the cosines of its passages."""
+        by_passage = self._vectors.passage_cosines(query.space, query.vector, list(cosines))
+        found: dict[int, tuple[Similarity, Sequence[float]]] = {}
         for chunk_id, cosine in cosines.items():
-            window, number = best.get(chunk_id, (None, None))
-            found[chunk_id] = similarity(cosine, window, query.traits), number
+            passages = by_passage.get(chunk_id, ())
+            found[chunk_id] = similarity(cosine, max(passages, default=None), query.traits), passages
         return found
 
     def _embed_for(

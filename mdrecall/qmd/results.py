@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
-from mdrecall.core.ranking.snippet import heading_above, snippet_around
+from mdrecall.core.ranking.stages import to_results
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.qmd.hits import RawHit
-from mdrecall.qmd.passages import LocatedPassage, locate, locate_line
+from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate, locate_line
 from mdrecall.qmd.paths import CollectionFile, CollectionPaths, explain_read_error
-from mdrecall.types import Chunk, Issue, SearchResult
+from mdrecall.types import Issue, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
     from mdrecall.qmd.export import SessionExport
@@ -39,38 +39,45 @@ class Results:
     ) -> None:
         self._paths = paths
         self._export = export
-        self._chunking = chunking
+        self._sizes = ChunkSizes(chunking.tokens, chunking.overlap)
         self._max_snippet_chars = max_snippet_chars
         self._analyser = Analyser()
 
-    def from_keywords(self, hits: Iterable[RawHit], query: str, total: int, issues: list[Issue]) -> list[SearchResult]:
+    def from_keywords(
+        self, hits: Iterable[RawHit], request: SearchRequest, total: int, most: int, issues: list[Issue]
+    ) -> list[SearchResult]:
         """Return every passage of the files that contains a word of the query, best first.
 
-        ``total`` is how many documents qmd has.
+        ``total`` is how many documents qmd has, and ``most`` how many results will be shown.
         """
         files = list(self._read_files(hits, issues))
         located = locate(
-            [(entry.file.shown, entry.text) for entry in files],
-            query,
+            [_describe(entry) for entry in files],
+            request.query,
             total=total,
-            tokens=self._chunking.tokens,
-            overlap=self._chunking.overlap,
+            sizes=self._sizes,
             analyser=self._analyser,
+            explain=request.explain,
         )
-        results = (self._build_result(files[found.document], found) for found in located)
+        shown = to_results([candidate for _, candidate in located], places=most, max_units=self._max_snippet_chars)
+        results = [self._cite(files[number], result) for (number, _), result in zip(located, shown, strict=True)]
         return [result for result in results if result is not None]
 
-    def from_models(self, hits: Iterable[RawHit], issues: list[Issue]) -> list[SearchResult]:
-        """Return one passage of each file, at the line that qmd names, in qmd's order."""
-        results = []
-        for number, entry in enumerate(self._read_files(hits, issues)):
-            size = self._chunking
-            found = locate_line(entry.text, max(1, entry.hit.line), tokens=size.tokens, overlap=size.overlap)
-            if found is not None:
-                located = LocatedPassage(number, *found, score=min(1.0, max(0.0, entry.hit.score)), complete=False)
-                if result := self._build_result(entry, located):
-                    results.append(result)
-        return results
+    def from_models(self, hits: Iterable[RawHit], most: int, issues: list[Issue]) -> list[SearchResult]:
+        """Return one passage of each file, at the line that qmd names, in qmd's order and with its scores."""
+        files = list(self._read_files(hits, issues))
+        located = [
+            (entry, candidate)
+            for entry in files
+            if (
+                candidate := locate_line(
+                    _describe(entry), max(1, entry.hit.line), min(1.0, max(0.0, entry.hit.score)), sizes=self._sizes
+                )
+            )
+        ]
+        shown = to_results([candidate for _, candidate in located], places=most, max_units=self._max_snippet_chars)
+        results = [self._cite(entry, result) for (entry, _), result in zip(located, shown, strict=True)]
+        return [result for result in results if result is not None]
 
     def _read_files(self, hits: Iterable[RawHit], issues: list[Issue]) -> Iterator[_ReadHit]:
         """Yield each file once. One that is missing, too large or a symbolic link becomes an issue."""
@@ -98,35 +105,26 @@ class Results:
             chars += len(text)
             yield _ReadHit(file, hit, text)
 
-    def _build_result(self, entry: _ReadHit, found: LocatedPassage) -> SearchResult | None:
-        chunk, passage = found.chunk, found.passage
-        first, last = chunk.start_line + passage.first_line, chunk.start_line + passage.last_line
-        result = SearchResult(
-            path=entry.file.shown,
-            start_line=chunk.start_line,
-            end_line=chunk.end_line,
-            score=round(found.score, 4),
-            snippet=snippet_around(chunk.text, passage, self._max_snippet_chars),
-            source=entry.file.collection.source,
-            match_start_line=first,
-            match_end_line=last,
-            heading=heading_above(chunk.trail, chunk.text, passage),
-        )
-        return self._cite_transcript(entry.file, chunk, result) if result.source == "sessions" else result
-
-    def _cite_transcript(self, file: CollectionFile, chunk: Chunk, result: SearchResult) -> SearchResult | None:
-        """Return the result with lines of the transcript; None if the file was not exported from one."""
+    def _cite(self, entry: _ReadHit, result: SearchResult) -> SearchResult | None:
+        """Return the result; one from a transcript with its lines, or None if the file was not exported from one."""
+        if result.source != "sessions":
+            return result
         if self._export is None:
             return None
-        whole = self._export.find_origin(file.inside, chunk.start_line, chunk.end_line)
-        match = self._export.find_origin(file.inside, result.match_start_line, result.match_end_line)
-        if whole is None or match is None:
+        inside = entry.file.inside
+        shown = self._export.find_origin(inside, result.start_line, result.end_line)
+        match = self._export.find_origin(inside, result.match_start_line, result.match_end_line)
+        if shown is None or match is None:
             return None
         return result._replace(
-            path=whole.path,
-            start_line=whole.first_record,
-            end_line=whole.last_record,
+            path=shown.path,
+            start_line=shown.first_record,
+            end_line=shown.last_record,
             match_start_line=match.first_record,
             match_end_line=match.last_record,
             heading="",
         )
+
+
+def _describe(entry: _ReadHit) -> QmdDocument:
+    return QmdDocument(entry.file.shown, entry.file.collection.source, entry.text)

@@ -12,7 +12,7 @@ from mdrecall.types import Term
 _PATH, _FILE, _STEM, _HEADING = 2.0, 1.6, 1.2, 0.8
 _QUOTED = re.compile(r"\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”|「([^」\n]{2,200})」|«([^»\n]{3,200})»")
 _SPACES = re.compile(r"[\s_-]+")
-_EDGES = " \t\r\n\"'`“”‘’«»?？!！.。,，:：;()[]"  # noqa: RUF001
+_EDGES = " \t\r\n\"'`“”‘’«»?？!！.。,，:：;()[]"
 # Ordinals, times of day, sizes and the like are written with a digit and letters too, and name nothing.
 _QUANTITY = re.compile(r"\d{1,4}(?:st|nd|rd|th|am|pm|h|m|s|k|x|d|ms|kg|km|cm|mm|gb|mb|kb|tb|min|hrs?|usd|eur)")
 _HASH_LETTERS = re.compile(r"[a-f]{7,}")

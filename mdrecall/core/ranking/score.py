@@ -38,6 +38,10 @@ _SLOPE = 7.0
 _TRUST_COST = 1.5 / _SLOPE
 _MIDDLE = 2.0 / _SLOPE
 
+# The same for a search by vectors only.
+_VECTOR_SLOPE = 7.0
+_VECTOR_MIDDLE = 0.6
+
 #: The share of the best passage in the likeness of a chunk; the rest is the chunk as a whole.
 WINDOW_SHARE = 0.5
 # Even a word in every chunk keeps this share of its weight, so that a query of such words only has a vector.
@@ -172,6 +176,11 @@ def mix(words: float, likeness: float | None, vector_weight: float, identified: 
 def probability(worth: float) -> float:
     """Return how likely something of this worth answers the query."""
     return 1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE)))
+
+
+def vector_probability(worth: float) -> float:
+    """Return the same for a search by vectors only, where the worth is a likeness."""
+    return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
 
 
 def trust_cost(trust: float) -> float:

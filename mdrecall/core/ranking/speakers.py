@@ -1,7 +1,7 @@
 """Speakers: a query that names one prefers what that person says, and doubts an answer that only others give."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mdrecall.core.text.words import fold
@@ -14,8 +14,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 # Shorter words of a name are initials and particles.
 _MIN_NAME_CHARS = 3
 _ASSISTANT = re.compile(
-    r"\b(?:assistant|you (?:had |have |just |once |also )?(?:said|told|gave|wrote|recommend|suggest|mention|list|provid|explain"
-    r"|propos|advis)|your (?:recommendation|suggestion|advice|answer|reply|list))",
+    r"\b(?:assistant|you (?:had |have |just |once |also )?(?:said|told|gave|wrote|recommend|suggest|mention|list|provid"
+    r"|explain|propos|advis)|your (?:recommendation|suggestion|advice|answer|reply|list))",
     re.IGNORECASE,
 )
 

@@ -16,7 +16,7 @@ from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
 from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
 from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of, format_citation
 
-# The words of the person who talks to an assistant count a little more: they state the facts that the assistant repeats.
+# The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
@@ -257,16 +257,32 @@ def limit_results(candidates: Sequence[Candidate], context: RankingContext) -> l
     return list(candidates[: context.options.max_results])
 
 
-def to_results(candidates: Sequence[Candidate]) -> tuple[SearchResult, ...]:
-    """Return the candidates as results; the fewer there are, the more of the lines around each is shown."""
-    units = min(MAX_SNIPPET_UNITS, _SHOWN_UNITS // max(1, len(candidates)))
-    return tuple(_to_result(candidate, units) for candidate in candidates)
+def to_results(
+    candidates: Sequence[Candidate], *, places: int = 0, max_units: int = MAX_SNIPPET_UNITS
+) -> tuple[SearchResult, ...]:
+    """Return the candidates as results; the fewer there are, the more of the lines around each is shown.
+
+    ``places`` is how many of them will be shown in the end, if not all.
+    """
+    count = min(places or len(candidates), len(candidates))
+    units = min(max_units, _SHOWN_UNITS // max(1, count))
+    taken: dict[str, set[int]] = {}
+    for entry in candidates[:count]:
+        span = _span(entry)
+        lines = range(span.first_line, span.last_line + 1)
+        taken.setdefault(entry.chunk.path, set()).update(map(entry.chunk.line, lines))
+    return tuple(_to_result(candidate, units, taken.get(candidate.chunk.path, set())) for candidate in candidates)
 
 
-def _to_result(candidate: Candidate, max_units: int) -> SearchResult:
-    """Return a candidate as a result: the lines that are shown, those that match, and the headings above them."""
-    chunk, passage = candidate.chunk, candidate.passage
-    shown = show_around(chunk.text, _span(candidate), max_units)
+def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchResult:
+    """Return a candidate as a result: the lines that are shown, those that match, and the headings above them.
+
+    ``taken`` are the lines of its file that some result shows in any case; those that this one adds join them.
+    """
+    chunk, passage, span = candidate.chunk, candidate.passage, _span(candidate)
+    avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
+    shown = show_around(chunk.text, span, max_units, avoid)
+    taken.update(map(chunk.line, range(shown.first_line, shown.last_line + 1)))
     return SearchResult(
         path=chunk.path,
         start_line=chunk.line(shown.first_line),
@@ -287,12 +303,26 @@ def _shown_text(candidate: Candidate, max_units: int) -> str:
     return show_around(candidate.chunk.text, _span(candidate), max_units).text
 
 
+def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:
+    """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
+    best = max(candidates, key=lambda entry: entry.score)
+    speaker = best.passage.speaker
+    if best.speaker and speaker and read_speakers([speaker], context.text).named:
+        return ""
+    if best.speaker and speaker:
+        return f"The query names another speaker: the best match was said by {speaker}."
+    if confidence_of(best.score) == "low":
+        return "Probably not in memory: even the best match is weak."
+    return ""
+
+
 def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAnswer:
     """Return an empty answer that says why; ``candidates`` are those that the last stage has dropped."""
     if not candidates or not candidates[0].score:
         return NO_MATCH
     best = candidates[0]
-    citation = format_citation(best.chunk.path, best.chunk.line(best.passage.first_line), None)
+    line = best.chunk.line(best.passage.first_line)
+    citation = format_citation(best.chunk.path, line, line)
     return answer_below_min_score(citation, best.score, min_score)
 
 

@@ -10,14 +10,12 @@ from typing import NamedTuple
 
 from mdrecall.core.text.words import count_unspaced
 
-#: Changes whenever the same text would be cut elsewhere: stored vectors of passages then belong to other lines.
-PASSAGES_VERSION = 1
 #: About sixty tokens. Longer passages show less of what answers within the same number of characters, and shorter ones
 #: need more citations for it.
 PASSAGE_UNITS = 240
-# A longer line is a paragraph, and is cut into sentences.
-_LONG_LINE = 320
-_SENTENCES = re.compile(r"(?s).{1,240}(?:[.!?。！？](?=\s|[^\x00-\x7f])|\s|$)|.{1,240}")
+#: A longer line is a paragraph, and is cut into sentences.
+LONG_LINE = 320
+SENTENCES = re.compile(r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
@@ -47,6 +45,10 @@ class Passage(NamedTuple):
     """The line of the heading that it is under; -1 if that is not in the chunk."""
     speaker: str = ""
     """Who says it, as written; empty outside of conversations."""
+
+
+#: For what has not been cut yet.
+NO_PASSAGE = Passage(0, 0, 0, 0)
 
 
 class _Piece(NamedTuple):
@@ -111,7 +113,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
         heading = number if is_heading else heading
         speaker = turns.get(number, speaker) if not is_heading else ""
         may_end = after_blank or (line.lstrip()[0] in "-*+0123456789" and _LIST_ITEM.match(line) is not None)
-        spans = [(0, len(line))] if len(line) <= _LONG_LINE else [part.span() for part in _SENTENCES.finditer(line)]
+        spans = [(0, len(line))] if len(line) <= LONG_LINE else [part.span() for part in SENTENCES.finditer(line)]
         ends = is_heading or number in turns
         for start, end in spans:
             size = end - start + (0 if is_ascii else count_unspaced(line[start:end]))
@@ -132,6 +134,6 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
     names = {number: label for number, label in labels.items() if not label[0].islower() and number not in roles}
     spoken = sum(1 for line in lines if line and not line.isspace())
     distinct = len(set(names.values()))
-    if len(names) >= _MIN_TURNS and len(names) * 2 >= spoken and distinct * 2 <= len(names):
+    if len(names) >= _MIN_TURNS and len(names) * 2 >= spoken and distinct * 3 <= len(names) * 2:
         return names | roles
     return roles
