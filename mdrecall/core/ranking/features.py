@@ -11,8 +11,9 @@ from mdrecall.core.text.passages import Passage, split_passages
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import StoredChunk, Traits
 
-# The share of its chunk in the worth of a passage: the text around it is evidence too.
-CHUNK_SHARE = 0.5
+# The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
+# more of the evidence, and notes of many short facts less; with less it is the other way round.
+CHUNK_SHARE = 0.4
 # What the words of the two passages beside it count, as far as it does not hold them itself.
 NEIGHBOUR_WEIGHT = 0.2
 # What the words of the path and of the headings count, on top of being words of the chunk.

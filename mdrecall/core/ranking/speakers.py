@@ -8,8 +8,9 @@ from mdrecall.core.text.words import fold
 
 # What the words of another speaker lose if the query names one.
 _OTHER_COST = 0.1
-# How much of the lead of another speaker's words becomes doubt that the memory holds an answer at all.
-_DOUBT = 0.5
+# How much of the lead of another speaker's words becomes doubt that the memory holds an answer at all. Questions that
+# name the wrong speaker are told from others with an AUC of .60 at 0, .66 at 0.5, .70 at 1.
+_DOUBT = 1.0
 _WORD = re.compile(r"[^\W\d_]+")
 # Shorter words of a name are initials and particles.
 _MIN_NAME_CHARS = 3
