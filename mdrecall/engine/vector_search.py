@@ -1,30 +1,19 @@
 """The vector search: which stored vectors answer a query, embedded by which embedder, within which time."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mdrecall.core.ranking.score import Similarity, latin_share, measure_traits, similarity
+from mdrecall.engine.deadline import DeadlineCalls
+from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, VectorIndex
 from mdrecall.types import Space, StoredSpace, Traits
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-# Queries that one embedder may be working on. A provider that hangs holds a thread for each, so there must be a bound.
-_MAX_CONCURRENT_QUERIES = 8
-# After a query timed out, later searches do not ask the same provider again for this long: each would wait in vain.
-_RETRY_AFTER_S = 30.0
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
 # One failed query may be bad luck; from this many in a row on, the embedder is reported as failing.
 _FAILURES_TO_REPORT = 3
-
-
-class Unavailable(Exception):
-    """Vectors cannot be searched at the moment; the message says why."""
 
 
 class EmbeddedQuery(NamedTuple):
@@ -37,6 +26,17 @@ class EmbeddedQuery(NamedTuple):
     """The share of the query that the embedder understands, 0 to 1."""
     fallback_reason: str = ""
     """Why another embedder than the configured one was used; empty if the configured one was."""
+    beside: "EmbeddedQuery | None" = None
+    """The same query by the embedder beside this one, whose similarities are mixed in."""
+
+    def mix(self, own: float, beside: float | None) -> float:
+        """Return the mean of two cosines, each by its trust; the second is brought to the range of this embedder."""
+        if self.beside is None or beside is None:
+            return own
+        mine, other = self.traits, self.beside.traits
+        share = (beside - other.unrelated) / (other.related - other.unrelated)
+        brought = mine.unrelated + share * (mine.related - mine.unrelated)
+        return (self.trust * own + self.beside.trust * brought) / (self.trust + self.beside.trust)
 
 
 class VectorSearcher:
@@ -51,12 +51,14 @@ class VectorSearcher:
         timeout_s: float,
         fallback_reason: str = "",
         why_empty: Callable[[], str] = lambda: "",
+        beside: Embedder | None = None,
     ) -> None:
         """Search with the first of the embedders that can answer.
 
         ``older`` makes embedders by provider, for embedding spaces that were filled before the settings changed.
         ``fallback_reason`` says why the first embedder is not the configured one. ``why_empty`` says why there are no
-        vectors.
+        vectors. ``beside`` is a slower embedder: where all chunks have its vectors too, they count as much as those of
+        the first.
         """
         self._vectors = vectors
         self._embedders = [_QueryEmbedder(embedder, timeout_s) for embedder in embedders]
@@ -65,6 +67,7 @@ class VectorSearcher:
         self._timeout_s = timeout_s
         self._fallback_reason = fallback_reason
         self._why_empty = why_empty
+        self._beside = _QueryEmbedder(beside, timeout_s) if beside else None
 
     @property
     def never_waits(self) -> bool:
@@ -76,7 +79,9 @@ class VectorSearcher:
         problems: list[str] = []
         for space, embedder in self._candidates():
             try:
-                return self._embed_for(space, embedder, query, weights, "; ".join(problems))
+                found = self._embed_for(space, embedder, query, weights, "; ".join(problems))
+                is_first = embedder is self._embedders[0]
+                return found._replace(beside=self._embed_beside(query)) if is_first and found.trust else found
             except Unavailable as problem:
                 problems.append(str(problem))
         if not problems:
@@ -100,6 +105,14 @@ class VectorSearcher:
 
     def nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
         """Return the chunks most similar as a whole, with their cosines, and those that tie with the last one."""
+        own = self._nearest(query, limit)
+        if query.beside is None:
+            return own
+        either = dict.fromkeys(chunk_id for chunk_id, _ in (*own, *self._nearest(query.beside, limit)))
+        mixed = self.cosines(query, list(either))
+        return sorted(mixed.items(), key=lambda entry: (-entry[1], entry[0]))
+
+    def _nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
         try:
             found = self._vectors.nearest(query.space, query.vector, (1 + _MAX_TIES) * limit)
         except StoreUnavailable as error:
@@ -108,19 +121,42 @@ class VectorSearcher:
         return [entry for place, entry in enumerate(found) if place < limit or entry[1] == found[limit - 1][1]]
 
     def cosines(self, query: EmbeddedQuery, ids: Sequence[int]) -> Mapping[int, float]:
-        """Return the cosines of these chunks; one without a vector is left out."""
-        return self._vectors.cosines(query.space, query.vector, ids)
+        """Return the cosines of these chunks, mixed with those beside; one without a vector is left out."""
+        own = self._vectors.cosines(query.space, query.vector, ids)
+        if query.beside is None:
+            return own
+        beside = self._vectors.cosines(query.beside.space, query.beside.vector, ids)
+        return {chunk_id: query.mix(cosine, beside.get(chunk_id)) for chunk_id, cosine in own.items()}
 
     def similarities(
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
     ) -> dict[int, tuple[Similarity, Sequence[float]]]:
         """Return how similar each chunk is, with the cosines of its passages."""
         by_passage = self._vectors.passage_cosines(query.space, query.vector, list(cosines))
+        beside: Mapping[int, float] = {}
+        if query.beside:
+            # An embedder beside has no vectors of passages: its whole chunk stands for each of them.
+            beside = self._vectors.cosines(query.beside.space, query.beside.vector, list(cosines))
         found: dict[int, tuple[Similarity, Sequence[float]]] = {}
         for chunk_id, cosine in cosines.items():
             passages = by_passage.get(chunk_id, ())
+            if chunk_id in beside:
+                passages = [query.mix(own, beside[chunk_id]) for own in passages]
             found[chunk_id] = similarity(cosine, max(passages, default=None), query.traits), passages
         return found
+
+    def _embed_beside(self, query: str) -> EmbeddedQuery | None:
+        """Embed a query with the embedder beside; None if it lacks vectors, knows no word, or fails just now."""
+        if self._beside is None:
+            return None
+        space = _own_space(self._beside.embedder, self._vectors.spaces())
+        if space is None or not space.was_filled:
+            return None
+        try:
+            found = self._embed_for(space, self._beside, query, {}, "")
+        except Unavailable:
+            return None
+        return found if found.trust else None
 
     def _embed_for(
         self,
@@ -196,9 +232,7 @@ class _QueryEmbedder:
         self.failures = 0
         """Queries in a row that failed, although nothing was wrong with the query itself."""
         self.problem = ""
-        self._timeout_s = timeout_s
-        self._slots = threading.BoundedSemaphore(_MAX_CONCURRENT_QUERIES)
-        self._hung_at: float | None = None
+        self._calls = DeadlineCalls(timeout_s, "mdrecall.queryTimeoutMs")
 
     @property
     def name(self) -> str:
@@ -227,37 +261,7 @@ class _QueryEmbedder:
     def _embed(self, query: str, weights: Mapping[str, float]) -> bytes:
         if self.embedder.traits.never_waits:
             return self.embedder.embed_query(query, weights)
-        # Imported here because it loads `logging`, which an embedder that never waits does not need.
-        from concurrent.futures import wait
-
-        future = self._start(query, weights)
-        wait([future], self._timeout_s)
-        if not future.done():
-            self._hung_at = time.monotonic()
-            if future.done():
-                self._hung_at = None
-            hint = "Check that it is up, or raise mdrecall.queryTimeoutMs."
-            raise Unavailable(f"{self.name} did not answer within {self._timeout_s:g} s. {hint}")
-        error = future.exception()
-        if error is None or isinstance(error, EmbedderError):
-            return future.result()
-        raise Unavailable(f"{self.name} failed: {error}") from error
-
-    def _start(self, query: str, weights: Mapping[str, float]) -> "Future[bytes]":
-        """Start embedding in the background, unless the embedder hangs or is busy with too many queries."""
-        from mdrecall.engine.background import run_in_background
-
-        if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
-            raise Unavailable(f"{self.name} has not answered an earlier query yet")
-        if not self._slots.acquire(timeout=self._timeout_s):
-            raise Unavailable(f"{self.name} is busy with earlier queries")
-        future = run_in_background(lambda: self.embedder.embed_query(query, weights), name="mdrecall-embed-query")
-        future.add_done_callback(self._release)
-        return future
-
-    def _release(self, _: "Future[bytes]") -> None:
-        self._slots.release()
-        self._hung_at = None
+        return self._calls.run(self.name, lambda: self.embedder.embed_query(query, weights))
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

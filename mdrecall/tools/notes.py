@@ -22,9 +22,18 @@ from mdrecall.errors import (
     WriteError,
 )
 from mdrecall.memory import Memory
-from mdrecall.tools.arguments import read_choice, read_integer, read_number, read_text
 from mdrecall.tools.hints import action_for_answer, action_for_error
-from mdrecall.tools.toolset import Tool, ToolAnswer, ToolSpec, answer, error_fields
+from mdrecall.tools.toolset import (
+    Tool,
+    ToolAnswer,
+    ToolSpec,
+    answer,
+    error_fields,
+    read_choice,
+    read_integer,
+    read_number,
+    read_text,
+)
 from mdrecall.types import ProgressCallback, SearchAnswer, SearchResult, SourceName
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
 

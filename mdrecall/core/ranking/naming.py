@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.text.stopwords import STOP_WORDS
+from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import fold, tokens
 from mdrecall.types import Term
 
@@ -82,10 +82,11 @@ def _find_identifiers(terms: Sequence[Term]) -> frozenset[str]:
 
 def _is_name(term: Term) -> bool:
     """True if a term with joiners names one thing: ``src/app.py`` and ``v1.2``, but not ``long-term`` or ``and/or``."""
-    if all(part in STOP_WORDS or len(part) == 1 for part in term.parts):
-        return False
     if any(map(str.isdigit, term.surface)):
         return len(term.surface) >= _MIN_CHARS
+    stop_words = find_stop_words(term.parts)
+    if all(part in stop_words or len(part) == 1 for part in term.parts):
+        return False
     return any(joiner in term.surface.strip("./:#") for joiner in "_/@\\.")
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import apsw
 
 from mdrecall.locks import FileLock
+from mdrecall.store.caches import StampCache
 from mdrecall.store.sqlite import sidecar_files
 from mdrecall.store.sqlite.chunks import SqliteChunks
 from mdrecall.store.sqlite.connect import IndexLocation, Owner
@@ -15,7 +16,6 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import invalidate_caches
 from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
 from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, VectorSearch
-from mdrecall.store.stamps import StampCache
 
 _USUAL = VectorSearch()
 # How many chunks can be added to the live index while another is built, before a number would be used twice.

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.matrix import PLACES, MatrixEngine
+from mdrecall.store.caches import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import SpaceRows, bump
