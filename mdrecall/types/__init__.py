@@ -11,9 +11,11 @@ from mdrecall.types.documents import (
     SourceName,
     Stamp,
     StoredChunk,
+    format_citation,
 )
 from mdrecall.types.search import (
     MODES,
+    Confidence,
     FallbackNotice,
     Match,
     Mode,
@@ -25,6 +27,7 @@ from mdrecall.types.search import (
     SearchResult,
     Term,
     Why,
+    confidence_of,
 )
 from mdrecall.types.sync import (
     FileChange,
@@ -56,6 +59,7 @@ __all__ = [
     "MODES",
     "Appended",
     "Chunk",
+    "Confidence",
     "Conversation",
     "Document",
     "EmbedInput",
@@ -97,5 +101,7 @@ __all__ = [
     "TranscriptRecord",
     "WatchEvent",
     "Why",
+    "confidence_of",
+    "format_citation",
     "never",
 ]
