@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.settings import Settings
@@ -29,6 +29,9 @@ from mdrecall.types import (
 )
 
 _T = TypeVar("_T")
+
+if TYPE_CHECKING:
+    from mdrecall.engine.rerank import RerankCaller
 
 
 class IndexRepair:
@@ -60,6 +63,7 @@ class BuiltinBackend:
         watcher: IndexWatcher,
         searcher: Searcher,
         embedding: EmbeddingStatus | None,
+        reranker: "RerankCaller | None" = None,
     ) -> None:
         """``embedding`` is None if vectors are switched off."""
         self._settings = settings
@@ -68,6 +72,7 @@ class BuiltinBackend:
         self._refresh = refresh
         self._searcher = searcher
         self._embedding = embedding
+        self._reranker = reranker
         self._repair = IndexRepair(store, refresh)
         self.watch = watcher
         self.sessions = BuiltinSessions(settings, refresh, self._repair)
@@ -202,6 +207,8 @@ class BuiltinBackend:
             custom["providerUnavailableReason"] = chosen.unusable_reason
         if chosen and (note := f"{chosen.note} {chosen.hint}".strip()):
             custom["providerNote"] = note
+        if self._reranker:
+            custom["reranker"] = self._reranker.name
         if self._store.health.quarantined_path:
             custom["damagedIndexKeptAt"] = self._store.health.quarantined_path
         if self._store.health.write_problem:
@@ -221,6 +228,8 @@ class BuiltinBackend:
         self.watch.stop()
         if self._embedding is not None:
             self._embedding.interrupt()
+        if self._reranker is not None:
+            self._reranker.interrupt()
 
     def close(self) -> None:
         """Release the index; may be called twice."""
@@ -229,6 +238,8 @@ class BuiltinBackend:
         self.watch.close()
         if self._embedding is not None:
             self._embedding.close()
+        if self._reranker is not None:
+            self._reranker.close()
         self._store.admin.close()
 
 

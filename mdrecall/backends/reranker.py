@@ -1,23 +1,40 @@
 """Create the reranker that the settings ask for, with its model, address and key."""
 
+from collections.abc import Sequence
+
 from mdrecall.backends.embedders import cache_dir_of, check_address, expand_home
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Remote
-from mdrecall.errors import EmbedderUnavailable, KeyRefused
+from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, message_with_hint
 from mdrecall.interfaces import Reranker
 
 _AT = "mdrecall.rerank"
 
 
-def create_reranker(loaded: Loaded) -> Reranker | None:
-    """Return the reranker; None if none is configured.
+class UnusableReranker:
+    """Stands for a reranker that cannot work, so that every answer says why it was not used."""
 
-    Raise ``EmbedderError`` or ``ConfigError`` if it is clear beforehand that it cannot work.
-    """
-    provider = loaded.settings.mdrecall.rerank.provider
-    if provider == "local":
-        return _create_local(loaded)
-    return _create_remote(loaded, provider) if provider else None
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = self.place = name
+        self._problem = problem
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
+        raise EmbedderUnavailable(self._problem)
+
+    def interrupt(self) -> None:
+        """Do nothing: no call takes long."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+def create_reranker(loaded: Loaded) -> Reranker:
+    """Return the reranker that the settings name."""
+    provider = loaded.settings.mdrecall.rerank.provider or ""
+    try:
+        return _create_local(loaded) if provider == "local" else _create_remote(loaded, provider)
+    except (EmbedderError, ConfigError) as error:
+        return UnusableReranker(provider, message_with_hint(error))
 
 
 def _create_local(loaded: Loaded) -> Reranker:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from mdrecall.cli.hints import STALE_REMEDY, add_remedy
+from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import print_issues, print_json, printable, progress_line, style
 from mdrecall.errors import QueryError
@@ -76,8 +76,12 @@ def print_answer(answer: SearchAnswer) -> None:
         _print_notice("Searched by keywords only", answer.degraded)
     if answer.fallback:
         _print_notice(f"Used the embeddings of {answer.provider} instead", answer.fallback)
+    if answer.not_reranked:
+        _print_notice("Not reranked", answer.not_reranked)
     if answer.caution:
         print(answer.caution, file=sys.stderr)
+    if answer.results and (hint := suggest_minilm(answer)):
+        print(hint, file=sys.stderr)
     if not answer.results:
         print(f"No results ({answer.reason}). {answer.action}", file=sys.stderr)
 
@@ -97,6 +101,10 @@ def _format_headline(result: SearchResult) -> str:
     ]
     if result.heading:
         parts.append(style(printable(result.heading), "dim"))
+    if result.scored_by:
+        parts.append(style(f"scored by {printable(result.scored_by)}", "dim"))
+    if result.query:
+        parts.append(style(f'for "{printable(result.query)}"', "dim"))
     return "  ".join(parts)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from mdrecall.core.conversation.recall_prompt import cites
 from mdrecall.core.conversation.session_key import chat_type_of, parse
-from mdrecall.core.ranking.fusion import MAX_QUERIES
 from mdrecall.core.ranking.budget import CitedSnippet, fit_snippets
+from mdrecall.core.ranking.fusion import MAX_QUERIES
 from mdrecall.errors import (
     ArgumentError,
     EmbedderError,

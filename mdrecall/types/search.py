@@ -154,6 +154,10 @@ class SearchResult(NamedTuple):
     """The score in a word."""
     speaker: str = ""
     """Who says it, in a conversation."""
+    query: str = ""
+    """The query that it answers best, if there were several."""
+    scored_by: str = ""
+    """The reranker whose score ``score`` is; empty if it is mdrecall's own. ``confidence`` is always mdrecall's."""
 
     @property
     def citation(self) -> str:
@@ -215,6 +219,8 @@ class SearchAnswer:
     """Why ``provider`` is not the configured one."""
     degraded: str = ""
     """Why vectors were not searched although the mode asks for them."""
+    not_reranked: str = ""
+    """Why the configured reranker has not put the results in order; empty if it has, and if there is none."""
     stale: str = ""
     """Which changed files are not in the index yet."""
     issues: tuple[Issue, ...] = ()
