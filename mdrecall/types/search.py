@@ -235,7 +235,8 @@ class SearchAnswer:
     @property
     def confidence(self) -> Confidence:
         """How sure it is that the memory holds an answer: the confidence of the best result."""
-        return confidence_of(max((result.score for result in self.results), default=0.0))
+        found = {result.confidence for result in self.results}
+        return "high" if "high" in found else "medium" if "medium" in found else "low"
 
     def replace(self, **changes: Any) -> "SearchAnswer":
         """Return a copy with some fields changed."""
