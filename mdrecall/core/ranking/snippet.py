@@ -57,7 +57,7 @@ def show_around(
 
 def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> str:
     """Return the headings above a passage, outermost first, joined with `` › ``; ``chunk_trail`` precedes the text."""
-    structure = read_lines([*chunk_trail, *text.split("\n")[: passage.first_line + 1]])
+    structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
     *_, trail = trails(structure)
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)

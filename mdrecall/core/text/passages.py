@@ -42,7 +42,7 @@ class Passage(NamedTuple):
     first_line: int
     last_line: int
     heading: int = -1
-    """The line of the heading that it is under; -1 if that is not in the chunk."""
+    """The line of the last heading above its text; -1 if that is not in the chunk."""
     speaker: str = ""
     """Who says it, as written; empty outside of conversations."""
 
@@ -95,7 +95,7 @@ def is_role(speaker: str) -> bool:
 
 def _join(group: list[_Piece]) -> Passage:
     first, last = group[0], group[-1]
-    return Passage(first.start, last.end, first.line, last.line, first.heading, first.speaker)
+    return Passage(first.start, last.end, first.line, last.line, last.heading, first.speaker)
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
