@@ -14,7 +14,6 @@ from mdrecall.types import Confidence, Reason, SearchAnswer, SearchResult
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 
-
 _WORDS: tuple[Confidence, ...] = ("low", "high")
 
 
