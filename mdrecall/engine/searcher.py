@@ -271,6 +271,6 @@ def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: 
         mode=mode,
         degraded=degraded,
         provider=space.provider,
-        model=space.model,
+        model=f"{space.model} + {embedded.beside.space.space.model}" if embedded.beside else space.model,
         fallback=embedded.fallback_reason,
     )

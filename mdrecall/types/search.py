@@ -116,7 +116,7 @@ class Why(NamedTuple):
     likeness: float | None
     """How alike query and passage are by their vectors; None without vectors."""
     cosine: float | None
-    """The cosine of the whole chunk."""
+    """The cosine of the whole chunk; with an embedder beside, the mean of both in the range of the first."""
     passage_cosine: float | None
     """The cosine of the passage; None if passages have no vectors of their own."""
     vector_weight: float
