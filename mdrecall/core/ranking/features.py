@@ -103,7 +103,7 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
             likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
             chunk_likeness=whole,
             cosine=cosine,
-            identified=_identified(query, held[place], text[passage.start : passage.end]),
+            identified=_identifier_share(query, held[place], text[passage.start : passage.end]),
             naming=max(file_bonus, query.naming.heading_bonus(heading or _last_title(found.chunk))),
             held=held[place],
             chunk_held=chunk_held,
@@ -139,7 +139,7 @@ def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str
     return frozenset(held)
 
 
-def _identified(query: Query, held: frozenset[str], text: str) -> float:
+def _identifier_share(query: Query, held: frozenset[str], text: str) -> float:
     wanted = len(query.weights.identifiers) + len(query.naming.phrases)
     if not wanted:
         return 0.0

@@ -88,10 +88,6 @@ class Weights(NamedTuple):
         """Return the share of the query's weight that these terms have; at most 1."""
         return min(1.0, sum(self.by_term[term] for term in sorted(held)) / self.total)
 
-    def identified(self, held: frozenset[str]) -> float:
-        """Return the share of the query's identifiers among these terms; 0 without any."""
-        return len(self.identifiers & held) / len(self.identifiers) if self.identifiers else 0.0
-
 
 class Strengths(NamedTuple):
     """The strength of every chunk that holds a term of the query."""

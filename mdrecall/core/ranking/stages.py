@@ -278,14 +278,14 @@ def diversify_results(candidates: Sequence[Candidate], context: RankingContext) 
     if mmr_lambda is None:
         return list(candidates)
     ordered: list[Candidate] = []
-    for share in sorted({_identified(entry) for entry in candidates}, reverse=True):
-        group = [entry for entry in candidates if _identified(entry) == share]
+    for share in sorted({_identifier_share(entry) for entry in candidates}, reverse=True):
+        group = [entry for entry in candidates if _identifier_share(entry) == share]
         terms = [context.query.analyser.terms(_shown_text(entry, MAX_SNIPPET_UNITS)) for entry in group]
         ordered += [group[place] for place in diversify([entry.shown_score for entry in group], terms, mmr_lambda)]
     return ordered
 
 
-def _identified(entry: Candidate) -> float:
+def _identifier_share(entry: Candidate) -> float:
     return entry.features.identified if entry.features else 0.0
 
 
