@@ -19,7 +19,7 @@ from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.store.caches import PLACES, MatrixEngine, best_of
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.revisions import SpaceRows, bump
+from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
@@ -244,7 +244,7 @@ class SqliteVectors:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
         with self._file.writing() as db, transaction(db):
             _require_stored(db, space)
-            number = bump(db, "revision")
+            number = start_revision(db)
             there = _existing(db, [chunk_id for chunk_id, _ in items])
             db.executemany(
                 f"INSERT OR REPLACE INTO vectors_{space}(chunk_id, revision, vector) VALUES(?, ?, ?)",
@@ -271,12 +271,12 @@ class SqliteVectors:
     def count(self, space: int) -> int:
         """Return the number of chunks with a vector in a space."""
         with self._file.reading() as db:
-            return SpaceRows(db, space).count()
+            return self._tables(db, space).count()
 
     def engine(self, space: StoredSpace) -> str:
         """Return the name of the engine that searches a space, after checking that it loads."""
         with self._file.reading() as db:
-            return self._engines.load(SpaceRows(db, space.id), space)
+            return self._engines.load(self._tables(db, space.id), space)
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -301,8 +301,11 @@ class SqliteVectors:
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
-            tables = SpaceRows(db, space.id)
+            tables = self._tables(db, space.id)
             yield self._engines.get(tables, space), tables
+
+    def _tables(self, db: apsw.Connection, space: int) -> SpaceRows:
+        return SpaceRows(db, space, self._file.latest)
 
 
 def _text_counter(db: apsw.Connection) -> int:
@@ -326,7 +329,7 @@ def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterato
 
 
 def _require_stored(db: apsw.Connection, space: int) -> None:
-    if not SpaceRows(db, space).is_stored():
+    if not is_stored(db, space):
         hint = "Let all processes that share an index use the same embedding model."
         raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
 
