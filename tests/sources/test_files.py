@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,12 @@ def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch:
     workspace.configure('{memorySearch: {extraPaths: ["memory/people"]}}')
     walked: list[str] = []
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: walked.append(str(path)) or scandir(path))
+
+    def record(path: str) -> Any:
+        walked.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", record)
     assert paths(workspace) == ["memory/people/priya.md"]
     assert len(walked) == len(set(walked)) == 3
 
