@@ -159,9 +159,14 @@ class Memory:
         """
         return self._backend.sessions.note_compaction(session)
 
-    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return messages of a transcript, without secrets; ``session`` is an id, a file name or a path."""
-        return self._backend.sessions.read(session, from_line=from_line, lines=lines)
+    def read_session(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        """Return messages of a transcript, without secrets; ``session`` is an id, a file name or a path.
+
+        A conversation, named by its ``session_key``, that may not search may not read either (``ScopeDenied``).
+        """
+        return self._backend.sessions.read(session, from_line=from_line, lines=lines, session_key=session_key)
 
     def watch(self) -> None:
         """Watch the files in the background until the memory is closed, as the ``sync`` settings say."""

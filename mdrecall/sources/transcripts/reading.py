@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
-from mdrecall.errors import FileMissing
+from mdrecall.errors import FileMissing, TranscriptRefused
 from mdrecall.interfaces import TranscriptReader
 from mdrecall.types import Conversation, ReadResult, TranscriptRecord
 
@@ -25,6 +25,14 @@ def find_conversation(reader: TranscriptReader, session: str) -> Conversation:
         return reader.describe(path, listing.stamps[path])
     hint = "Give the id, the file name or the path of a session from the list of sessions."
     raise FileMissing(f"There is no transcript {session}.", path=session, hint=hint)
+
+
+def refuse_transcript(reader: TranscriptReader, path: str) -> None:
+    """Raise ``TranscriptRefused`` if a path is that of a transcript: who reads memory files need not see those."""
+    if reader.owns(path):
+        name = path.strip()
+        hint = "Read it as a session instead."
+        raise TranscriptRefused(f"{name} is a transcript, not one of the memory files.", path=name, hint=hint)
 
 
 def read_transcript(
