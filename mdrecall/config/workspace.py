@@ -66,8 +66,9 @@ def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Work
     is_agents = agents_folder is not None and _is_same(agents_folder.value, folder.value)
     is_openclaws = is_agents and _has_openclaw(request)
     locations, agent_id = request.locations, request.agent_id
-    shared_dir = locations.state_dir if is_openclaws else locations.own_state_dir
-    state_dir = shared_dir if is_openclaws else os.path.join(shared_dir, "workspaces", _folder_id(folder.value))
+    shared_dir = locations.state_dir if _has_openclaw(request) else locations.own_state_dir
+    own_dir = os.path.join(locations.own_state_dir, "workspaces", _folder_id(folder.value))
+    state_dir = locations.state_dir if is_openclaws else own_dir
     index_path, index_is_ours = _locate_index(request, store_path, folder.value, is_openclaws)
     qmd_dir = os.path.join(state_dir, "agents", agent_id, "qmd")
     if index_is_ours and not is_openclaws:

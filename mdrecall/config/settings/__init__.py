@@ -60,7 +60,7 @@ class Settings(NamedTuple):
     state_dir: str
     """OpenClaw's state folder; for a workspace that is not OpenClaw's, a folder of its own in mdrecall's."""
     shared_dir: str
-    """The same, or for such a workspace mdrecall's state folder, which all of them share."""
+    """OpenClaw's state folder, or mdrecall's without OpenClaw, for what belongs to an agent and not to a workspace."""
     qmd_dir: str
     """The folder with qmd's configuration, its index and the exported transcripts of this agent."""
     standalone: bool
