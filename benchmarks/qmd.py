@@ -26,7 +26,7 @@ import mdrecall
 from mdrecall.config.load import load
 from mdrecall.memory import Memory
 from mdrecall.qmd.command import index_path, prepare
-from mdrecall.qmd.keyword_lists import build_word_lists, extract_keywords
+from mdrecall.qmd.search import build_word_lists, extract_keywords
 
 QUESTIONS = (
     "what did Ana say about the billing migration?",

@@ -1,17 +1,21 @@
 """The quality of the answers on public question sets: ``python -m benchmarks.quality --eval DIR``.
 
-A set is a folder with ``corpus.jsonl`` {id, title?, text, scope?}, ``queries.jsonl`` {id, text, category?, scope?} and
-``qrels.tsv`` (query, id, score); with a ``workspace/`` and ``linemap.jsonl`` {id, file, line_start, line_end} it can
-be scored by line spans too. ``scope`` keeps a question inside its own conversation, which is a workspace of its own.
+``benchmarks/eval_sets.py`` describes a set. Each is asked in one or two ways. *spans*: the set's own Markdown is the
+workspace, and a result is right when its lines overlap those of a relevant id, as ``memory_search`` cites them;
+``files@10`` is the share of the relevant files among the first ten different files. *documents*: every corpus entry is
+a note, and notes are counted.
 
-``--mode`` (repeatable) searches by keywords, by vectors or both; ``--provider`` names another embedder.
+What a model reads is measured on the answer to a search with default settings: ``shown@N`` is the share of the
+evidence that its snippets show within N characters, ``filled@N`` the same when as many results are asked for as fill
+them, ``cited@N`` the share whose lines are cited within N cited characters. The best score is compared with that of
+questions that have no answer (``unansw``: the set's own, ``foreign``: another set's), and with the share of right
+best results (``ECE``).
 
-*spans* are what ``memory_search`` cites: the set's own Markdown is the workspace, and an answer is right when its
-lines overlap those of a relevant id; ``files@10`` is the share of the relevant files among the first ten different
-files. *documents* makes every corpus entry a note and counts the notes found.
+``--json FILE`` writes every question; ``--compare A B`` prints two such files side by side.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -19,35 +23,43 @@ import random
 import shutil
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import mdrecall
+from benchmarks import quality_report
+from benchmarks.eval_sets import (
+    RUNS,
+    Evidence,
+    Questions,
+    file_name,
+    find_evidence,
+    foreign_questions,
+    in_scope,
+    lay_out,
+    load,
+    scopes_of,
+)
 from mdrecall import Memory, SearchAnswer
-from mdrecall.types import MODES, Mode
+from mdrecall.core.eval_metrics import is_shown, shown_within
+from mdrecall.types import MODES, Mode, SearchResult
 
 CUTS = (1, 3, 5, 6, 10)
-RUNS = (
-    ("locomo", "spans"),
-    ("locomo", "documents"),
-    ("openclaw-notes", "spans"),
-    ("qmd-eval", "spans"),
-    ("qmd-eval", "documents"),
-    ("scifact", "documents"),
-    ("cmrc2018-zh", "documents"),
-    ("jsquad-ja", "documents"),
-)
-SHOWN = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "ndcg@10", "mrr")
-
-
-class Questions(NamedTuple):
-    """A question set: the queries, their relevant ids, and the lines of each id."""
-
-    queries: dict[str, dict[str, Any]]
-    relevant: dict[str, dict[str, int]]
-    lines: dict[str, tuple[str, int, int]]
+#: How much a model reads: half of, and the whole of what the tools give it by default.
+BUDGETS = (2000, 4000)
+#: The characters of a curve of quality against length.
+CURVE = (250, 500, 1000, 2000, 3000, 4000, 6000, 8500)
+#: About what the six citations of a chunk-sized search hold together.
+CITED = 8500
+#: Results that surely fill the largest budget, and hold ten different files.
+DEEP = 40
+#: Foreign questions of a set: enough for an interval of a few hundredths.
+FOREIGN = 200
+#: The parts of the code that shape an index; a cached index is used only while they are the same.
+INDEX_CODE = ("core/text", "embed", "sources", "store", "engine/indexer.py", "engine/chunk_embedder.py")
 
 
 class Span(NamedTuple):
@@ -56,159 +68,255 @@ class Span(NamedTuple):
     end: int
 
 
+class Task(NamedTuple):
+    """One workspace and the questions to ask it."""
+
+    root: Path
+    name: str
+    kind: str
+    scope: str
+    asked: tuple[str, ...]
+    unanswerable: tuple[str, ...]
+    foreign: dict[str, str]
+    modes: tuple[Mode, ...]
+    overrides: dict[str, Any]
+    cache: Path | None
+
+
 def main(arguments: list[str] | None = None) -> int:
+    options = parse_options(arguments)
+    if options.compare:
+        quality_report.print_comparison(*(json.loads(path.read_text()) for path in options.compare))
+        return 0
+    tasks = list(plan(options))
+    if not tasks:
+        known = ", ".join(dict.fromkeys(name for name, _ in RUNS))
+        print(f"There is no known set in {options.eval}; known are {known}.", file=sys.stderr)
+        return 2
+    runs = collect(tasks, run_all(tasks, options.jobs))
+    for lines in quality_report.format_runs(runs):
+        print(lines)
+    if options.json:
+        record = {"version": mdrecall.__version__, "sample": options.sample, "runs": runs}
+        options.json.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
-    parser.add_argument("--eval", type=Path, required=True, metavar="DIR", help="the folder that holds the sets")
-    parser.add_argument("--set", action="append", metavar="NAME", help="only this set (may be repeated)")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--eval", type=Path, metavar="DIR", help="the folder that holds the sets")
+    what.add_argument("--compare", type=Path, nargs=2, metavar=("A", "B"), help="two files that --json wrote")
+    parser.add_argument("--sets", metavar="A,B", help="only these sets")
+    parser.add_argument("--kind", choices=("spans", "documents"), help="only this kind")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N questions of each set, always the same")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default: 2)")
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: hybrid)")
     parser.add_argument("--provider", metavar="NAME", help="memorySearch.provider")
     parser.add_argument("--model-path", metavar="DIR", help="memorySearch.local.modelPath")
     parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
-    options = parser.parse_args(arguments)
-    settings = {"provider": options.provider, "local.modelPath": options.model_path}
-    overrides = {name: value for name, value in settings.items() if value}
-    rows = []
+    parser.add_argument(
+        "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
+    return parser.parse_args(arguments)
+
+
+def plan(options: argparse.Namespace) -> Iterator[Task]:
+    """Yield one task for each workspace of each set, the questions sampled with a fixed seed."""
+    given = {
+        "provider": options.provider,
+        "local.modelPath": options.model_path,
+        "query.minScore": options.min_score,
+        "sync.onSearch": False,
+    }
+    overrides = {name: value for name, value in given.items() if value is not None}
+    modes = tuple(options.mode or ("hybrid",))
+    cache = options.index_cache / code_key() if options.index_cache else None
+    done: set[str] = set()
     for name, kind in RUNS:
         folder = options.eval / name
-        if folder.is_dir() and (not options.set or name in options.set):
-            for row in run(folder, kind, options.mode or ["hybrid"], options.min_score, overrides):
-                rows.append(row)
-                print_row(row, header=len(rows) == 1)
-    if not rows:
-        print(
-            f"There is no known set in {options.eval}; known are {', '.join(sorted({n for n, _ in RUNS}))}.",
-            file=sys.stderr,
-        )
-        return 2
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
-    return 0
+        if not folder.is_dir() or (options.sets and name not in options.sets.split(",")):
+            continue
+        is_first = name not in done
+        done.add(name)
+        if options.kind and options.kind != kind:
+            continue
+        questions = load(folder)
+        asked = sample(sorted(questions.relevant), options.sample)
+        unanswerable = sample(sorted(questions.unanswerable), options.sample) if is_first else []
+        scopes = scopes_of(folder)
+        count = math.ceil(min(options.sample or FOREIGN, FOREIGN) / len(scopes)) if is_first else 0
+        for scope in scopes:
+            yield Task(
+                options.eval,
+                name,
+                kind,
+                scope,
+                tuple(query for query in asked if in_scope(questions.queries[query], scope)),
+                tuple(query for query in unanswerable if in_scope(questions.unanswerable[query], scope)),
+                foreign_questions(options.eval, name, scope, count) if count else {},
+                modes,
+                overrides,
+                cache,
+            )
 
 
-def run(
-    folder: Path, kind: str, modes: list[Mode], min_score: float | None, overrides: dict[str, str]
-) -> Iterator[dict[str, Any]]:
-    """Ask every question of a set in every mode and score the answers."""
-    questions = load(folder)
-    scratch = Path(tempfile.mkdtemp(prefix="mdrecall-quality-"))
+def sample(names: Sequence[str], count: int | None) -> list[str]:
+    return list(names) if count is None or count >= len(names) else random.Random(0).sample(names, count)
+
+
+def code_key() -> str:
+    """Return a key of the code that shapes an index."""
+    digest = hashlib.sha256()
+    root = Path(mdrecall.__file__).parent
+    for part in INDEX_CODE:
+        for path in sorted((root / part).rglob("*.py")) if (root / part).is_dir() else [root / part]:
+            digest.update(path.read_bytes() if path.exists() else b"")
+    return digest.hexdigest()[:12]
+
+
+def run_all(tasks: list[Task], jobs: int) -> list[dict[str, Any]]:
+    """Run the tasks, the ones with the most questions first, and return their records in the order of the tasks."""
+    order = sorted(range(len(tasks)), key=lambda number: -len(tasks[number].asked))
+    if jobs <= 1:
+        done = [run(tasks[number]) for number in order]
+    else:
+        with ProcessPoolExecutor(min(jobs, 2)) as pool:
+            done = list(pool.map(run, [tasks[number] for number in order]))
+    return [record for _, record in sorted(zip(order, done, strict=True), key=lambda pair: pair[0])]
+
+
+def collect(tasks: list[Task], records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the records of the workspaces of one set, kind and mode."""
+    joined: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for task, by_mode in zip(tasks, records, strict=True):
+        for mode, parts in by_mode.items():
+            key = (task.name, task.kind, mode)
+            row = joined.setdefault(key, {"set": task.name, "kind": task.kind, "mode": mode})
+            for part, questions in parts.items():
+                row.setdefault(part, {}).update(questions)
+    return list(joined.values())
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Index one workspace and ask it everything, in every mode."""
+    questions = load(task.root / task.name)
+    with prepare(task) as (workspace, env):
+        evidence = find_evidence(task.root / task.name, task.kind, task.scope, workspace, questions)
+        with Memory.open(workspace, env=env, overrides=task.overrides) as memory:
+            memory.sync()
+            scorer = Scorer(memory, workspace, task, questions)
+            records: dict[str, Any] = {}
+            for mode in task.modes:
+                texts = {query: questions.unanswerable[query]["text"] for query in task.unanswerable}
+                records[mode] = {
+                    "questions": {query: scorer.ask(query, mode, evidence[query]) for query in task.asked},
+                    "unanswerable": {query: top(memory.search(text, mode=mode)) for query, text in texts.items()},
+                    "foreign": {
+                        f"{task.scope}<{query}": top(memory.search(text, mode=mode))
+                        for query, text in task.foreign.items()
+                    },
+                }
+    return records
+
+
+@contextmanager
+def prepare(task: Task) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield the laid out workspace and an environment with a state folder of its own."""
+    if task.cache:
+        base = task.cache / "-".join(filter(None, (task.name, task.kind, task.scope)))
+    else:
+        base = Path(tempfile.mkdtemp(prefix="mdrecall-quality-"))
     try:
-        workspaces = dict(lay_out(folder, kind, scratch))
-        answers: dict[Mode, dict[str, list[Any]]] = {mode: {} for mode in modes}
-        files: dict[Mode, dict[str, list[str]]] = {mode: {} for mode in modes}
-        chars = dict.fromkeys(modes, 0)
-        for scope, group in by_scope(questions, workspaces).items():
-            env = {**os.environ, "MDRECALL_STATE_DIR": str(scratch / "state"), "HOME": str(scratch / "home")}
-            with Memory.open(workspaces[scope], env=env, overrides=overrides) as memory:
-                memory.sync()
-                for mode, query_id in product(modes, group):
-                    answer = ask(memory, questions.queries[query_id]["text"], kind, mode, min_score)
-                    answers[mode][query_id] = credit(answer, kind, scope)
-                    if kind == "spans":
-                        more = memory.search(questions.queries[query_id]["text"], max_results=40, mode=mode)
-                        files[mode][query_id] = list(dict.fromkeys(span.file for span in credit(more, kind, scope)))
-                    chars[mode] += sum(map(cited_chars(workspaces[scope]), answer.results[:6]))
-        for mode in modes:
-            scores = {query: score(answers[mode][query], kind, questions, query) for query in questions.relevant}
-            for query, found in files[mode].items():
-                scores[query]["files@10"] = file_recall(found[:10], questions, query)
-                scores[query]["anyfile@10"] = float(scores[query]["files@10"] > 0)
-            yield summarize(folder.name, kind, mode, scores, chars[mode])
+        if not (base / "workspace").exists():
+            lay_out(task.root / task.name, task.kind, task.scope, base / "workspace")
+        yield base / "workspace", {**os.environ, "MDRECALL_STATE_DIR": str(base / "state"), "HOME": str(base / "home")}
     finally:
-        shutil.rmtree(scratch)
+        if not task.cache:
+            shutil.rmtree(base)
 
 
-def summarize(name: str, kind: str, mode: str, scores: dict[str, dict[str, float]], chars: int) -> dict[str, Any]:
-    names = sorted({figure for values in scores.values() for figure in values})
-    columns = {figure: [values.get(figure, 0.0) for values in scores.values()] for figure in names}
-    return {
-        "set": name,
-        "kind": kind,
-        "mode": mode,
-        "questions": len(scores),
-        "chars@6": round(chars / len(scores)),
-        **{figure: round(sum(values) / len(values), 4) for figure, values in columns.items()},
-        "interval95": {figure: interval(values) for figure, values in columns.items()},
-    }
+def top(answer: SearchAnswer) -> dict[str, Any]:
+    """Return the best score of an answer and its confidence; a version without confidence has it from 0.5."""
+    if not answer.results:
+        return {"score": 0.0, "confident": 0, "empty": 1}
+    best = answer.results[0]
+    confidence = getattr(best, "confidence", None)
+    confident = best.score >= 0.5 if confidence is None else confidence != "low"
+    return {"score": round(best.score, 4), "confident": int(confident), "empty": 0}
 
 
-def load(folder: Path) -> Questions:
-    queries = {entry["id"]: entry for entry in json_lines(folder / "queries.jsonl")}
-    relevant: dict[str, dict[str, int]] = defaultdict(dict)
-    for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
-        query, document, grade = line.split("\t")
-        relevant[query][document] = int(grade)
-    line_file = folder / "linemap.jsonl"
-    lines = json_lines(line_file) if line_file.exists() else []
-    return Questions(
-        queries,
-        dict(relevant),
-        {entry["id"]: (entry["file"], entry["line_start"], entry["line_end"]) for entry in lines},
-    )
+class Scorer(NamedTuple):
+    """Asks one workspace and scores its answers."""
 
+    memory: Memory
+    workspace: Path
+    task: Task
+    questions: Questions
 
-def lay_out(folder: Path, kind: str, scratch: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the workspaces of a set by scope; the set itself is only read."""
-    if kind == "spans":
-        scoped = json.loads((folder / "meta.json").read_text()).get("scoped", False)
-        copy = scratch / "workspace"
-        shutil.copytree(folder / "workspace", copy)
-        yield from ((path.name, path) for path in copy.iterdir()) if scoped else iter([("", copy)])
-        return
-    scopes = set()
-    for entry in json_lines(folder / "corpus.jsonl"):
-        scope = entry.get("scope", "")
-        scopes.add(scope)
-        note = scratch / "documents" / scope / "memory" / f"{file_name(entry['id'])}.md"
-        note.parent.mkdir(parents=True, exist_ok=True)
-        title = f"# {entry['title']}\n\n" if entry.get("title") else ""
-        note.write_text(title + entry["text"] + "\n", encoding="utf-8")
-    yield from ((scope, scratch / "documents" / scope) for scope in scopes)
+    def ask(self, query: str, mode: Mode, evidence: list[Evidence]) -> dict[str, float]:
+        """Return the figures of one question."""
+        text = self.questions.queries[query]["text"]
+        spans = self.task.kind == "spans"
+        default = self.memory.search(text, mode=mode)
+        deep = self.memory.search(text, mode=mode, max_results=DEEP)
+        # A note may answer with several chunks, so more results are taken to have ten different notes.
+        answer = self.memory.search(text, mode=mode, max_results=10 if spans else 30)
+        figures = self.score(query, self.credit(answer))
+        if spans:
+            files = list(dict.fromkeys(span.file for span in self.credit(deep)))
+            figures["files@10"] = file_recall(files[:10], self.questions, query)
+            figures["anyfile@10"] = float(figures["files@10"] > 0)
+            figures[f"cited@{CITED}"] = self.cited_within(query, deep, CITED)
+        figures["chars@6"] = sum(map(self.cited_chars, answer.results[:6]))
+        figures["right@1"] = self.score(query, self.credit(default))["hit@1"]
+        figures["chars"] = sum(len(result.snippet) for result in default)
+        figures |= {f"shown@{limit}": share_shown(evidence, default.results, limit) for limit in BUDGETS}
+        figures |= {f"filled@{limit}": share_shown(evidence, deep.results, limit) for limit in CURVE}
+        return figures | top(default)
 
+    def credit(self, answer: SearchAnswer) -> list[Any]:
+        if self.task.kind == "spans":
+            prefix = f"{self.task.scope}/" if self.task.scope else ""
+            return [Span(prefix + result.path, result.start_line, result.end_line) for result in answer]
+        return list(dict.fromkeys(result.path.removeprefix("memory/").removesuffix(".md") for result in answer))
 
-def by_scope(questions: Questions, workspaces: dict[str, Path]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = defaultdict(list)
-    for query in questions.relevant:
-        scope = questions.queries[query].get("scope", "")
-        groups[scope if scope in workspaces else ""].append(query)
-    return groups
-
-
-def ask(memory: Memory, query: str, kind: str, mode: Mode, min_score: float | None) -> SearchAnswer:
-    # A note may answer with several chunks, so more results are taken to have ten different notes.
-    return memory.search(query, max_results=10 if kind == "spans" else 30, mode=mode, min_score=min_score)
-
-
-def credit(answer: SearchAnswer, kind: str, scope: str) -> list[Any]:
-    if kind == "spans":
-        prefix = f"{scope}/" if scope else ""
-        return [Span(prefix + result.path, result.start_line, result.end_line) for result in answer]
-    return list(dict.fromkeys(result.path.removeprefix("memory/").removesuffix(".md") for result in answer))
-
-
-def cited_chars(workspace: Path) -> Any:
-    def count(result: Any) -> int:
-        lines = (workspace / result.path).read_text(encoding="utf-8").split("\n")
+    def cited_chars(self, result: SearchResult) -> int:
+        lines = (self.workspace / result.path).read_text(encoding="utf-8").split("\n")
         return len("\n".join(lines[result.start_line - 1 : result.end_line]))
 
-    return count
+    def cited_within(self, query: str, answer: SearchAnswer, limit: int) -> float:
+        """Return the share of the relevant ids that are cited before ``limit`` characters are."""
+        taken = 0
+        for result in answer:
+            limit -= self.cited_chars(result)
+            taken += limit >= 0 or taken == 0
+        relevant = self.questions.relevant[query]
+        earned = earn(self.credit(answer)[:taken], relevant, self.questions.lines)
+        return len(set().union(*earned)) / len(relevant)
+
+    def score(self, query: str, answers: list[Any]) -> dict[str, float]:
+        """Return the usual figures; a span earns every relevant id that it overlaps, and each id is earned once."""
+        relevant = self.questions.relevant[query]
+        earned = list(earn(answers[: max(CUTS)], relevant, self.questions.lines))
+        figures: dict[str, float] = {}
+        for cut in CUTS:
+            found = set().union(*earned[:cut]) if earned else set()
+            figures[f"hit@{cut}"] = float(bool(found))
+            figures[f"recall@{cut}"] = len(found) / len(relevant)
+            if self.task.kind == "documents":
+                ideal = sorted(relevant.values(), reverse=True)[:cut]
+                gains = [max((relevant[document] for document in ids), default=0) for ids in earned[:cut]]
+                figures[f"ndcg@{cut}"] = discount(gains) / discount(ideal)
+        figures["mrr"] = next((1 / rank for rank, ids in enumerate(earned, start=1) if ids), 0.0)
+        return figures
 
 
-def score(answers: list[Any], kind: str, questions: Questions, query: str) -> dict[str, float]:
-    """Return the usual figures; a span earns every relevant id that it overlaps, and each id is earned once."""
-    relevant = questions.relevant[query]
-    earned = list(earn(answers, relevant, questions.lines))
-    figures: dict[str, float] = {}
-    for cut in CUTS:
-        found = set().union(*earned[:cut]) if earned else set()
-        figures[f"hit@{cut}"] = float(bool(found))
-        figures[f"recall@{cut}"] = len(found) / len(relevant)
-        if kind == "documents":
-            ideal = sorted(relevant.values(), reverse=True)[:cut]
-            gains = [max((relevant[document] for document in ids), default=0) for ids in earned[:cut]]
-            figures[f"ndcg@{cut}"] = discount(gains) / discount(ideal)
-    figures["mrr"] = next((1 / rank for rank, ids in enumerate(earned, start=1) if ids), 0.0)
-    return figures
+def share_shown(evidence: list[Evidence], results: Sequence[SearchResult], limit: int) -> float:
+    """Return the share of the evidence that the snippets show within so many characters."""
+    shown = shown_within(results, limit)
+    return sum(is_shown(entry.lines, shown.get(entry.file, "")) for entry in evidence) / len(evidence)
 
 
 def file_recall(found: list[str], questions: Questions, query: str) -> float:
@@ -219,7 +327,7 @@ def file_recall(found: list[str], questions: Questions, query: str) -> float:
 
 def earn(answers: list[Any], relevant: dict[str, int], lines: dict[str, tuple[str, int, int]]) -> Iterator[set[str]]:
     left = {file_name(document): document for document in relevant}
-    for answer in answers[: max(CUTS)]:
+    for answer in answers:
         if isinstance(answer, Span):
             got = {name for name, document in left.items() if overlaps(answer, lines[document])}
         else:
@@ -234,37 +342,6 @@ def overlaps(span: Span, place: tuple[str, int, int]) -> bool:
 
 def discount(gains: Iterable[int]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
-
-
-def interval(values: list[float], rounds: int = 1000) -> list[float]:
-    """Return a 95 % bootstrap interval of the mean."""
-    draw = random.Random(0)
-    means = sorted(
-        sum(draw.choices(values, k=len(values))) / len(values) for _ in range(rounds if len(values) < 500 else 200)
-    )
-    return [round(means[int(len(means) * 0.025)], 4), round(means[int(len(means) * 0.975)], 4)]
-
-
-def file_name(document: str) -> str:
-    return "".join(char if char.isalnum() or char in "._-" else "_" for char in document)
-
-
-def json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
-
-
-def print_row(row: dict[str, Any], *, header: bool) -> None:
-    if header:
-        print(f"{'set':16}{'kind':11}{'mode':9}{'n':>6}" + "".join(f"{name:>11}" for name in (*SHOWN, "chars@6")))
-    cells = [f"{row[name]:.4f}" if name in row else "–" for name in SHOWN]
-    print(
-        f"{row['set']:16}{row['kind']:11}{row['mode']:9}{row['questions']:>6}"
-        + "".join(f"{cell:>11}" for cell in cells)
-        + f"{row['chars@6']:>11}",
-        flush=True,
-    )
 
 
 if __name__ == "__main__":

@@ -6,14 +6,20 @@ from typing import NamedTuple
 
 from mdrecall.core.conversation.recall_prompt import recall_section
 from mdrecall.core.conversation.session_key import chat_type_of, parse
-from mdrecall.core.conversation.session_note import DEFAULT_MESSAGES, note_name, note_text
-from mdrecall.core.conversation.session_start import Excerpt, excerpt, render, share_budget
+from mdrecall.core.conversation.session_notes import (
+    DEFAULT_MESSAGES,
+    Excerpt,
+    excerpt,
+    note_name,
+    note_text,
+    render,
+    share_budget,
+)
 from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
 from mdrecall.sources.notes import create_note
-from mdrecall.sources.transcripts.readers import open_transcripts
-from mdrecall.sources.transcripts.reading import find_conversation, last_messages
+from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
 from mdrecall.types import Issue
 
 #: About 3,000 tokens, which is little beside a context window.

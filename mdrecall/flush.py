@@ -15,15 +15,18 @@ from mdrecall.core.conversation.flush import (
     DEFAULT_WINDOW,
     Decision,
     FlushHistory,
+    Moment,
+    Prompts,
     Rules,
     Turn,
     count_attempt,
+    daily_path,
     decide,
+    make_prompts,
     record_flush,
 )
-from mdrecall.core.conversation.flush_prompts import Moment, Prompts, daily_path, make_prompts
 from mdrecall.core.conversation.no_reply import visible_text
-from mdrecall.core.conversation.session_note import Message, checkpoint_text
+from mdrecall.core.conversation.session_notes import Message, checkpoint_text
 from mdrecall.errors import SessionsError
 from mdrecall.sources.notes import append_daily, user_time
 from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, update_history

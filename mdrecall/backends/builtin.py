@@ -86,7 +86,8 @@ class BuiltinBackend:
         return answer.replace(action=action, stale=result.stale, issues=issues)
 
     def _search_index(self, request: SearchRequest) -> SearchAnswer:
-        return self._repair.run(lambda: self._searcher.search(request, now_ms=time.time() * 1000))
+        now_ms = 1000 * (request.now.timestamp() if request.now else time.time())
+        return self._repair.run(lambda: self._searcher.search(request, now_ms=now_ms))
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written."""
@@ -125,8 +126,7 @@ class BuiltinBackend:
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Return lines of a memory file, read from the disk."""
         if "sessions" in self._settings.memory_search.sources:
-            from mdrecall.sources.transcripts.readers import open_transcripts
-            from mdrecall.sources.transcripts.reading import refuse_transcript
+            from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
             refuse_transcript(open_transcripts(self._settings), path)
         return read_memory_file(
@@ -241,8 +241,7 @@ class BuiltinSessions:
 
     def list_all(self) -> list[Conversation]:
         """Return all transcripts, the one that changed last first."""
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.reading import list_conversations
+        from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
 
         return list_conversations(open_transcripts(self._settings))
 
@@ -251,16 +250,14 @@ class BuiltinSessions:
     ) -> ReadResult:
         """Return the messages of a transcript, without secrets; every conversation that may search may read."""
         from mdrecall.core.redact import make_redactor
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.reading import read_transcript
+        from mdrecall.sources.transcripts.readers import open_transcripts, read_transcript
 
         redact = make_redactor(self._settings.logging.redact_patterns).redact
         return read_transcript(open_transcripts(self._settings), session, redact, from_line=from_line, lines=lines)
 
     def note_compaction(self, session: str) -> SyncReport:
         """Index a transcript whose conversation was just compacted, as the settings say."""
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.reading import find_conversation
+        from mdrecall.sources.transcripts.readers import find_conversation, open_transcripts
 
         how, search = self._settings.compaction.post_index_sync, self._settings.memory_search
         if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:

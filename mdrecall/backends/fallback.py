@@ -13,8 +13,7 @@ from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
 from mdrecall.backends.breaker import Breaker, Outage, format_time
-from mdrecall.backends.hedge import HedgedCall
-from mdrecall.engine.background import DaemonPool
+from mdrecall.engine.background import DaemonPool, HedgedCall
 from mdrecall.errors import (
     BackendNotReady,
     BackendUnavailable,

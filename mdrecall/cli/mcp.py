@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.clients import CLIENTS, SCOPES
+from mdrecall.mcp_server.install import CLIENTS, SCOPES
 
 if TYPE_CHECKING:
-    from mdrecall.mcp_server.clients import Entry, Target
+    from mdrecall.mcp_server.install import Entry, Target
     from mdrecall.mcp_server.workspaces import Selection
 
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print")
@@ -68,7 +68,7 @@ def make_selection(options: argparse.Namespace) -> "Selection":
 
 def _install(options: argparse.Namespace) -> int:
     from mdrecall.config.environment import find_program_folders
-    from mdrecall.mcp_server.clients import target_of
+    from mdrecall.mcp_server.install import target_of
 
     if options.client is None:
         raise RecallError("Which client?", hint=f"Choose one of: {', '.join(CLIENTS)}.")
@@ -123,7 +123,7 @@ def _make_entry(options: argparse.Namespace) -> "Entry":
     """Return the command that runs this mdrecall with the chosen memories."""
     import re
 
-    from mdrecall.mcp_server.clients import Entry, own_command
+    from mdrecall.mcp_server.install import Entry, own_command
     from mdrecall.mcp_server.start import require_sdk
 
     name = options.name or "mdrecall"

@@ -1,10 +1,108 @@
-"""What environment variables say beyond the settings: proxies, other programs' folders, and a server's token."""
+"""What the environment says: where files are, proxies, other programs' folders, and a server's token."""
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.config.locations import find_locations
+_LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
+_CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
+
+
+class Locations(NamedTuple):
+    """Folders and configuration files; a path is None if there is no such file. Nothing is created."""
+
+    home: str
+    state_dir: str
+    config_path: str | None
+    own_state_dir: str
+    own_config_path: str | None
+
+
+def find_locations(env: Mapping[str, str], cwd: str) -> Locations:
+    """Find OpenClaw's locations from the environment as OpenClaw does, and mdrecall's own."""
+    home = _home(env, cwd)
+    state_dir = _state_dir(env, home, cwd)
+    own_state_dir = _own_state_dir(env, home, cwd)
+    return Locations(home, state_dir, _config_path(env, home, cwd, state_dir), own_state_dir,
+                  _own_config_path(env, home, cwd, own_state_dir))  # fmt: skip
+
+
+def default_workspace(locations: Locations, env: Mapping[str, str]) -> str:
+    """Return the default agent's workspace when the configuration names none."""
+    profile = env.get("OPENCLAW_PROFILE", "").strip()
+    name = "workspace" if profile.lower() in ("", "default") else f"workspace-{profile}"
+    return os.path.join(locations.home, ".openclaw", name)
+
+
+def expand(path: str, home: str, relative_to: str) -> str:
+    """Return an absolute path; a leading ``~`` is the home, while ``~name`` is an ordinary name."""
+    path = path.strip()
+    if path == "~":
+        return home
+    if path.startswith(("~/", "~\\")):
+        return os.path.normpath(os.path.join(home, path[2:]))
+    return os.path.normpath(os.path.join(relative_to, path))
+
+
+def explain_unread_config(locations: Locations, workspace: str) -> str:
+    """Return a warning if a ``mdrecall.json`` lies among the notes, where it is not read; empty otherwise."""
+    path = os.path.join(workspace, "mdrecall.json")
+    if locations.own_config_path or not os.path.isfile(path):
+        return ""
+    right = shorten(os.path.join(locations.own_state_dir, "mdrecall.json"), locations.home)
+    return f"{shorten(path, locations.home)} is not read. Move it to {right}, or set MDRECALL_CONFIG to its path."
+
+
+def shorten(path: str, home: str) -> str:
+    """Return the path for display, with ``~`` for the home."""
+    return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path
+
+
+def _home(env: Mapping[str, str], cwd: str) -> str:
+    system = env.get("HOME", "").strip() or env.get("USERPROFILE", "").strip() or os.path.expanduser("~")
+    system = os.path.normpath(os.path.join(cwd, system)) if not system.startswith("~") else cwd
+    override = env.get("OPENCLAW_HOME", "").strip()
+    return expand(override, system, cwd) if override else system
+
+
+def _state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
+    for variable in ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR"):
+        if override := env.get(variable, "").strip():
+            return expand(override, home, cwd)
+    current = os.path.join(home, ".openclaw")
+    if env.get("OPENCLAW_TEST_FAST") == "1" or os.path.isdir(current):
+        return current
+    legacy = (os.path.join(home, name) for name in _LEGACY_DIRS)
+    return next((path for path in legacy if os.path.isdir(path)), current)
+
+
+def _config_path(env: Mapping[str, str], home: str, cwd: str, state_dir: str) -> str | None:
+    for variable in ("OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"):
+        if override := env.get(variable, "").strip():
+            return expand(override, home, cwd)
+    folders = [state_dir]
+    if not (env.get("OPENCLAW_STATE_DIR", "").strip() or env.get("CLAWDBOT_STATE_DIR", "").strip()):
+        legacy = () if env.get("OPENCLAW_TEST_FAST") == "1" else _LEGACY_DIRS
+        folders += [os.path.join(home, name) for name in (".openclaw", *legacy)]
+    candidates = (os.path.join(folder, name) for folder in folders for name in _CONFIG_NAMES)
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def _own_state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
+    if override := env.get("MDRECALL_STATE_DIR", "").strip():
+        return expand(override, home, cwd)
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "mdrecall")
+    base = env.get("XDG_STATE_HOME", "").strip()
+    return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "mdrecall")
+
+
+def _own_config_path(env: Mapping[str, str], home: str, cwd: str, own_state_dir: str) -> str | None:
+    if override := env.get("MDRECALL_CONFIG", "").strip():
+        return expand(override, home, cwd)
+    path = os.path.join(own_state_dir, "mdrecall.json")
+    return path if os.path.isfile(path) else None
 
 
 class ProgramFolders(NamedTuple):

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from mdrecall.config.credentials import Credentials, find_agent_folder
 from mdrecall.config.declare import each_setting
-from mdrecall.config.environment import find_proxy
+from mdrecall.config.environment import (
+    Locations,
+    expand,
+    explain_unread_config,
+    find_locations,
+    find_proxy,
+    shorten,
+)
 from mdrecall.config.layers import (
     AgentEntry,
     ConfigFile,
@@ -22,13 +29,6 @@ from mdrecall.config.layers import (
     layers_at,
     memory_layers,
     read_agents,
-)
-from mdrecall.config.locations import (
-    Locations,
-    expand,
-    explain_unread_config,
-    find_locations,
-    shorten,
 )
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, read_file, resolve
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings

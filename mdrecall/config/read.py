@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.config.declare import Section, Setting, each_setting
-from mdrecall.config.rules import InvalidValue
+from mdrecall.config.declare import InvalidValue, Section, Setting, each_setting
 from mdrecall.errors import ConfigError, suggest_name
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from mdrecall.config.environment import Locations, default_workspace, expand, shorten
 from mdrecall.config.layers import AgentEntry, ConfigFile, layers_at
-from mdrecall.config.locations import Locations, default_workspace, expand, shorten
 from mdrecall.config.read import ResolvedValue
 from mdrecall.errors import ConfigError, WorkspaceError
 

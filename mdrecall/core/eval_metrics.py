@@ -1,6 +1,7 @@
-"""Metrics of an evaluation: hit, recall and reciprocal rank, their means, and whether a difference may be chance."""
+"""Metrics of an evaluation: ranks, evidence shown, separation and calibration of scores, and tests against chance."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +19,13 @@ _ROUNDS = 2000
 _TAIL = 0.025
 # Fewer changed questions than this may be chance: five coins fall alike once in sixteen times.
 _MIN_CHANGED = 6
+# Evidence counts as shown with this much of one of its lines: enough to tell which line it is, and no more than a
+# snippet that begins or ends within the line still holds.
+_LINE_END = 60
+# Shorter lines, such as a closing brace, are in many places; they count only if the evidence has no longer one.
+_MIN_LINE = 10
+# Ten bins are what reliability tables usually have; a bin is then wide enough to hold questions of a small set.
+_BINS = 10
 
 
 class Expectation(NamedTuple):
@@ -41,6 +49,17 @@ class Expectation(NamedTuple):
         return f"{self.path}#L{first}" + (f"-L{last}" if last != first else "")
 
 
+class ScoreBin(NamedTuple):
+    """The questions whose best score lies from ``low`` to ``high``."""
+
+    low: float
+    high: float
+    questions: int
+    mean_score: float
+    share_right: float
+    """The share of them whose best result is right."""
+
+
 class Difference(NamedTuple):
     """One figure of two runs over the same questions."""
 
@@ -60,6 +79,63 @@ def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult
         next((place for place, result in enumerate(results, 1) if expected.is_met_by(result)), None)
         for expected in expectations
     )
+
+
+def shown_within(results: Iterable[SearchResult], limit: int) -> dict[str, str]:
+    """Return the text of each file that is shown if the snippets are read in order and cut at ``limit`` characters."""
+    shown: dict[str, list[str]] = {}
+    for result in results:
+        if limit <= 0:
+            break
+        shown.setdefault(result.path, []).append(_squeeze(result.snippet[:limit]))
+        limit -= len(result.snippet)
+    return {path: "\n".join(texts) for path, texts in shown.items()}
+
+
+def is_shown(lines: Iterable[str], text: str) -> bool:
+    """True if a text shows the first or the last 60 characters of one of the lines."""
+    stripped = [line for line in (_squeeze(line).lstrip("#-*+> ") for line in lines) if line]
+    long = [line for line in stripped if len(line) >= _MIN_LINE]
+    return any(line[:_LINE_END] in text or line[-_LINE_END:] in text for line in long or stripped)
+
+
+def _squeeze(text: str) -> str:
+    """Return the text with every run of white space as one space: a snippet may be wrapped or indented otherwise."""
+    return " ".join(text.split())
+
+
+def area_under_curve(higher: Sequence[float], lower: Sequence[float]) -> float | None:
+    """Return how often a score of the first kind is above one of the second; ties count half. None if one is empty."""
+    if not higher or not lower:
+        return None
+    ordered = sorted(lower)
+    wins = math.fsum(bisect_left(ordered, score) + bisect_right(ordered, score) for score in higher)
+    return wins / 2 / (len(higher) * len(lower))
+
+
+def reliability(answers: Iterable[tuple[float, bool]]) -> list[ScoreBin]:
+    """Return the table of best scores and the share of right best results; empty bins are left out."""
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
+    for score, right in answers:
+        bins[min(int(max(score, 0.0) * _BINS), _BINS - 1)].append((score, right))
+    return [
+        ScoreBin(
+            number / _BINS,
+            (number + 1) / _BINS,
+            len(entries),
+            math.fsum(score for score, _ in entries) / len(entries),
+            sum(right for _, right in entries) / len(entries),
+        )
+        for number, entries in enumerate(bins)
+        if entries
+    ]
+
+
+def calibration_error(bins: Sequence[ScoreBin]) -> float | None:
+    """Return the expected calibration error: how far scores are from the share of right answers, on average."""
+    count = sum(entry.questions for entry in bins)
+    distances = (entry.questions * abs(entry.mean_score - entry.share_right) for entry in bins)
+    return math.fsum(distances) / count if count else None
 
 
 def best_rank(ranks: Ranks) -> int | None:

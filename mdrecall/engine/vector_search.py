@@ -1,30 +1,19 @@
 """The vector search: which stored vectors answer a query, embedded by which embedder, within which time."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mdrecall.core.ranking.score import Similarity, latin_share, measure_traits, similarity
+from mdrecall.engine.deadline import DeadlineCalls
+from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, VectorIndex
 from mdrecall.types import Space, StoredSpace, Traits
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-# Queries that one embedder may be working on. A provider that hangs holds a thread for each, so there must be a bound.
-_MAX_CONCURRENT_QUERIES = 8
-# After a query timed out, later searches do not ask the same provider again for this long: each would wait in vain.
-_RETRY_AFTER_S = 30.0
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
 # One failed query may be bad luck; from this many in a row on, the embedder is reported as failing.
 _FAILURES_TO_REPORT = 3
-
-
-class Unavailable(Exception):
-    """Vectors cannot be searched at the moment; the message says why."""
 
 
 class EmbeddedQuery(NamedTuple):
@@ -196,9 +185,7 @@ class _QueryEmbedder:
         self.failures = 0
         """Queries in a row that failed, although nothing was wrong with the query itself."""
         self.problem = ""
-        self._timeout_s = timeout_s
-        self._slots = threading.BoundedSemaphore(_MAX_CONCURRENT_QUERIES)
-        self._hung_at: float | None = None
+        self._calls = DeadlineCalls(timeout_s, "mdrecall.queryTimeoutMs")
 
     @property
     def name(self) -> str:
@@ -227,37 +214,7 @@ class _QueryEmbedder:
     def _embed(self, query: str, weights: Mapping[str, float]) -> bytes:
         if self.embedder.traits.never_waits:
             return self.embedder.embed_query(query, weights)
-        # Imported here because it loads `logging`, which an embedder that never waits does not need.
-        from concurrent.futures import wait
-
-        future = self._start(query, weights)
-        wait([future], self._timeout_s)
-        if not future.done():
-            self._hung_at = time.monotonic()
-            if future.done():
-                self._hung_at = None
-            hint = "Check that it is up, or raise mdrecall.queryTimeoutMs."
-            raise Unavailable(f"{self.name} did not answer within {self._timeout_s:g} s. {hint}")
-        error = future.exception()
-        if error is None or isinstance(error, EmbedderError):
-            return future.result()
-        raise Unavailable(f"{self.name} failed: {error}") from error
-
-    def _start(self, query: str, weights: Mapping[str, float]) -> "Future[bytes]":
-        """Start embedding in the background, unless the embedder hangs or is busy with too many queries."""
-        from mdrecall.engine.background import run_in_background
-
-        if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
-            raise Unavailable(f"{self.name} has not answered an earlier query yet")
-        if not self._slots.acquire(timeout=self._timeout_s):
-            raise Unavailable(f"{self.name} is busy with earlier queries")
-        future = run_in_background(lambda: self.embedder.embed_query(query, weights), name="mdrecall-embed-query")
-        future.add_done_callback(self._release)
-        return future
-
-    def _release(self, _: "Future[bytes]") -> None:
-        self._slots.release()
-        self._hung_at = None
+        return self._calls.run(self.name, lambda: self.embedder.embed_query(query, weights))
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

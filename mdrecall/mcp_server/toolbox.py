@@ -15,9 +15,8 @@ from mdrecall.aio import Threads
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.sessions import Sessions
-from mdrecall.tools.arguments import read_text
 from mdrecall.tools.hints import message_with_action
-from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer
+from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer, read_text
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:

@@ -107,8 +107,7 @@ class QmdBackend:
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Return lines of a file of a collection, or of any other file that the builtin backend reads."""
         from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.reading import refuse_transcript
+        from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
         name = path.strip()
         if self._settings.memory.qmd.sessions.enabled:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from mdrecall.config.locations import expand
+from mdrecall.config.environment import expand
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.sources.files import MEMORY_FOLDER, ROOT_FILES, MemoryFiles
 from mdrecall.types import SourceName

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from mdrecall.core.text.sections import find_new_sections
+from mdrecall.core.text.headings import find_new_sections
 from mdrecall.errors import FileBusy, FileUnwritable
 from mdrecall.locks import try_flock
 from mdrecall.types import Appended

@@ -6,9 +6,18 @@ The names below are public; the modules that hold them are not.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mdrecall.tools.arguments import read_choice, read_integer, read_number, read_text
     from mdrecall.tools.notes import memory_tools
-    from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
+    from mdrecall.tools.toolset import (
+        Tool,
+        ToolAnswer,
+        Toolset,
+        ToolSpec,
+        answer,
+        read_choice,
+        read_integer,
+        read_number,
+        read_text,
+    )
 
 __all__ = [
     "Tool",
@@ -30,5 +39,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'mdrecall.tools' has no attribute {name!r}")
     from importlib import import_module
 
-    home = "notes" if name == "memory_tools" else "arguments" if name.startswith("read_") else "toolset"
+    home = "notes" if name == "memory_tools" else "toolset"
     return getattr(import_module(f"mdrecall.tools.{home}"), name)

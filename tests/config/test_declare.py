@@ -1,7 +1,6 @@
 from typing import NamedTuple
 
-from mdrecall.config.declare import Section, Setting, each_setting, section, section_of, setting
-from mdrecall.config.rules import flag, whole
+from mdrecall.config.declare import Section, Setting, each_setting, flag, section, section_of, setting, whole
 from mdrecall.config.settings import Plugins
 from mdrecall.config.settings.memory_search import Chunking, Hybrid
 

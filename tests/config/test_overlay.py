@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.config.declare import InvalidValue, duration_ms, size_bytes, whole
 from mdrecall.config.load import list_agent_ids, load
-from mdrecall.config.rules import InvalidValue, duration_ms, size_bytes, whole
 from mdrecall.errors import ConfigError
 
 

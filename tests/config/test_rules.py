@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.rules import (
+from mdrecall.config.declare import (
     InvalidValue,
     Rule,
     choice,

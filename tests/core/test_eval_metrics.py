@@ -7,12 +7,17 @@ from hypothesis import strategies as st
 from mdrecall.core.eval_metrics import (
     Expectation,
     Ranks,
+    area_under_curve,
     best_rank,
+    calibration_error,
     compare,
     figure,
     figure_names,
+    is_shown,
     means,
     rank_all,
+    reliability,
+    shown_within,
 )
 from mdrecall.types import SearchResult
 
@@ -159,3 +164,63 @@ def test_an_interval_that_ends_at_zero_could_be_chance(gained: bool) -> None:
 def test_changed_questions_are_counted_however_small_their_change() -> None:
     (found,) = compare(["mrr"], [(2,)] * 6, [(1,)] * 6)
     assert not found.could_be_chance
+
+
+def shown(*snippets: tuple[str, str]) -> list[SearchResult]:
+    return [SearchResult(path, 1, 9, 0.9, text, "memory", 1, 9, "") for path, text in snippets]
+
+
+def test_snippets_are_read_in_order_until_the_characters_are_used_up() -> None:
+    results = shown(("a.md", "0123456789"), ("b.md", "abcdefghij"), ("a.md", "klmnopqrst"))
+    assert shown_within(results, 0) == {}
+    assert shown_within(results, 4) == {"a.md": "0123"}
+    assert shown_within(results, 10) == {"a.md": "0123456789"}
+    assert shown_within(results, 13) == {"a.md": "0123456789", "b.md": "abc"}
+    assert shown_within(results, 99) == {"a.md": "0123456789\nklmnopqrst", "b.md": "abcdefghij"}
+
+
+def test_evidence_is_shown_by_the_beginning_or_the_end_of_one_of_its_lines() -> None:
+    line = "- " + " ".join(f"word{number}" for number in range(40))
+    assert is_shown([line], line)
+    assert is_shown([line], "before\n" + line[2:62])
+    assert is_shown([line], line[-60:])
+    assert not is_shown([line], line[2:61])
+    assert not is_shown([line], line[-59:])
+    assert not is_shown([line], line[70:-70])
+    assert is_shown(["nothing of this is there", line], line)
+    assert is_shown(["a  line\twith odd spaces"], "a line with odd spaces")
+    assert is_shown(["# A heading"], "A heading")
+
+
+def test_a_line_of_a_few_characters_counts_only_where_there_is_no_longer_one() -> None:
+    assert not is_shown(["}", "the line that answers the question"], "}")
+    assert is_shown(["}"], "}")
+    assert not is_shown(["", "  "], "anything")
+
+
+def test_the_area_under_the_curve_is_the_share_of_pairs_in_the_right_order() -> None:
+    assert area_under_curve([0.9, 0.8], [0.1]) == 1
+    assert area_under_curve([0.1], [0.9, 0.8]) == 0
+    assert area_under_curve([0.5, 0.5], [0.5]) == 0.5
+    assert area_under_curve([0.9, 0.3], [0.5, 0.3]) == (1 + 1 + 0 + 0.5) / 4
+    assert area_under_curve([], [0.5]) is None
+    assert area_under_curve([0.5], []) is None
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.2, 0.4, 0.9]), min_size=1), st.lists(st.sampled_from([0.2, 0.4, 1.0]), min_size=1)
+)
+def test_the_area_agrees_with_counting_the_pairs(higher: list[float], lower: list[float]) -> None:
+    counted = sum((high > low) + (high == low) / 2 for high in higher for low in lower) / (len(higher) * len(lower))
+    assert area_under_curve(higher, lower) == pytest.approx(counted)
+
+
+def test_scores_that_say_how_often_they_are_right_have_no_calibration_error() -> None:
+    answers = [(0.25, number < 1) for number in range(4)] + [(0.75, number < 3) for number in range(4)]
+    table = reliability(answers)
+    assert [(entry.low, entry.questions, entry.share_right) for entry in table] == [(0.2, 4, 0.25), (0.7, 4, 0.75)]
+    assert calibration_error(table) == pytest.approx(0)
+    assert calibration_error(reliability([(1.0, False), (1.0, False), (0.0, False), (0.05, False)])) == pytest.approx(
+        (2 * 1 + 2 * 0.025) / 4
+    )
+    assert calibration_error([]) is None

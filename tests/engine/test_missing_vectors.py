@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.missing_vectors import MissingVectors
+from mdrecall.engine.refresh import MissingVectors
 from mdrecall.types import Issue, ProgressCallback, Stop
 from tests.processes import PATIENCE_S, until
 

@@ -10,8 +10,8 @@ from mdrecall.config.settings import LanceDb, LanceDbEmbedding
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.hooks import LongTermHooks
 from mdrecall.plugins.lancedb.memories import LongTermMemory
+from mdrecall.plugins.lancedb.plugin import LongTermHooks
 from tests.plugins.conftest import LtmDatabase
 
 EMBEDDING = LanceDbEmbedding(None, "", None, None)

@@ -2,7 +2,7 @@
 
 from mdrecall.core.ranking.snippet import heading_above
 from mdrecall.core.text.words import Analyser
-from mdrecall.qmd.passages import LocatedPassage, locate, locate_line
+from mdrecall.qmd.results import LocatedPassage, locate, locate_line
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
 GARDEN = "# Garden\n\nThe tomatoes need water. Ana likes them.\n"

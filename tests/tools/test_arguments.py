@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mdrecall.errors import ArgumentError
-from mdrecall.tools.arguments import parse_object, read_choice, read_integer, read_number, read_text
+from mdrecall.tools.toolset import parse_object, read_choice, read_integer, read_number, read_text
 
 
 @pytest.mark.parametrize("arguments", [None, "", " \n", b"", {}, "{}"])

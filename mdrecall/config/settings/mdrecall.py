@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from mdrecall.config.declare import section, setting
-from mdrecall.config.rules import choice, flag, list_of, size_bytes, text, whole
+from mdrecall.config.declare import choice, flag, list_of, section, setting, size_bytes, text, whole
 
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__")
 

@@ -3,8 +3,21 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.config.declare import hide_text, hide_values, section, setting
-from mdrecall.config.rules import choice, either, flag, list_of, map_of, number, record, text, whole
+from mdrecall.config.declare import (
+    choice,
+    either,
+    flag,
+    hide_text,
+    hide_values,
+    list_of,
+    map_of,
+    number,
+    record,
+    section,
+    setting,
+    text,
+    whole,
+)
 from mdrecall.types import SourceName
 
 PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")

@@ -3,8 +3,19 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mdrecall.config.declare import section, setting
-from mdrecall.config.rules import choice, duration_ms, flag, list_of, number, record, size_bytes, text, whole
+from mdrecall.config.declare import (
+    choice,
+    duration_ms,
+    flag,
+    list_of,
+    number,
+    record,
+    section,
+    setting,
+    size_bytes,
+    text,
+    whole,
+)
 from mdrecall.types import Secret
 
 DEFAULT_SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}

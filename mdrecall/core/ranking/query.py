@@ -1,7 +1,7 @@
 """A query as the terms to look up. Everything in a query is plain text: there are no operators."""
 
 from mdrecall.core.text.stem import stem
-from mdrecall.core.text.stopwords import STOP_WORDS
+from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import is_unspaced, name_terms, surface_words, tokens
 from mdrecall.types import Term
 
@@ -16,17 +16,18 @@ _MIN_LETTERS_PREFIX_CHARS = 4
 def parse_query(query: str) -> tuple[Term, ...]:
     """Return the distinct terms of a query in the order of typing; none if it has no letter or digit."""
     terms: dict[str, Term] = {}
-    for token in tokens(query[:MAX_QUERY_CHARS]):
-        words = _query_words(surface_words(token))
+    by_token = [(token, _query_words(surface_words(token))) for token in tokens(query[:MAX_QUERY_CHARS])]
+    stop_words = find_stop_words(word for _, words in by_token for word in words)
+    for token, words in by_token:
         for word in words:
-            term = _word(word)
+            term = _word(word, word in stop_words)
             terms.setdefault(term.text, term)
         whole = [name for name in name_terms(token)[:1] if not name.isalnum()]
         if whole and words:
             terms.setdefault(whole[0], Term(whole[0], whole[0], parts=tuple(words), prefix=True))
     if len(terms) > MAX_TERMS:
         informative = [term for term in terms.values() if not term.stop]
-        return tuple(informative[:MAX_TERMS])
+        return tuple((informative or list(terms.values()))[:MAX_TERMS])
     return tuple(terms.values())
 
 
@@ -39,7 +40,7 @@ def _query_words(words: list[str]) -> list[str]:
     ]
 
 
-def _word(word: str) -> Term:
+def _word(word: str, is_stop: bool) -> Term:
     lone = len(word) == 1 and is_unspaced(word)
     least = _MIN_LETTERS_PREFIX_CHARS if word.isalpha() else _MIN_PREFIX_CHARS
     stemmed = stem(word)
@@ -48,7 +49,7 @@ def _word(word: str) -> Term:
         word,
         # The index stems "deploy" to "deploi" and "deployment" to "deploy", so both forms are looked up.
         also=(stemmed, stemmed + "ment") if stemmed.endswith(("ay", "ey", "oy")) else (),
-        stop=word in STOP_WORDS,
+        stop=is_stop,
         prefix=len(word) >= least and not is_unspaced(word[0]),
         always_prefix=lone,
     )

@@ -78,6 +78,21 @@ class Endpoint(NamedTuple):
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
+class SettingNames(NamedTuple):
+    """The settings that hints name."""
+
+    remote: str = "memorySearch.remote"
+    """The group with ``baseUrl`` and ``apiKey``."""
+    model: str = "memorySearch.model"
+    api: str = "an embeddings API"
+    """What must answer at the address."""
+    more: str = "memorySearch.outputDimensionality and "
+    """What else a refused request may be due to; empty, or with ``and`` at the end."""
+
+
+_EMBEDDING_SETTINGS = SettingNames()
+
+
 class RetryPolicy(NamedTuple):
     """How long to wait for an answer, and how often to retry."""
 
@@ -91,13 +106,20 @@ class ProviderClient:
     """Sends requests to one provider. Safe to use from several threads."""
 
     def __init__(
-        self, endpoint: Endpoint, auth: Callable[[str], Mapping[str, str]], *, concurrency: int, model: str = ""
+        self,
+        endpoint: Endpoint,
+        auth: Callable[[str], Mapping[str, str]],
+        *,
+        concurrency: int,
+        model: str = "",
+        names: SettingNames = _EMBEDDING_SETTINGS,
     ) -> None:
-        """``auth`` returns the headers that carry a key; ``model`` is named in hints."""
+        """``auth`` returns the headers that carry a key; ``model`` and ``names`` are for hints."""
         self.endpoint = endpoint
         self._auth = auth
         self._concurrency = concurrency
-        self._model = f"memorySearch.model ({model})" if model else "memorySearch.model"
+        self._names = names
+        self._model = f"{names.model} ({model})" if model else names.model
         self._transport = Transport(endpoint.url, proxy=endpoint.proxy)
         self._limiter = limiter_for(endpoint.host)
         self._key = 0
@@ -192,7 +214,7 @@ class ProviderClient:
 
     def wrong_answer(self, what: str) -> WrongAnswer:
         """Return the error for an answer that cannot be used."""
-        hint = f"Check that memorySearch.remote.baseUrl is the address of an embeddings API, and {self._model}."
+        hint = f"Check that {self._names.remote}.baseUrl is the address of {self._names.api}, and {self._model}."
         return WrongAnswer(
             self._scrub(f"{self.endpoint.name} at {self.endpoint.host} sent a wrong answer: {what}."), hint=hint
         )
@@ -274,7 +296,7 @@ class ProviderClient:
         codes = _error_details(reply).codes
         if status in (401, 403) or codes & _KEY_CODES:
             origin = f"the key from {endpoint.key_origin}" if endpoint.key_origin else "that a key is needed"
-            hint = f"Check {origin}." if endpoint.key_origin else "Set memorySearch.remote.apiKey."
+            hint = f"Check {origin}." if endpoint.key_origin else f"Set {self._names.remote}.apiKey."
             return KeyRefused(message, hint=hint)
         if status == 429 and codes & _QUOTA_CODES:
             return QuotaExhausted(message, hint="Raise the account's quota, or use another key.")
@@ -283,11 +305,11 @@ class ProviderClient:
         if status >= 500:
             return EmbedderUnavailable(message, hint="The fault is on the server's side; it is retried later.")
         if status in (404, 405, 410):
-            return NotThere(message, hint=f"Check {self._model} and memorySearch.remote.baseUrl.")
+            return NotThere(message, hint=f"Check {self._model} and {self._names.remote}.baseUrl.")
         if status in (400, 413, 422):
-            hint = f"Check {self._model}, memorySearch.outputDimensionality and memorySearch.remote."
+            hint = f"Check {self._model}, {self._names.more}{self._names.remote}."
             return InputRefused(message, hint=hint)
-        return WrongAnswer(message, hint=f"Check memorySearch.remote.baseUrl and {self._model}.")
+        return WrongAnswer(message, hint=f"Check {self._names.remote}.baseUrl and {self._model}.")
 
     def _error_text(self, reply: Reply) -> str:
         text = reply.body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")

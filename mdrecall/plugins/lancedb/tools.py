@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.config.rules import InvalidValue, duration_ms
+from mdrecall.config.declare import InvalidValue, duration_ms
 from mdrecall.errors import ArgumentError
 from mdrecall.plugins.lancedb.capture import CATEGORIES
 from mdrecall.plugins.lancedb.memories import DEFAULT_IMPORTANCE, LongTermMemory, Match, StoreResult, parse_id
 from mdrecall.plugins.lancedb.rendering import NOTICE, Entry, excerpt, number_entries
-from mdrecall.tools.arguments import read_choice, read_integer, read_number, read_text
-from mdrecall.tools.toolset import Tool, ToolAnswer, ToolSpec, to_valid_text
+from mdrecall.tools.toolset import (
+    Tool,
+    ToolAnswer,
+    ToolSpec,
+    read_choice,
+    read_integer,
+    read_number,
+    read_text,
+    to_valid_text,
+)
 
 #: OpenClaw's default.
 _DEFAULT_LIMIT = 5

@@ -106,15 +106,6 @@ def _closed_on_failure(db: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def identity(path: str) -> tuple[int, int] | None:
-    """Return what distinguishes a file from a later one at the same path; None if there is no file."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def _open(location: IndexLocation, flags: int, query: str = "") -> apsw.Connection:
     name = location.path
     if query:

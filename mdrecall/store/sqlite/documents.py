@@ -6,11 +6,11 @@ from typing import Any
 
 import apsw
 
+from mdrecall.store.caches import StampCache
 from mdrecall.store.sqlite.chunks import encode_names
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import REMEMBERED_REVISIONS, DocumentRows, bump, forget_chunks
 from mdrecall.store.sqlite.sql import rows, single, transaction
-from mdrecall.store.stamps import StampCache
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 

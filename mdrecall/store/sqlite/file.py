@@ -16,7 +16,7 @@ import apsw
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import sidecar_files
-from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwritable, identity, prepare
+from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwritable, prepare
 from mdrecall.store.sqlite.revisions import bump
 from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
 
@@ -84,10 +84,10 @@ class IndexFile:
     def _is_open(self) -> bool:
         if self._opened is None or (self._problem and time.monotonic() >= self._retry_at):
             return False
-        return identity(self._location.path) == self._opened
+        return _identity(self._location.path) == self._opened
 
     def _record_identity(self) -> None:
-        now = identity(self._location.path)
+        now = _identity(self._location.path)
         if now != self._opened:
             self._opened = now
             self._generation += 1
@@ -133,8 +133,8 @@ class IndexFile:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
-            self._close_own_reader(is_other=identity(self._location.path) != damaged)
-            if not self._scratch and (damaged is None or identity(self.path) == damaged):
+            self._close_own_reader(is_other=_identity(self._location.path) != damaged)
+            if not self._scratch and (damaged is None or _identity(self.path) == damaged):
                 self.quarantined_path = sidecar_files.quarantine(self.path)
             elif self._scratch:
                 sidecar_files.remove(self._location.path)
@@ -156,7 +156,7 @@ class IndexFile:
     def _renew_fallback(self, problem: StoreUnavailable) -> None:
         """Fall back again if the fallback is gone: temporary folders are cleaned, and disks are unmounted."""
         with self._open_lock:
-            if identity(self._location.path) != self._opened:
+            if _identity(self._location.path) != self._opened:
                 self._read_only = False
                 self._opened = None
                 self._fall_back(problem)
@@ -220,7 +220,7 @@ class IndexFile:
     def close(self) -> None:
         """Close every connection; the index can be used again afterwards."""
         with self._open_lock:
-            is_other = self._opened is not None and identity(self._location.path) != self._opened
+            is_other = self._opened is not None and _identity(self._location.path) != self._opened
             readers, self._readers = list(self._readers), weakref.WeakSet()
             self._close_writer()
             self._generation += 1
@@ -233,7 +233,7 @@ class IndexFile:
     def _close_writer(self) -> None:
         if self._writer is not None:
             with suppress(apsw.ThreadingViolationError):
-                _close(self._writer, is_other=identity(self._location.path) != self._opened)
+                _close(self._writer, is_other=_identity(self._location.path) != self._opened)
             self._writer = None
 
     def _close_own_reader(self, *, is_other: bool) -> None:
@@ -375,6 +375,15 @@ class IndexFile:
             self.close()
             sidecar_files.delete_all(self.path)
         sidecar_files.sweep(self.path)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what distinguishes a file from a later one at the same path; None if there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_in_use(db: apsw.Connection) -> bool:

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import apsw
 
-from mdrecall.store.matrix import ChangedVectors
+from mdrecall.store.caches import ChangedStamps, ChangedVectors
 from mdrecall.store.sqlite.sql import rows, single
-from mdrecall.store.stamps import ChangedStamps
 from mdrecall.types import SourceName
 
 #: Removals are remembered for this many revisions, which bounds two tables that only grow otherwise. A cache that is

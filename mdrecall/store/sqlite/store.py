@@ -3,19 +3,23 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import apsw
+
 from mdrecall.locks import FileLock
-from mdrecall.store.sqlite import publish, sidecar_files
+from mdrecall.store.caches import StampCache
+from mdrecall.store.sqlite import sidecar_files
 from mdrecall.store.sqlite.chunks import SqliteChunks
 from mdrecall.store.sqlite.connect import IndexLocation, Owner
 from mdrecall.store.sqlite.documents import SqliteDocuments
 from mdrecall.store.sqlite.embedding_cache import SqliteEmbeddingCache, SqliteJobJournal
-from mdrecall.store.sqlite.engines import Engines, VectorSearch
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.sql import translate_errors
-from mdrecall.store.sqlite.vectors import SqliteVectors
-from mdrecall.store.stamps import StampCache
+from mdrecall.store.sqlite.revisions import invalidate_caches
+from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
+from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, VectorSearch
 
 _USUAL = VectorSearch()
+# How many chunks can be added to the live index while another is built, before a number would be used twice.
+_NUMBER_GAP = 2**20
 
 
 class SqliteStore:
@@ -61,7 +65,7 @@ class SqliteStore:
             sidecar_files.remove(path)
             try:
                 with self._file.reading() as live, fresh._file.writing() as db:
-                    publish.begin(db, live)
+                    _reserve_numbers(db, live)
                 yield fresh
             finally:
                 fresh._file.close()
@@ -70,6 +74,58 @@ class SqliteStore:
     def publish(self, fresh: "SqliteStore") -> None:
         """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one."""
         with self._file.writing() as live, fresh._file.writing() as db, translate_errors(self.file_path):
-            publish.carry_over(db, self.file_path)
-            publish.replace(live, db)
+            _carry_over(db, self.file_path)
+            _replace_index(live, db)
         self._file.renew_writer()
+
+
+def _reserve_numbers(fresh: apsw.Connection, live: apsw.Connection) -> None:
+    """Give spaces the numbers that they have in the live index, and chunks numbers that none has there.
+
+    A search may still hold a number from the live index when the new one is published; it must not find another chunk.
+    """
+    spaces = list(rows(live, "SELECT id, provider, model, fingerprint, dimensions FROM spaces"))
+    last = single(live, "SELECT value FROM counters WHERE name='chunks'")
+    with transaction(fresh):
+        fresh.executemany(
+            "INSERT INTO spaces(id, provider, model, fingerprint, dimensions) VALUES(?, ?, ?, ?, ?)", spaces
+        )
+        fresh.execute("UPDATE counters SET value = ? WHERE name='chunks'", (last + _NUMBER_GAP,))
+
+
+def _carry_over(fresh: apsw.Connection, live: str) -> None:
+    """Copy what cannot be made from the notes from the live index: cached embeddings, open batch jobs, counters.
+
+    The revision jumps, so that caches in memory load everything again.
+    """
+    fresh.execute("ATTACH ? AS live", (live,))
+    try:
+        with transaction(fresh):
+            fresh.execute(
+                """
+                INSERT OR IGNORE INTO main.spaces(id, provider, model, fingerprint, dimensions)
+                SELECT id, provider, model, fingerprint, dimensions FROM live.spaces;
+                INSERT OR IGNORE INTO main.embedding_cache(space_id, hash, used, vector, windows)
+                SELECT ours.id, cached.hash, cached.used, cached.vector, cached.windows
+                FROM live.embedding_cache AS cached JOIN live.spaces AS theirs ON theirs.id = cached.space_id
+                    JOIN main.spaces AS ours
+                        ON ours.fingerprint = theirs.fingerprint AND ours.dimensions = theirs.dimensions;
+                INSERT OR IGNORE INTO main.jobs SELECT * FROM live.jobs;
+                UPDATE main.spaces SET filled_at = 1 + (SELECT value FROM live.counters WHERE name='texts') + filled_at
+                WHERE filled_at >= 0;
+                UPDATE main.counters SET value = value + 1 + (SELECT value FROM live.counters AS theirs
+                    WHERE theirs.name = main.counters.name) WHERE name IN ('texts', 'cache');
+                UPDATE main.counters SET value = max(value, (SELECT value FROM live.counters AS theirs
+                    WHERE theirs.name = main.counters.name)) WHERE name = 'revision';
+                """
+            )
+            invalidate_caches(fresh)
+    finally:
+        fresh.execute("DETACH live")
+
+
+def _replace_index(live: apsw.Connection, fresh: apsw.Connection) -> None:
+    """Copy a whole index over another in one transaction: readers see either the old one or the new one."""
+    with live.backup("main", fresh, "main") as copy:
+        copy.step()
+    live.execute("PRAGMA wal_checkpoint(PASSIVE)")

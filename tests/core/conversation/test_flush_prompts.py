@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.flush_prompts import Moment, Prompts, make_prompts, time_words
+from mdrecall.core.conversation.flush import Moment, Prompts, make_prompts, time_words
 
 
 def moment(zone: str = "UTC", at: datetime = datetime(2026, 2, 16, 15, 0, tzinfo=UTC)) -> Moment:

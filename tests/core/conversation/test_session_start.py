@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.conversation.session_start import excerpt, omission_notice, share_budget
+from mdrecall.core.conversation.session_notes import excerpt, omission_notice, share_budget
 
 
 @pytest.mark.parametrize(

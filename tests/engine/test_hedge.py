@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mdrecall.backends.hedge import HedgedCall
-from mdrecall.engine.background import DaemonPool
+from mdrecall.engine.background import DaemonPool, HedgedCall
 from mdrecall.errors import ProgramTimedOut
 
 

@@ -1,11 +1,14 @@
-"""Exact search over vectors held in memory: loaded once, then kept current by reading what has changed since.
+"""Caches for any store that numbers its changes: vectors, searched exactly, and the stamps of all documents.
 
-Any store can use it that numbers its changes: see ``VectorChanges``.
+Each is loaded once and then kept current by reading what has changed since: see ``VectorChanges`` and ``StampChanges``.
+All threads share it.
 """
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+
+from mdrecall.types import SourceName
 
 #: Every engine rounds to as many places, so that equal cosines are equal in all of them.
 PLACES = 5
@@ -163,3 +166,57 @@ class MatrixEngine:
         self._ids[self._count : end] = ids
         self._place.update(zip(ids, range(self._count, end), strict=True))
         self._count = end
+
+
+class ChangedStamps(NamedTuple):
+    """How the stamps of a source have changed."""
+
+    removed: Iterable[str] | None
+    """The paths of removed documents; None if that is no longer known, and ``newer`` is everything."""
+    newer: Iterable[tuple[str, tuple[int, ...]]]
+    """Paths with stamps that are new or have changed."""
+
+
+class StampChanges(Protocol):
+    """The documents of a store, as one thread sees them at one moment."""
+
+    def revision(self) -> int:
+        """Return the number of the last change."""
+        ...
+
+    def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
+        """Return what has changed between two revisions; everything if ``seen`` is below 0, too long ago or ahead."""
+        ...
+
+
+class StampCache:
+    """The stamps of each source."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[SourceName, int], tuple[int, Mapping[str, tuple[int, ...]]]] = {}
+
+    def get(self, documents: StampChanges, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the stamp of every document of a source in a mapping that never changes."""
+        with self._lock:
+            seen, known = self._known.get((source, settle_ns), (-1, {}))
+            now = documents.revision()
+            if now != seen:
+                known = _apply(documents.changes_since(seen, now, source, settle_ns), known)
+                self._known[source, settle_ns] = now, known
+            return known
+
+    def clear(self) -> None:
+        """Forget everything, because another index answers from now on."""
+        with self._lock:
+            self._known.clear()
+
+
+def _apply(changed: ChangedStamps, known: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
+    if changed.removed is None:
+        return dict(changed.newer)
+    current = dict(known)
+    for path in changed.removed:
+        current.pop(path, None)
+    current.update(changed.newer)
+    return current

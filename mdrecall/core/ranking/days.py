@@ -1,0 +1,108 @@
+"""Days as numbers: a day is counted from 1 January of year 1, so that ranges and ages are plain arithmetic."""
+
+from typing import Literal, NamedTuple, TypeAlias
+
+Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
+
+#: The number of 1 January 1970.
+EPOCH = 719_163
+_MS_A_DAY = 86_400_000
+_MAX_YEAR = 9999
+
+
+class DayRange(NamedTuple):
+    """The days from ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+    precision: Unit
+    """How exactly the time was given: ``yesterday`` is a day, ``in June`` a month."""
+    is_relative: bool = False
+    """True if it depends on the day of the question, as ``yesterday`` does."""
+    is_in_title: bool = False
+    """True for a day written as the titles of daily notes have it, so that its words find the note by themselves."""
+
+    def has(self, day: int, grace: int = 0) -> bool:
+        """True if a day is in the range, or at most ``grace`` days after it."""
+        return self.first <= day <= self.last + grace
+
+
+def day_number(year: int, month: int, day: int) -> int | None:
+    """Return the number of a calendar date; None for a date that does not exist."""
+    if not 1 <= year <= _MAX_YEAR or not 1 <= month <= 12 or not 1 <= day <= month_length(year, month):
+        return None
+    return _first_of(year, month) + day - 1
+
+
+def calendar_date(number: int) -> tuple[int, int, int]:
+    """Return the year, month and day of a day number."""
+    year = max(1, (number - 1) * 400 // 146_097 + 1)
+    while _first_of(year, 1) > number:
+        year -= 1
+    while _first_of(year + 1, 1) <= number:
+        year += 1
+    month = 1
+    while month < 12 and _first_of(year, month + 1) <= number:
+        month += 1
+    return year, month, number - _first_of(year, month) + 1
+
+
+def format_day(number: int) -> str:
+    """Return a day as ``YYYY-MM-DD``."""
+    year, month, day = calendar_date(number)
+    return f"{year:04d}-{month:02d}-{day:02d}"
+
+
+def weekday(number: int) -> int:
+    """Return the day of the week, 0 for Monday."""
+    return (number - 1) % 7
+
+
+def month_length(year: int, month: int) -> int:
+    """Return the number of days of a month."""
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+def month_range(year: int, month: int) -> DayRange | None:
+    """Return the days of a month; None if there is no such month."""
+    first = day_number(year, month, 1)
+    return None if first is None else DayRange(first, first + month_length(year, month) - 1, "month")
+
+
+def year_range(year: int) -> DayRange | None:
+    """Return the days of a year; None if there is no such year."""
+    first = day_number(year, 1, 1)
+    return None if first is None else DayRange(first, first + (_first_of(year + 1, 1) - first) - 1, "year")
+
+
+def unit_range(today: int, unit: Unit, offset: int) -> DayRange | None:
+    """Return the day, week, month or year that is ``offset`` after the present one; a week begins on Monday."""
+    found: DayRange | None
+    if unit == "day":
+        found = DayRange(today + offset, today + offset, "day")
+    elif unit in ("week", "weekend"):
+        monday = today - weekday(today) + 7 * offset
+        found = DayRange(monday if unit == "week" else monday + 5, monday + 6, "week")
+    else:
+        year, month, _ = calendar_date(today)
+        months = 12 * year + month - 1 + offset
+        found = month_range(months // 12, months % 12 + 1) if unit == "month" else year_range(year + offset)
+    return None if found is None or found.first < 1 else found._replace(is_relative=True)
+
+
+def day_of_ms(time_ms: float) -> int:
+    """Return the day of a time in milliseconds since 1970."""
+    return EPOCH + int(time_ms // _MS_A_DAY)
+
+
+def ms_of_day(number: int) -> float:
+    """Return the beginning of a day in milliseconds since 1970."""
+    return float((number - EPOCH) * _MS_A_DAY)
+
+
+def _first_of(year: int, month: int) -> int:
+    before = year - 1
+    days_before_year = before * 365 + before // 4 - before // 100 + before // 400
+    return days_before_year + sum(month_length(year, earlier) for earlier in range(1, month)) + 1

@@ -1,0 +1,145 @@
+"""Reranking by a remote provider: its model reads the query with each text and says how well the text answers it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy, SettingNames
+from mdrecall.embed.remote.providers import ApiCall, UnexpectedAnswer, bearer_header
+from mdrecall.errors import WrongAnswer
+
+#: A search is waiting, so one more attempt must do.
+_RETRIES = 1
+#: The request ends before the search's own deadline, so that the search can report the reason instead of a timeout.
+_TIMEOUT_SHARE = 0.9
+_NAMES = SettingNames("mdrecall.rerank", "mdrecall.rerank.model", "a rerank API", more="")
+
+
+class RerankProvider(NamedTuple):
+    """One kind of rerank API."""
+
+    name: str
+    url: str
+    model: str
+    """The default model; empty if the server has only one."""
+    build: Callable[[str, str, Sequence[str]], ApiCall]
+    """Makes a request of a model, a query and texts."""
+    rows_at: str
+    """The field of the answer with one row for each text."""
+    needs_key: bool
+    is_bounded: bool
+    """True if its scores are from 0 to 1; a model that is trained by cosines may go a little below 0."""
+
+    def tidy_url(self, url: str) -> str:
+        """Return the address below which ``/rerank`` lies; the default one if the given one is blank."""
+        return (url.strip() or self.url).rstrip("/").removesuffix("/rerank")
+
+    def is_own_host(self, url: str) -> bool:
+        """True if the address is on the provider's own host, so that the provider's key may be sent there."""
+        return urlsplit(url).hostname == urlsplit(self.url).hostname
+
+
+class RemoteReranker:
+    """The reranker of one provider. Safe to use from several threads."""
+
+    def __init__(self, provider: RerankProvider, model: str, endpoint: Endpoint, *, timeout_s: float) -> None:
+        """``timeout_s`` is how long a search waits for it."""
+        self._provider = provider
+        self._model = model or provider.model
+        self._client = ProviderClient(endpoint, bearer_header, concurrency=1, model=self._model, names=_NAMES)
+        self._policy = RetryPolicy(timeout_s * _TIMEOUT_SHARE, _RETRIES, is_total=True)
+        self._sends_logits = False
+
+    @property
+    def name(self) -> str:
+        """The provider and its model, for results."""
+        return f"{self._provider.name}/{self._model}" if self._model else self._provider.name
+
+    @property
+    def place(self) -> str:
+        """The provider and its host, for messages."""
+        return f"{self._provider.name} at {self._client.endpoint.host}"
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
+        """Return how probable it is that each text answers the query; None for a text that the answer leaves out."""
+        scores = self._request_scores(query, texts)
+        if isinstance(scores, WrongAnswer):
+            raise scores
+        return self._to_probabilities(scores)
+
+    def interrupt(self) -> None:
+        """Cancel every request in progress."""
+        self._client.interrupt()
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        self._client.close()
+
+    def _request_scores(self, query: str, texts: Sequence[str]) -> list[float | None] | WrongAnswer:
+        """Return the scores of one answer, or its error: raised here, its traceback would hold the answer."""
+        path, body = self._provider.build(self._model, query, texts)
+        answer = self._client.request_json("POST", path, body, policy=self._policy)
+        try:
+            return _read_scores(answer, self._provider.rows_at, len(texts))
+        except UnexpectedAnswer as error:
+            return self._client.unexpected_answer(error, answer)
+
+    def _to_probabilities(self, scores: Sequence[float | None]) -> list[float | None]:
+        least = -1.0 if self._provider.is_bounded else 0.0
+        if any(score is not None and not least <= score <= 1 for score in scores):
+            # Remembered, because the logits of another query may all lie between 0 and 1 by chance.
+            self._sends_logits = True
+        if self._sends_logits:
+            return [None if score is None else sigmoid(score) for score in scores]
+        return [None if score is None else max(0.0, score) for score in scores]
+
+
+def sigmoid(logit: float) -> float:
+    """Return the probability of a logit."""
+    return 0.5 * (1 + math.tanh(logit / 2))
+
+
+def _read_scores(answer: Any, rows_at: str, count: int) -> list[float | None]:
+    """Return the score of each text; raise ``UnexpectedAnswer`` if any row cannot be trusted."""
+    rows = answer.get(rows_at) if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UnexpectedAnswer(f"no list of {rows_at}")
+    scores: list[float | None] = [None] * count
+    for row in rows:
+        index, score = row.get("index"), row.get("relevance_score", row.get("score"))
+        if type(index) is not int or not 0 <= index < count:
+            raise UnexpectedAnswer(f"an index that is not one of {count} texts")
+        if scores[index] is not None:
+            raise UnexpectedAnswer(f"the index {index} twice")
+        if type(score) not in (int, float) or not math.isfinite(score):
+            raise UnexpectedAnswer("a score that is not a finite number")
+        scores[index] = float(score)
+    if not any(score is not None for score in scores):
+        raise UnexpectedAnswer("no scores")
+    return scores
+
+
+def _build_request(count_as: str, **more: object) -> Callable[[str, str, Sequence[str]], ApiCall]:
+    """Return what makes a request; ``count_as`` is the name of the field with how many texts to rank: all of them."""
+
+    def build(model: str, query: str, texts: Sequence[str]) -> ApiCall:
+        named: Mapping[str, object] = {"model": model} if model else {}
+        return ApiCall("/rerank", {**named, "query": query, "documents": list(texts), count_as: len(texts), **more})
+
+    return build
+
+
+RERANK_PROVIDERS: Mapping[str, RerankProvider] = {
+    row.name: row
+    for row in (
+        RerankProvider("cohere", "https://api.cohere.com/v2", "rerank-v3.5", _build_request("top_n"),
+                       "results", needs_key=True, is_bounded=True),
+        RerankProvider("jina", "https://api.jina.ai/v1", "jina-reranker-v2-base-multilingual",
+                       _build_request("top_n", return_documents=False), "results", needs_key=True, is_bounded=True),
+        RerankProvider("voyage", "https://api.voyageai.com/v1", "rerank-2.5",
+                       _build_request("top_k", return_documents=False), "data", needs_key=True, is_bounded=True),
+        RerankProvider("llama.cpp", "http://127.0.0.1:8080/v1", "", _build_request("top_n"),
+                       "results", needs_key=False, is_bounded=False),
+    )
+}  # fmt: skip

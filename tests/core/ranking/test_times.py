@@ -1,0 +1,311 @@
+"""Times in queries, read from Thursday 12 March 2026."""
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.ranking.days import calendar_date, day_number, format_day, unit_range, weekday
+from mdrecall.core.ranking.times import MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
+
+TODAY = date(2026, 3, 12).toordinal()
+
+
+def read(query: str) -> list[str]:
+    """Return the ranges of a query as text; a range of one day as that day."""
+    return [
+        format_day(found.first) + ("" if found.first == found.last else f"..{format_day(found.last)}")
+        for found in read_times(query, TODAY).ranges
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "day"),
+    [
+        ("what did we decide yesterday?", "2026-03-11"),
+        ("yesterday's lunch", "2026-03-11"),
+        ("Yesterday evening", "2026-03-11"),
+        ("last night", "2026-03-11"),
+        ("today", "2026-03-12"),
+        ("this morning", "2026-03-12"),
+        ("what happened the day before yesterday", "2026-03-10"),
+        ("3 days ago", "2026-03-09"),
+        ("a couple of days ago", "2026-03-10"),
+        ("what happened last Tuesday", "2026-03-10"),
+        ("on Tuesday", "2026-03-10"),
+        ("on Thursday", "2026-03-05"),
+        ("Tuesday last week", "2026-03-03"),
+        ("last week on Friday", "2026-03-06"),
+        ("this Monday", "2026-03-09"),
+        ("on May 5", "2025-05-05"),
+        ("May 5", "2025-05-05"),
+        ("what happened on March 3?", "2026-03-03"),
+        ("March 3, 2025", "2025-03-03"),
+        ("March 3rd", "2026-03-03"),
+        ("the 3rd of March", "2026-03-03"),
+        ("3 March 2026", "2026-03-03"),
+        ("3 March", "2026-03-03"),
+        ("dec 5", "2025-12-05"),
+        ("2026-03-03", "2026-03-03"),
+        ("2026/3/3", "2026-03-03"),
+        ("3.3.2026", "2026-03-03"),
+        ("13/2/2026", "2026-02-13"),
+        ("was haben wir gestern besprochen", "2026-03-11"),
+        ("vorgestern", "2026-03-10"),
+        ("vor drei Tagen", "2026-03-09"),
+        ("am Dienstag", "2026-03-10"),
+        ("letzte Woche am Dienstag", "2026-03-03"),
+        ("am 3. März 2026", "2026-03-03"),
+        ("am 3. Mai", "2025-05-03"),
+        ("qu'avons-nous fait hier", "2026-03-11"),
+        ("avant-hier", "2026-03-10"),
+        ("aujourd'hui", "2026-03-12"),
+        ("il y a trois jours", "2026-03-09"),
+        ("mardi dernier", "2026-03-10"),
+        ("le 1er mars 2026", "2026-03-01"),
+        ("¿qué hicimos ayer?", "2026-03-11"),
+        ("anteayer", "2026-03-10"),
+        ("hace 3 días", "2026-03-09"),
+        ("el martes pasado", "2026-03-10"),
+        ("el 3 de marzo de 2026", "2026-03-03"),
+        ("昨天我们讨论了什么", "2026-03-11"),
+        ("前天", "2026-03-10"),
+        ("三天前", "2026-03-09"),
+        ("上周二", "2026-03-03"),
+        ("上个星期二的会议", "2026-03-03"),
+        ("周二", "2026-03-10"),
+        ("2026年3月3日", "2026-03-03"),
+        ("２０２６年３月３日", "2026-03-03"),
+        ("三月三日", "2026-03-03"),
+        ("3月3号", "2026-03-03"),
+        ("昨日の会議", "2026-03-11"),
+        ("おととい", "2026-03-10"),
+        ("一昨日", "2026-03-10"),
+        ("3日前", "2026-03-09"),
+        ("先週の火曜日", "2026-03-03"),
+        ("火曜日", "2026-03-10"),
+        ("어제 뭐 했어", "2026-03-11"),
+        ("그저께", "2026-03-10"),
+        ("3일 전에", "2026-03-09"),
+        ("지난주 화요일에", "2026-03-03"),
+        ("화요일", "2026-03-10"),
+        ("3월 3일", "2026-03-03"),
+        ("2026년 3월 3일", "2026-03-03"),
+    ],
+)
+def test_a_day_is_read(query: str, day: str) -> None:
+    assert read(query) == [day]
+    assert read_times(query, TODAY).ranges[0].precision == "day"
+
+
+@pytest.mark.parametrize(
+    ("query", "days"),
+    [
+        ("notes from last week", "2026-03-02..2026-03-08"),
+        ("this week", "2026-03-09..2026-03-15"),
+        ("the week before last", "2026-02-23..2026-03-01"),
+        ("last weekend", "2026-03-07..2026-03-08"),
+        ("two weeks ago", "2026-02-23..2026-03-01"),
+        ("a few days ago", "2026-03-05..2026-03-10"),
+        ("in the last 3 days", "2026-03-09..2026-03-12"),
+        ("over the past week", "2026-03-05..2026-03-12"),
+        ("last month's invoice", "2026-02-01..2026-02-28"),
+        ("a month ago", "2026-02-01..2026-02-28"),
+        ("in June", "2025-06-01..2025-06-30"),
+        ("in may", "2025-05-01..2025-05-31"),
+        ("in march 2025", "2025-03-01..2025-03-31"),
+        ("in March", "2026-03-01..2026-03-31"),
+        ("last March", "2025-03-01..2025-03-31"),
+        ("May 2025 offsite", "2025-05-01..2025-05-31"),
+        ("2025-06", "2025-06-01..2025-06-30"),
+        ("in 2024", "2024-01-01..2024-12-31"),
+        ("last year", "2025-01-01..2025-12-31"),
+        ("from 3 March to 5 March", "2026-03-03..2026-03-05"),
+        ("between Monday and Wednesday", "2026-03-09..2026-03-11"),
+        ("letzte Woche", "2026-03-02..2026-03-08"),
+        ("im Juni", "2025-06-01..2025-06-30"),
+        ("im Mai 2024", "2024-05-01..2024-05-31"),
+        ("letztes Jahr", "2025-01-01..2025-12-31"),
+        ("la semaine dernière", "2026-03-02..2026-03-08"),
+        ("en mars", "2026-03-01..2026-03-31"),
+        ("il y a deux semaines", "2026-02-23..2026-03-01"),
+        ("l'année dernière", "2025-01-01..2025-12-31"),
+        ("la semana pasada", "2026-03-02..2026-03-08"),
+        ("en mayo", "2025-05-01..2025-05-31"),
+        ("junio de 2025", "2025-06-01..2025-06-30"),
+        ("上周的会议", "2026-03-02..2026-03-08"),
+        ("上周一共花了多少", "2026-03-02..2026-03-08"),
+        ("上周三个会议", "2026-03-02..2026-03-08"),
+        ("上个月", "2026-02-01..2026-02-28"),
+        ("六月", "2025-06-01..2025-06-30"),
+        ("去年三月", "2025-03-01..2025-03-31"),
+        ("2024年", "2024-01-01..2024-12-31"),
+        ("先週", "2026-03-02..2026-03-08"),
+        ("先月", "2026-02-01..2026-02-28"),
+        ("3ヶ月前", "2025-12-01..2025-12-31"),
+        ("지난주 회의", "2026-03-02..2026-03-08"),
+        ("지난달", "2026-02-01..2026-02-28"),
+        ("작년 3월", "2025-03-01..2025-03-31"),
+        ("2024년", "2024-01-01..2024-12-31"),
+    ],
+)
+def test_a_longer_time_is_read(query: str, days: str) -> None:
+    assert read(query) == [days]
+    assert read_times(query, TODAY).ranges[0].precision != "day" or "Mo" in query or "3 M" in query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "may I go",
+        "this may fail",
+        "all 10 may fail",
+        "He may 5 times",
+        "May 5 people come?",
+        "march to the sea",
+        "march 3 miles",
+        "wait a second",
+        "the second of them",
+        "mission to mars",
+        "mayo and mustard",
+        "every Monday standup",
+        "next Monday",
+        "los lunes",
+        "jeden Montag",
+        "was haben wir hier gemacht",
+        "the last day of the trip",
+        "memory/2026-03-03.md",
+        "last-week.md",
+        "notes/yesterday.md",
+        "yesterday_notes",
+        "monday.com",
+        "@today",
+        '"last week" report',
+        "the song “Yesterday”",
+        "`in 2024`",
+        "「昨日」の歌",
+        "v2026.3.3",
+        "10.0.0.12",
+        "DEC-0054",
+        "at 5 pm",
+        "feb 30",
+        "2026-02-30",
+        "2026-13-01",
+        "call 2024 times",
+        "sun and sat",
+        "一日",
+        "一日三次",
+        "3日",
+        "以前天气",
+        "每周一开会",
+        "下周一",
+        "晚上月亮",
+        "以上周期",
+        "2024年前",
+        "毎週月曜日",
+        "오늘날",
+        "매주 월요일",
+        "",
+    ],
+)
+def test_what_only_looks_like_a_time_is_none(query: str) -> None:
+    assert read_times(query, TODAY) == QueryTimes()
+
+
+def test_a_date_that_can_be_read_in_two_ways_is_both_days() -> None:
+    assert sorted(read("03/04/2026")) == ["2026-03-04", "2026-04-03"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "what is the latest version",
+        "do we still use redis",
+        "my current address",
+        "who is on call now",
+        "wie lautet die aktuelle Adresse",
+        "benutzen wir das noch",
+        "quelle est l'adresse actuelle",
+        "la dernière version",
+        "¿cuál es la dirección actualmente?",
+        "la última versión",
+        "最新的版本",
+        "现在的地址",
+        "今の住所",
+        "まだ使っていますか",
+        "지금 주소",
+        "아직 쓰나요",
+    ],
+)
+def test_a_cue_word_asks_for_what_holds_at_present(query: str) -> None:
+    times = read_times(query, TODAY)
+    assert times.has_cue
+    assert times.ranges == ()
+
+
+@pytest.mark.parametrize("query", ["where is the key", "known issues", "la semaine dernière", '"the latest"', "now.sh"])
+def test_other_words_are_no_cue(query: str) -> None:
+    assert not read_times(query, TODAY).has_cue
+
+
+def test_the_words_for_times_can_be_taken_out_of_a_query() -> None:
+    query = "what did Ana say last Tuesday about 2026-03-03?"
+    assert remove_spans(query, read_times(query, TODAY)).split() == ["what", "did", "Ana", "say", "about", "?"]
+
+
+def test_dates_as_titles_of_notes_have_them_are_told_from_other_forms() -> None:
+    forms = ["2026-03-03", "March 3", "3.3.2026", "3月3日", "3. März"]
+    assert [read_times(form, TODAY).ranges[0].is_in_title for form in forms] == [True, True, False, False, False]
+
+
+def test_a_pasted_text_has_no_times() -> None:
+    assert read_times("yesterday " * MAX_CHARS, TODAY) == QueryTimes()
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("2026-03-01", "2026-03-01..2026-03-01"),
+        (" last week ", "2026-03-02..2026-03-08"),
+        ("3 days ago", "2026-03-09..2026-03-09"),
+        ("June", "2025-06-01..2025-06-30"),
+        ("may", "2025-05-01..2025-05-31"),
+        ("2025", "2025-01-01..2025-12-31"),
+        ("上周", "2026-03-02..2026-03-08"),
+    ],
+)
+def test_a_limit_is_read_as_a_range(text: str, days: str) -> None:
+    found = read_range(text, TODAY)
+    assert found is not None
+    assert f"{format_day(found.first)}..{format_day(found.last)}" == days
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-02-30", "notes of last week", "last week maybe", "12"])
+def test_a_limit_that_is_no_time_is_refused(text: str) -> None:
+    assert read_range(text, TODAY) is None
+
+
+@given(st.dates(date(2, 1, 1), date(9990, 1, 1)))
+def test_day_numbers_are_those_of_the_calendar(day: date) -> None:
+    number = day.toordinal()
+    assert day_number(day.year, day.month, day.day) == number
+    assert calendar_date(number) == (day.year, day.month, day.day)
+    assert weekday(number) == day.weekday()
+    assert format_day(number) == day.isoformat()
+
+
+@given(st.dates(date(1900, 1, 1), date(2200, 1, 1)), st.integers(-40, 3))
+def test_months_and_weeks_follow_each_other_without_gaps(day: date, offset: int) -> None:
+    for unit in ("week", "month", "year"):
+        found, after = unit_range(day.toordinal(), unit, offset), unit_range(day.toordinal(), unit, offset + 1)
+        assert found is not None
+        assert after is not None
+        assert date.fromordinal(found.last) + timedelta(days=1) == date.fromordinal(after.first)
+
+
+@given(st.text(alphabet="昨天上周三月日年前3 地lastweek2026-./여제monday\"'in", max_size=60), st.integers(1, 3_000_000))
+def test_any_text_can_be_read_on_any_day(query: str, today: int) -> None:
+    times = read_times(query, today)
+    assert all(0 <= start < end <= len(query) for start, end in times.spans)
+    assert all(found.first <= found.last for found in times.ranges)

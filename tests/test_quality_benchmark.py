@@ -1,0 +1,116 @@
+"""The quality benchmark on a set that is made here: what it counts, and that two runs can be compared."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.quality import main
+
+NOTES = {
+    "garden": "The tomatoes are watered every Tuesday evening.",
+    "server": "The backup server is called walrus and stands in the cellar.",
+    "travel": "The ferry to Bornholm leaves from Sassnitz at ten.",
+}
+ASKED = {"q1": ("when are the tomatoes watered?", "garden"), "q2": ("what is the backup server called?", "server")}
+
+
+def write_lines(path: Path, entries: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def write_set(folder: Path, notes: dict[str, str], asked: dict[str, tuple[str, str]], *, spans: bool) -> None:
+    folder.mkdir(parents=True)
+    (folder / "meta.json").write_text('{"language": "en"}')
+    write_lines(folder / "corpus.jsonl", [{"id": name, "text": text} for name, text in notes.items()])
+    write_lines(folder / "queries.jsonl", [{"id": name, "text": text} for name, (text, _) in asked.items()])
+    rows = "".join(f"{name}\t{note}\t1\n" for name, (_, note) in asked.items())
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+    if spans:
+        memory = folder / "workspace" / "memory"
+        memory.mkdir(parents=True)
+        for name, text in notes.items():
+            (memory / f"{name}.md").write_text(f"# {name}\n\n{text}\n")
+        places = [{"id": name, "file": f"memory/{name}.md", "line_start": 3, "line_end": 3} for name in notes]
+        write_lines(folder / "linemap.jsonl", places)
+
+
+@pytest.fixture
+def sets(tmp_path: Path) -> Path:
+    root = tmp_path / "sets"
+    write_set(root / "openclaw-notes", NOTES, ASKED, spans=True)
+    write_lines(root / "openclaw-notes" / "queries_absent.jsonl", [{"id": "u1", "text": "who repaired the piano?"}])
+    other = {"s1": ("does aspirin lower the risk of a stroke?", "d1")}
+    write_set(root / "scifact", {"d1": "Aspirin lowers the risk of a stroke."}, other, spans=False)
+    return root
+
+
+def run(sets: Path, out: Path, *more: str) -> dict[str, Any]:
+    assert main(["--eval", str(sets), "--jobs", "1", "--json", str(out), *more]) == 0
+    return {entry["set"]: entry for entry in json.loads(out.read_text())["runs"]}
+
+
+def test_a_set_is_asked_its_own_its_unanswerable_and_foreign_questions(
+    sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = run(sets, tmp_path / "a.json")
+    notes = runs["openclaw-notes"]
+    assert set(notes["questions"]) == {"q1", "q2"}
+    for figures in notes["questions"].values():
+        assert {figures[name] for name in ("right@1", "mrr", "shown@4000", "filled@4000", "cited@8500", "hit@6")} == {1}
+        assert figures["filled@250"] == 1
+        assert figures["empty"] == 0
+    assert set(notes["unanswerable"]) == {"u1"}
+    assert set(notes["foreign"]) == {"<scifact/s1"}
+    assert runs["scifact"]["questions"]["s1"]["shown@4000"] == 1
+    assert set(runs["scifact"]["foreign"]) == {"<openclaw-notes/q1", "<openclaw-notes/q2"}
+    printed = capsys.readouterr().out
+    assert "shown@4000" in printed
+    assert "Reliability" in printed
+
+
+def test_evidence_is_not_shown_by_the_same_words_in_another_file(sets: Path, tmp_path: Path) -> None:
+    (sets / "openclaw-notes" / "evidence_lines.jsonl").write_text(
+        '{"query": "q1", "file": "memory/travel.md", "line": 3}\n'
+    )
+    figures = run(sets, tmp_path / "a.json", "--min-score", "0.3")["openclaw-notes"]["questions"]["q1"]
+    assert figures["right@1"] == 1
+    assert figures["filled@250"] == 0
+
+
+def test_only_some_sets_and_questions(sets: Path, tmp_path: Path) -> None:
+    runs = run(sets, tmp_path / "a.json", "--sets", "openclaw-notes", "--sample", "1")
+    assert list(runs) == ["openclaw-notes"]
+    assert len(runs["openclaw-notes"]["questions"]) == 1
+    assert runs == run(sets, tmp_path / "b.json", "--sets", "openclaw-notes", "--sample", "1")
+
+
+def test_a_kept_index_is_used_again(sets: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first = run(sets, tmp_path / "a.json", "--index-cache", str(cache))
+    index = next(cache.rglob("*.sqlite"))
+    stamp = index.stat().st_mtime_ns
+    assert run(sets, tmp_path / "b.json", "--index-cache", str(cache)) == first
+    assert index.stat().st_mtime_ns == stamp
+
+
+def test_two_runs_are_compared_question_by_question(
+    sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(sets, tmp_path / "a.json")
+    record = json.loads((tmp_path / "a.json").read_text())
+    for figures in record["runs"][0]["questions"].values():
+        figures["shown@4000"] = 0
+    (tmp_path / "b.json").write_text(json.dumps(record))
+    capsys.readouterr()
+    assert main(["--compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
+    printed = capsys.readouterr().out.split("scifact")[0]
+    lines = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.strip()}
+    assert lines["shown@4000"] == ["1", "0", "-1.0000", "-1.0000", "…", "-1.0000", "*"]
+    assert lines["right@1"] == ["1", "1", "+0.0000", "+0.0000", "…", "+0.0000"]
+
+
+def test_a_folder_without_a_known_set_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--eval", str(tmp_path)]) == 2
+    assert "There is no known set" in capsys.readouterr().err
