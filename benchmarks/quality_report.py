@@ -8,7 +8,7 @@ import numpy as np
 from mdrecall.core.eval_metrics import ScoreBin, area_under_curve, calibration_error, reliability
 
 RANKED = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "cited@8500", "ndcg@10", "mrr", "chars@6")
-READ = ("shown@2000", "shown@4000", "filled@2000", "filled@4000", "chars", "right@1", "mrr", "empty")
+READ = ("shown@2000", "shown@4000", "filled@2000", "filled@4000", "loose@4000", "chars", "right@1", "mrr", "empty")
 SCORED = ("unansw", "foreign", "fconf", "ece", "ece-all")
 # Rounds of the bootstrap: the ends of a 95 % interval then move by less than what is printed.
 ROUNDS = 1000

@@ -303,3 +303,7 @@ class StoreBusy(StoreError):
 
 class StoreUnavailable(StoreError):
     """The disk is full or read-only, or this user has no permission."""
+
+
+#: What a bug raises on a text that nobody has thought of: it costs that text, and not the run that met it.
+BUGS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mdrecall.errors import EmbedderError, InputRefused
+from mdrecall.errors import BUGS, EmbedderError, InputRefused
 from mdrecall.interfaces import Embedder
 from mdrecall.types import Embedding, EmbedInput, Traits
 
@@ -46,7 +46,7 @@ def _embed_pieces(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embe
     if not inputs:
         return []
     try:
-        return list(_check(embedder, embedder.embed_chunks(inputs), len(inputs)))
+        return list(_check(embedder, _request(embedder, inputs), len(inputs)))
     except InputRefused:
         if len(inputs) > 1:
             middle = len(inputs) // 2
@@ -54,6 +54,18 @@ def _embed_pieces(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embe
         halves = _halves(inputs[0])
         parts = [(len(half.text), _embed_pieces(embedder, [half])[0]) for half in halves]
         return [_mean(parts)]
+
+
+def _request(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding]:
+    """Return the vectors of texts. A bug of an embedder on this machine is a refusal: it costs those texts alone.
+
+    A bug in talking to a server may hold for every text, and halving a request would be paid for again and again.
+    """
+    try:
+        return embedder.embed_chunks(inputs)
+    except BUGS as error:
+        problem = f"{embedder.provider} failed, which is a bug: {type(error).__name__}: {error}."
+        raise (EmbedderError(problem) if embedder.traits.host else InputRefused(problem)) from error
 
 
 def _check(embedder: Embedder, made: Sequence[Embedding], count: int) -> Sequence[Embedding]:

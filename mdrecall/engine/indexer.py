@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mdrecall.core.text.chunk import CHUNKER_VERSION, chunk_markdown, title_text
+from mdrecall.core.text.chunk import CHUNKER_VERSION, iter_chunks, title_text
 from mdrecall.core.text.headings import titles
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
-from mdrecall.errors import FileMissing, FileUnreadable, ReadError
+from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.interfaces import DocumentWriter, Source
 from mdrecall.types import (
     Chunk,
@@ -29,6 +29,8 @@ _STAMP_SETTLES_NS = 2_000_000_000
 #: A transaction is written after this much text or this many documents, which bounds memory.
 _BATCH_CHARS = 4_000_000
 _BATCH_DOCUMENTS = 2_500
+#: The chunks of a longer document are made while they are written, in a transaction of their own.
+_LONG_CHARS = 1_000_000
 #: A report names at most this many files.
 _MAX_NAMED = 100
 #: How many files may be read only to find that they are indexed already; with more, a sync is made.
@@ -75,6 +77,14 @@ class FileChanges(NamedTuple):
         return tuple(Issue(place, problem.format(count)) for place, count in counts.items() if count)
 
 
+class _Prepared(NamedTuple):
+    """A document that is ready to be written."""
+
+    document: Document
+    chunks: list[IndexedChunk] | None
+    """None for a long document, whose chunks are made while they are written."""
+
+
 class _Work:
     """What a sync has to do, and what it has done so far."""
 
@@ -86,7 +96,7 @@ class _Work:
         self.failed: list[Issue] = []
         self.removed: list[str] = []
         self.settled: list[Document] = []
-        self.batch: list[tuple[Document, list[IndexedChunk]]] = []
+        self.batch: list[_Prepared] = []
         self.chars = 0
 
     def count(self, kind: str) -> int:
@@ -188,19 +198,42 @@ class Indexer:
         return self._report(work, left)
 
     def _write(self, work: _Work, embed: Callable[[], object] | None) -> None:
-        """Write a batch of documents, new stamps and removals in one transaction."""
+        """Write a batch; if one of its documents cannot be written, write each of the others by itself."""
+        batch, work.batch, work.chars = work.batch, [], 0
+        try:
+            self._write_at_once(work, batch, embed)
+        except BUGS as error:
+            if not batch:
+                raise
+            if len(batch) == 1:
+                self._report_bug(batch[0].document, error, work)
+                batch = []
+            for part in [[item] for item in batch] or [[]]:
+                work.batch = part
+                self._write(work, embed)
+
+    def _write_at_once(self, work: _Work, batch: list[_Prepared], embed: Callable[[], object] | None) -> None:
+        """Write documents, new stamps and removals in one transaction."""
         gone = [path for path in work.removed if path in work.plan.known]
         with self._documents.transaction():
             if work.settled:
                 self._documents.refresh_stamps(work.settled)
             if gone:
                 self._documents.remove(self._source.name, gone)
-                work.changes += [FileChange(path, "removed") for path in gone]
-            if work.batch:
-                self._documents.put(work.batch, self.index_format)
+            if batch:
+                made = [(document, self._index(document) if chunks is None else chunks) for document, chunks in batch]
+                self._documents.put(made, self.index_format)
             if embed:
                 embed()
-        work.batch, work.settled, work.removed, work.chars = [], [], [], 0
+        work.changes += [FileChange(path, "removed") for path in gone]
+        work.settled, work.removed = [], []
+
+    def _report_bug(self, document: Document, error: Exception, work: _Work) -> None:
+        """Report a file that cannot be indexed, and leave it alone until it changes."""
+        issue = Issue(document.path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}")
+        self._broken[document.path] = document.stamp, issue
+        work.failed.append(issue)
+        work.changes = [change for change in work.changes if change.path != document.path]
 
     def _still_vanished(self, changes: FileChanges) -> list[str]:
         """Return the files that are still missing, unless another process has indexed them again since."""
@@ -246,16 +279,15 @@ class Indexer:
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
             return
+        is_long = len(document.text) > _LONG_CHARS
         try:
-            chunks = list(self._index(document))
-        except (RecursionError, MemoryError, ValueError, LookupError, TypeError) as error:
-            issue = Issue(path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}")
-            self._broken[path] = document.stamp, issue
-            work.failed.append(issue)
+            chunks = None if is_long else list(self._index(document))
+        except BUGS as error:
+            self._report_bug(document, error, work)
             return
         work.changes.append(FileChange(path, "changed" if before else "added"))
-        work.batch.append((document, chunks))
-        work.chars += len(document.text)
+        work.batch.append(_Prepared(document if is_long else document._replace(text=""), chunks))
+        work.chars += _BATCH_CHARS if is_long else len(document.text)
 
     def _read(self, path: str, work: _Work) -> Document | None:
         stamp, issue = self._broken.get(path, ((), None))
@@ -275,7 +307,7 @@ class Indexer:
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
         name = title_text(document.path)
-        for chunk in chunk_markdown(document.text, tokens=self._size.tokens, overlap=self._size.overlap):
+        for chunk in iter_chunks(document.text, tokens=self._size.tokens, overlap=self._size.overlap):
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(_title(name, chunk))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)

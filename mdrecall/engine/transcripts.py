@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mdrecall.core.text.chunk import chunk_markdown, title_text
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges
-from mdrecall.errors import FileMissing, ReadError
+from mdrecall.errors import BUGS, FileMissing, ReadError
 from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 from mdrecall.types import (
     Chunk,
@@ -163,6 +163,8 @@ class TranscriptIndexer:
                 pass
             except ReadError as error:
                 failed.append(Issue(path, str(error)))
+            except BUGS as error:
+                failed.append(Issue(path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}"))
             done += 1
         left = len(changes.unsettled) - done
         gone = [] if left else self._remove_gone([path for path in changes.vanished if path in known])

@@ -84,8 +84,11 @@ class DocumentWriter(Protocol):
         """Return the hash and format of an indexed document; None if it is not indexed."""
         ...
 
-    def put(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None:
-        """Add or replace documents. Every chunk gets a number that no chunk of this index has ever had."""
+    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+        """Add or replace documents. Every chunk gets a number that no chunk of this index has ever had.
+
+        Chunks are taken one by one, so that those of a long document need not be in memory together.
+        """
         ...
 
     def remove(self, source: SourceName, paths: Iterable[str]) -> None:

@@ -1,16 +1,19 @@
 import os
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import apsw
 import pytest
 
 from mdrecall.core.text.words import Analyser
+from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.types import Progress
+from mdrecall.store.sqlite.documents import SqliteDocuments
+from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Progress
 from tests.conftest import LONG_AGO_NS, Workspace
 
 
@@ -283,3 +286,67 @@ def test_a_file_that_went_away_after_the_comparison_has_no_new_content(workspace
     found = dict(zip(changes.unsettled, indexer.check_contents(changes), strict=True))
     store.admin.close()
     assert found == {"memory/a.md": False, "memory/b.md": True, "memory/c.md": False}
+
+
+def test_one_file_that_makes_a_bug_show_costs_no_other_file_its_place(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Analyser.indexable
+
+    def indexable(self: Analyser, text: str) -> tuple[str, str]:
+        if "unthinkable" in text:
+            raise MemoryError
+        return real(self, text)
+
+    monkeypatch.setattr(Analyser, "indexable", indexable)
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/long.md", "a line\n" * 200_000 + "unthinkable\n")
+    workspace.write("memory/z.md", "penguin")
+    memory = workspace.memory()
+    report = memory.sync()
+    assert [(issue.path, "MemoryError" in issue.problem) for issue in report.failed] == [("memory/long.md", True)]
+    assert (report.added, report.unchanged) == (2, 0)
+    assert {change.path for change in report.changes} == {"memory/a.md", "memory/z.md"}
+    assert memory.search("penguin")[0].path == "memory/z.md"
+    assert memory.sync().failed == report.failed, "it is reported again, and not tried again"
+
+
+def test_one_document_that_the_store_cannot_write_costs_no_other_document_its_place(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = SqliteDocuments.put
+
+    def put(self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+        if any(document.path == "memory/b.md" for document, _ in items):
+            raise OverflowError("too large")
+        real(self, items, index_format)
+
+    monkeypatch.setattr(SqliteDocuments, "put", put)
+    gone = workspace.write("memory/gone.md", "seal")
+    memory = workspace.memory()
+    memory.sync()
+    gone.unlink()
+    for name in "abc":
+        workspace.write(f"memory/{name}.md", "walrus")
+    report = memory.sync()
+    assert (report.added, report.removed, [issue.path for issue in report.failed]) == (2, 1, ["memory/b.md"])
+    assert {result.path for result in memory.search("walrus")} == {"memory/a.md", "memory/c.md"}
+
+
+def test_a_text_that_the_embedder_fails_on_costs_only_its_own_vector(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = OfflineEmbedder.embed_chunks
+
+    def embed_chunks(self: OfflineEmbedder, passages: Sequence[EmbedInput]) -> list[Embedding]:
+        if any("unthinkable" in passage.text for passage in passages):
+            raise MemoryError
+        return real(self, passages)
+
+    monkeypatch.setattr(OfflineEmbedder, "embed_chunks", embed_chunks)
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.write("memory/b.md", "unthinkable")
+    memory = workspace.memory()
+    assert memory.sync().added == 2
+    assert memory.search("unthinkable")[0].path == "memory/b.md"
+    assert memory.search("sleeping walrus", mode="vector")[0].path == "memory/a.md"

@@ -22,9 +22,16 @@ UNITS_PER_TOKEN = 4
 # However small the setting, a chunk holds a few words.
 MIN_CHUNK_UNITS = 32
 
+# A long document is read in blocks of about this size: the parts of a million lines would take gigabytes.
+_BLOCK_CHARS = 256_000
+# A block that ends inside a line ends after a word in its last characters.
+_CUT_CHARS = 400
+
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 # A window of a few lines has a vector of its own: a short stretch is closer to a question than all that surrounds it.
 WINDOW_CHARS = 400
+# The end of a path is repeated with every chunk; a longer path is one that somebody has made long on purpose.
+TITLE_CHARS = 500
 _DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -58,32 +65,69 @@ class _Piece(NamedTuple):
 
 def chunk_markdown(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
     """Cut a document into chunks of at most ``tokens``, with about ``overlap`` repeated between neighbours."""
+    return list(iter_chunks(text, tokens=tokens, overlap=overlap))
+
+
+def iter_chunks(text: str, *, tokens: int, overlap: int) -> Iterator[Chunk]:
+    """Yield the chunks of a document one by one, so that those of a long one are never in memory together."""
     limit = max(MIN_CHUNK_UNITS, tokens * UNITS_PER_TOKEN)
     carry = min(max(0, overlap), tokens - 1) * UNITS_PER_TOKEN
     if not text or text.isspace():
-        return []
-    if units(text) <= limit:
-        return [_only_chunk(text)]
-    lines = text.split("\n")
-    structure = read_lines(lines)
-    pieces = _pieces(lines, structure, limit, len if text.isascii() else units)
-    trail_of = list(trails(structure))
-    chunks: list[Chunk] = []
+        return
+    if len(text) <= limit and units(text) <= limit:
+        yield _only_chunk(text)
+        return
+    measure = len if text.isascii() else units
+    first_line, above, begins_line = 1, list[str](), True
+    for start, end in _blocks(text):
+        block = text[start:end].removesuffix("\n") if end < len(text) else text[start:end]
+        lines = block.split("\n")
+        structure, trail_of = _read_block(lines, above, begins_line=begins_line)
+        pieces = _pieces(lines, structure, limit, measure)
+        yield from _block_chunks(block, first_line, pieces, list(_pack(pieces, limit, carry)), trail_of)
+        begins_line = text[end - 1] == "\n"
+        # The blank line keeps a rule at the start of a block from opening front matter.
+        first_line, above = first_line + len(lines) - (not begins_line), [*trail_of[-1], ""]
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the offsets of stretches that end after a line, or inside a line that is longer than a stretch."""
+    start = 0
+    while start < len(text):
+        end = start + _BLOCK_CHARS
+        if end < len(text):
+            inside = end - _CUT_CHARS + _word_end(text[end - _CUT_CHARS : end])
+            end = text.rfind("\n", start, end) + 1 or inside
+        yield start, min(end, len(text))
+        start = end
+
+
+def _read_block(lines: list[str], above: list[str], *, begins_line: bool) -> tuple[list[Line], list[tuple[str, ...]]]:
+    """Return the role of every line of a block, and the headings above each line; last those after the block.
+
+    The lines ``above`` open again the sections and the fence that the block is in.
+    """
+    # The rest of a long line is no heading, whatever it begins with.
+    own = lines if begins_line else ["x", *lines[1:]]
+    structure = read_lines([*above, *own, ""])
+    return structure[len(above) : -1], list(trails(structure))[len(above) :]
+
+
+def _block_chunks(
+    block: str, first_line: int, pieces: list[_Piece], packed: list[tuple[int, int]], trail_of: list[tuple[str, ...]]
+) -> Iterator[Chunk]:
     previous_end = 0
-    for first, last in _pack(pieces, limit, carry):
+    for first, last in packed:
         start, end = pieces[first].start, pieces[last].end
         line = pieces[first].line
-        chunks.append(
-            Chunk(
-                start_line=line,
-                end_line=pieces[last].line,
-                text=text[start:end],
-                overlap=max(0, previous_end - start),
-                trail=trail_of[line - 1],
-            )
+        yield Chunk(
+            start_line=first_line + line - 1,
+            end_line=first_line + pieces[last].line - 1,
+            text=block[start:end],
+            overlap=max(0, previous_end - start),
+            trail=trail_of[line - 1],
         )
         previous_end = end
-    return chunks
 
 
 def split_windows(text: str) -> list[Window]:
@@ -108,6 +152,7 @@ def split_windows(text: str) -> list[Window]:
 def title_text(path: str) -> str:
     """Return the path, for ``memory/2026-02-10.md`` with ``February 10``, so that a question with a date finds it."""
     name = path.rsplit("/", 1)[-1]
+    path = path[-TITLE_CHARS:]
     date = _DATE.search(name)
     if date and 1 <= int(date[2]) <= 12:
         return f"{path} {_MONTHS[int(date[2]) - 1]} {int(date[3])}"
@@ -134,7 +179,7 @@ def _pieces(lines: list[str], structure: list[Line], limit: int, measure: Callab
     pieces: list[_Piece] = []
     offset = 0
     for number, (line, shape) in enumerate(zip(lines, structure, strict=True), start=1):
-        cost = measure(line)
+        cost = measure(line) if len(line) < limit else limit
         if shape.blank and cost < limit and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
             run = pieces[-1]
             pieces[-1] = run._replace(line=number, end=offset + len(line), cost=run.cost + cost + 1)

@@ -10,6 +10,9 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
 _BLOCK_START = re.compile(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
 
+#: A heading and the opening of a fence are repeated with every chunk below them, so they are cut to this length.
+HEADING_CHARS = 200
+
 # How good a cut before a line is, from worst to best.
 INSIDE_BLOCK, BETWEEN_LINES, LIST_ITEM, BLOCK, SECTION = range(5)
 
@@ -67,7 +70,7 @@ def _shapes(lines: list[str]) -> Iterator[Line]:
         line = raw.rstrip()
         if fence or front_matter:
             closes = line == "---" and index > 0 if front_matter else _closes(line, fence)
-            yield Line(INSIDE_BLOCK, not line, 0, fence)
+            yield Line(INSIDE_BLOCK, not line, 0, fence[:HEADING_CHARS])
             if closes:
                 fence, front_matter, after_break = "", False, True
             continue
@@ -100,12 +103,12 @@ def _is_underlined(lines: list[str], index: int) -> bool:
 def _heading(lines: list[str], index: int, line: str) -> Line | None:
     if match := _ATX.match(line):
         title = line[match.end() :].rstrip("#").strip()
-        return Line(SECTION, False, len(match[1]), f"{match[1]} {title}")
+        return Line(SECTION, False, len(match[1]), f"{match[1]} {title}"[:HEADING_CHARS])
     if index + 1 < len(lines) and not _BLOCK_START.match(line):
         underline = _UNDERLINE.match(lines[index + 1].rstrip())
         if underline and (index == 0 or not lines[index - 1].strip()):
             level = 1 if underline[1][0] == "=" else 2
-            return Line(SECTION, False, level, f"{'#' * level} {line.strip()}")
+            return Line(SECTION, False, level, f"{'#' * level} {line.strip()}"[:HEADING_CHARS])
     return None
 
 

@@ -148,10 +148,14 @@ def tokens(text: str) -> list[str]:
     return _PATTERNS.token.findall(_nfkc(text))
 
 
+# A longer run is hardly ever there twice, and remembering many of them would take hundreds of megabytes.
+_REMEMBERED_CHARS = 64
+
+
 class Analyser:
     """Makes terms, and remembers those of each token, because a few thousand tokens make up most text."""
 
-    def __init__(self, max_remembered: int = 200_000) -> None:
+    def __init__(self, max_remembered: int = 50_000) -> None:
         self._terms: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
         self._max_remembered = max_remembered
@@ -198,13 +202,15 @@ class Analyser:
         names = self._names.get(bit)
         if names is None:
             names = " ".join([name for token in tokens(bit) for name in name_terms(token)])
-            self._names[bit] = names
+            if len(bit) <= _REMEMBERED_CHARS:
+                self._names[bit] = names
         return names
 
     def _learn(self, token: str) -> frozenset[str]:
         words, names = surface_words(token), name_terms(token)
         terms = frozenset((*map(stem, words), *(stem(name) if name.isalnum() else name for name in names)))
-        self._terms[token] = terms
+        if len(token) <= _REMEMBERED_CHARS:
+            self._terms[token] = terms
         return terms
 
     def _forget_some(self) -> None:

@@ -10,7 +10,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain, count
@@ -26,8 +26,8 @@ _T = TypeVar("_T")
 _FOLDER = os.path.dirname(__file__)
 # Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory.
 _MAX_WORDS = 40_000
-# Bounds the memory for gathered word vectors while many texts are summed.
-_TEXTS_AT_ONCE = 256
+# Bounds the memory for gathered word vectors, one kilobyte each, while texts are summed.
+_WORDS_AT_ONCE = 16_000
 
 
 class OfflineEmbedder:
@@ -105,15 +105,13 @@ class OfflineEmbedder:
         """Return the sum of word vectors of each text, one row per text."""
         numpy = _numpy()
         sums = numpy.zeros((len(texts), self.dimensions), numpy.float32)
-        found = [words(text) for text in texts]
-        table, place = self._word_table(found)
-        for first in range(0, len(texts), _TEXTS_AT_ONCE):
-            some = found[first : first + _TEXTS_AT_ONCE]
-            gathered = table[list(map(place.__getitem__, chain.from_iterable(some)))]
+        for group in _group_words(texts):
+            table, place = self._word_table([held for _, held in group])
+            gathered = table[[place[word] for _, held in group for word in held]]
             start = 0
-            for number, held in enumerate(some, start=first):
+            for number, held in group:
                 end = start + len(held)
-                gathered[start:end].sum(0, out=sums[number])
+                sums[number] += gathered[start:end].sum(0)
                 start = end
         return sums
 
@@ -123,12 +121,14 @@ class OfflineEmbedder:
         with self._lock:
             if len(self._positions) > _MAX_WORDS:
                 self._positions, self._vectors, self._pieces = {}, None, Pieces(self._pieces.vocabulary)
-            new = list(set(chain.from_iterable(texts)) - self._positions.keys())
             if self._vectors is None:
-                self._vectors = numpy.zeros((0, self.dimensions), numpy.float32)
+                # Rows that are not written yet take no memory.
+                self._vectors = numpy.empty((_MAX_WORDS + _WORDS_AT_ONCE, self.dimensions), numpy.float32)
+            new = list(set(chain.from_iterable(texts)) - self._positions.keys())
             if new:
-                self._positions |= zip(new, count(len(self._positions)), strict=False)
-                self._vectors = numpy.concatenate([self._vectors, self._embed_words(new)])
+                first = len(self._positions)
+                self._vectors[first : first + len(new)] = self._embed_words(new)
+                self._positions |= zip(new, count(first), strict=False)
             return self._vectors, self._positions
 
     def _embed_words(self, some: Sequence[str]) -> Any:
@@ -163,6 +163,23 @@ class OfflineEmbedder:
         if sys.byteorder == "big":
             scales.byteswap()
         return scales
+
+
+def _group_words(texts: Sequence[str]) -> Iterator[list[tuple[int, list[str]]]]:
+    """Yield the words of texts, each with the number of its text, in groups of at most ``_WORDS_AT_ONCE`` words."""
+    group: list[tuple[int, list[str]]] = []
+    size = 0
+    for number, text in enumerate(texts):
+        found = words(text)
+        for start in range(0, len(found), _WORDS_AT_ONCE):
+            some = found[start : start + _WORDS_AT_ONCE]
+            if size + len(some) > _WORDS_AT_ONCE:
+                yield group
+                group, size = [], 0
+            group.append((number, some))
+            size += len(some)
+    if group:
+        yield group
 
 
 def _read_table(name: str) -> bytes:

@@ -33,6 +33,8 @@ _REFRESH_STAMP = """
     UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=?, revision=?
     WHERE source=? AND path=? AND hash=?
 """
+# Rows are collected up to this number, so that a long document is never in memory with all its chunks.
+_ROWS_AT_ONCE = 1_000
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
 
@@ -72,8 +74,8 @@ class SqliteDocuments:
                 return KnownDocument(digest.hex(), index_format)
         return None
 
-    def put(self, items: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None:
-        """Add or replace documents."""
+    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+        """Add or replace documents, whose chunks are taken one by one."""
         with self._file.writing() as db, transaction(db):
             _put(db, items, index_format)
 
@@ -118,7 +120,7 @@ class SqliteDocuments:
                 db.execute("DELETE FROM transcripts WHERE path=?", (path,))
 
 
-def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[IndexedChunk]]], index_format: str) -> None:
+def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
     """Add or replace documents.
 
     Numbers are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
@@ -132,7 +134,7 @@ def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[Index
     chunk_id = single(db, "SELECT value FROM counters WHERE name='chunks'")
     rows_of_documents: list[tuple[Any, ...]] = []
     rows_of_chunks: list[tuple[Any, ...]] = []
-    rows_of_terms: list[tuple[int, str, str, str]] = []
+    rows_of_terms: list[tuple[Any, ...]] = []
     for document, chunks in documents:
         document_id += 1
         rows_of_documents.append((document_id, *_document_row(document, index_format), revision))
@@ -140,11 +142,20 @@ def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Sequence[Index
             chunk_id += 1
             rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
             rows_of_terms.append((chunk_id, indexed.words, encode_names(indexed.names), indexed.title))
-    db.executemany(_PUT_DOCUMENT, rows_of_documents)
-    db.executemany(_PUT_CHUNK, rows_of_chunks)
-    db.executemany(_PUT_TERMS, rows_of_terms)
+            if len(rows_of_chunks) >= _ROWS_AT_ONCE:
+                _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
+    _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
     db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
     db.execute(_PUT_INDEX_FORMAT, (index_format,))
+
+
+def _insert_rows(
+    db: apsw.Connection, documents: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]], terms: list[tuple[Any, ...]]
+) -> None:
+    """Insert rows, and empty the lists that they were collected in."""
+    for statement, collected in ((_PUT_DOCUMENT, documents), (_PUT_CHUNK, chunks), (_PUT_TERMS, terms)):
+        db.executemany(statement, collected)
+        collected.clear()
 
 
 def _remove(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
-from mdrecall.core.text.headings import BETWEEN_LINES, BLOCK, LIST_ITEM, read_lines
+from mdrecall.core.text.headings import BETWEEN_LINES, BLOCK, HEADING_CHARS, LIST_ITEM, read_lines
 
 L8 = "\n".join(f"line{number}" for number in range(1, 9))
 
@@ -194,3 +194,31 @@ def test_the_text_of_a_document_is_stored_once_and_can_be_put_together_again(
         assert held.endswith(chunk.text[: chunk.overlap])
         held += chunk.text[chunk.overlap :]
     assert "".join(held.split()) == "".join("".join(lines).split())
+
+
+def test_a_long_heading_is_cut_where_it_is_repeated() -> None:
+    text = f"# {'w ' * 100_000}\n\n" + "a line below it\n" * 500
+    assert all(
+        len(line) <= HEADING_CHARS for chunk in chunk_markdown(text, tokens=100, overlap=0) for line in chunk.trail
+    )
+    fenced = "`" * 100_000 + "\n" + "code\n" * 500
+    assert max(len("".join(chunk.trail)) for chunk in chunk_markdown(fenced, tokens=100, overlap=0)) == HEADING_CHARS
+
+
+def test_a_document_of_several_blocks_is_cut_like_a_short_one() -> None:
+    body = "\n".join(f"line {number} of the part" for number in range(20_000))
+    text = f"# Title\n\n## Part\n\n{body}\n\n```\n# comment\n{body}\n```\n\n{'word ' * 100_000}\n\n# End\n\n---\n\nlast"
+    assert len(text) > 4 * 256_000
+    lines, covered = text.split("\n"), set[int]()
+    chunks = chunk_markdown(text, tokens=400, overlap=80)
+    for chunk in chunks:
+        assert chunk.text in "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
+        assert chunk.text.count("\n") == chunk.end_line - chunk.start_line
+        covered |= set(range(chunk.start_line, chunk.end_line + 1))
+    assert {number for number, line in enumerate(lines, 1) if line.strip()} <= covered
+    said = "".join(chunk.text[chunk.overlap :] for chunk in chunks)
+    assert "".join(said.split()) == "".join(text.split())
+    in_code = [chunk.trail for chunk in chunks if chunk.start_line > 20_010 and chunk.end_line < 40_000]
+    assert set(in_code) == {("# Title", "## Part", "```")}
+    assert {chunk.trail for chunk in chunks if "word word" in chunk.text} == {("# Title", "## Part")}
+    assert not any(word.startswith("ord ") for word in said.split("word "))

@@ -1,6 +1,6 @@
 import pytest
 
-from mdrecall.core.text.chunk import title_text
+from mdrecall.core.text.chunk import TITLE_CHARS, title_text
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,7 @@ from mdrecall.core.text.chunk import title_text
 )
 def test_a_date_in_the_file_name_is_found_as_people_say_it(path: str, title: str) -> None:
     assert title_text(path) == title
+
+
+def test_of_a_long_path_the_end_is_the_title() -> None:
+    assert title_text("deep/" * 700 + "note.md") == ("deep/" * 700 + "note.md")[-TITLE_CHARS:]

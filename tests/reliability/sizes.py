@@ -1,0 +1,128 @@
+"""Notes of odd shapes and sizes are indexed one after the other in a process of its own, whose memory is measured."""
+
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from string import ascii_lowercase, digits
+from typing import NamedTuple
+
+from mdrecall.memory import Memory
+from tests.conftest import Workspace
+
+#: What indexing may take, interpreter and tables included.
+MOST_MB = 300
+#: What `mdrecall.maxFileBytes` is by default.
+LARGEST = 32 * 1024 * 1024
+
+_RARE = "zqwbbkk"
+
+
+def _repeat(text: str) -> Callable[[int], str]:
+    return lambda size: text * (size // len(text.encode()))
+
+
+def _distinct_words(size: int) -> str:
+    words = map("".join, product(ascii_lowercase + digits, repeat=5))
+    return " ".join(word for word, _ in zip(words, range(size // 6), strict=False))
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "long heading": lambda size: f"# {'w ' * (size // 4)}\n" + "short line\n" * (size // 22),
+    "long underlined heading": lambda size: f"{'w ' * (size // 4)}\n====\n\n" + "short line\n" * (size // 22),
+    "nested long headings": lambda size: "\n".join(
+        f"{'#' * level} {'w ' * (size // 24)}\n" + "short line\n" * (size // 132) for level in range(1, 7)
+    ),
+    "headings": _repeat("# h\n"),
+    "long fence": lambda size: "`" * (size // 2) + "\n" + "code\n" * (size // 10),
+    "lines": _repeat("a\n"),
+    "one line": _repeat("word "),
+    "no blanks": _repeat("x"),
+    "blank lines": _repeat("\n"),
+    "list": _repeat("- a\n"),
+    "table": lambda size: "\n".join(cell * (size // 9) for cell in ("|a|", "|-|", "|b|")),
+    "table of rows": _repeat("| a | b |\n"),
+    "distinct words": _distinct_words,
+    "names": lambda size: " ".join(f"a-{number}" for number in range(size // 9)),
+    "long names": lambda size: " ".join("a-" * 50 + str(number) for number in range(size // 108)),
+    "Chinese": _repeat("深色模式"),
+    "emoji": _repeat("🦭 "),
+    "prose with emoji": _repeat("word " * 300 + "🦭\n"),
+    "letters that unfold": _repeat("\ufdfa "),
+}
+
+
+class Outcome(NamedTuple):
+    """How the indexing of one note went."""
+
+    shape: str
+    size: int
+    seconds: float
+    peak_mb: int
+    """The most memory that the process has had up to now."""
+    problem: str
+
+    @property
+    def is_bad(self) -> bool:
+        return bool(self.problem) or self.peak_mb > MOST_MB
+
+
+def pick(count: int, seed: int, largest: int) -> Iterator[tuple[str, int]]:
+    """Yield shapes in turn, each with a size from a hundred bytes up, as likely small as large."""
+    chance = random.Random(seed)
+    names = list(SHAPES)
+    for number in range(count):
+        yield names[number % len(names)], int(100 * (largest / 100) ** chance.random())
+
+
+def index_all(notes: list[tuple[str, int]]) -> Iterator[Outcome]:
+    """Index notes in another process, and yield how each went."""
+    lines = "".join(f"{shape}:{size}\n" for shape, size in notes)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "tests.reliability.sizes"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(lines)
+        child.stdin.close()
+        told = 0
+        for line, (shape, size) in zip(child.stdout, notes, strict=False):
+            seconds, peak, problem = line.rstrip("\n").split("\t")
+            told += 1
+            yield Outcome(shape, size, float(seconds), int(peak), problem)
+    if told < len(notes):
+        yield Outcome(*notes[told], 0.0, 0, f"the process ended with {child.returncode}")
+
+
+def _index(workspace: Workspace, memory: Memory, text: str) -> str:
+    """Index a note of this text beside a small one, and return what went wrong."""
+    workspace.write("memory/note.md", text)
+    report = memory.sync()
+    found = {result.path for result in memory.search(_RARE)}
+    problems = [*map(str, report.failed), *map(str, report.issues)]
+    return "; ".join(problems) or ("" if "memory/small.md" in found else "the small note was not found")
+
+
+def _main() -> None:
+    with tempfile.TemporaryDirectory(prefix="mdrecall-sizes-") as scratch:
+        workspace = Workspace(Path(scratch))
+        workspace.write("memory/small.md", f"{_RARE} is here")
+        memory = workspace.memory()
+        for line in sys.stdin:
+            shape, size = line.rsplit(":", 1)
+            text = SHAPES[shape](int(size))
+            began = time.monotonic()
+            problem = _index(workspace, memory, text)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "linux" else 1 << 20)
+            print(f"{time.monotonic() - began:.2f}", peak, problem.replace("\n", " "), sep="\t", flush=True)
+        workspace.close()
+
+
+if __name__ == "__main__":
+    _main()
