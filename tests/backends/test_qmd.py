@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +120,25 @@ def test_a_session_that_may_not_search_is_told_and_nobody_is_asked(qmd_workspace
     assert "memory.qmd.scope" in answer.action
     assert qmd_workspace.qmd
     assert qmd_workspace.qmd.calls == []
+
+
+def test_a_session_that_may_not_search_may_not_read_a_transcript(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.settings_of_qmd["sessions"] = {"enabled": True}
+    folder = Path(qmd_workspace.settings.sessions_dir)
+    folder.mkdir(parents=True)
+    record = {"type": "message", "message": {"role": "user", "content": "the walrus"}}
+    (folder / "talk.jsonl").write_text(json.dumps(record) + "\n")
+    memory, asked = qmd_workspace.memory(), {"path": "sessions/talk.jsonl"}
+    group = Toolset(memory_tools(memory, "agent:main:slack:group:1"))
+    refused = group.call("session_get", asked)
+    assert (refused.is_error, refused.details["errorType"], refused.details["text"]) == (True, "ScopeDenied", "")
+    assert "memory.qmd.scope" in refused.details["action"]
+    own = Toolset(memory_tools(memory, "agent:main:main"))
+    assert own.call("session_get", asked).details["text"] == "1  User: the walrus"
+    for tools in (group, own):
+        for path in ("sessions/talk.jsonl", "qmd/sessions-main/talk.md"):
+            read = tools.call("memory_get", {"path": path})
+            assert (read.details["errorType"], read.details["text"]) == ("TranscriptRefused", "")
 
 
 def test_what_changed_is_indexed_before_the_answer(qmd_workspace: QmdWorkspace) -> None:

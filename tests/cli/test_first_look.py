@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.cli.output import shorten_home_in_text
+from mdrecall.config.load import load
 from tests.backends.settings import configure, written
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -23,7 +24,7 @@ def compatible(url: str) -> dict[str, object]:
 
 
 def sessions_of(workspace: Workspace) -> Path:
-    folder = workspace.state / "agents" / "main" / "sessions"
+    folder = Path(load(env=workspace.env, workspace=str(workspace.path)).settings.sessions_dir)
     folder.mkdir(parents=True)
     return folder
 
