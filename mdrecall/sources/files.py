@@ -124,7 +124,7 @@ class MemoryFiles:
         """
         if answer.reason not in _FOUND_NOTHING or answer.stale:
             return answer
-        found = (name for name in self._unsearched() if name.casefold() not in AGENT_FILES)
+        found = (name for name in self._list_unsearched() if name.casefold() not in AGENT_FILES)
         names = sorted(filter(str.isprintable, found), key=lambda name: (name.count("/"), name))
         if not names:
             return answer
@@ -134,7 +134,7 @@ class MemoryFiles:
         action = f"Only MEMORY.md and memory/ are searched, not {named}{more}: to search more, {remedy}."
         return answer.replace(action=f"{answer.action} {action}".strip())
 
-    def _unsearched(self) -> Iterator[str]:
+    def _list_unsearched(self) -> Iterator[str]:
         """Yield the Markdown files of the workspace that no root covers, those of the upper folders first."""
         if self.is_whole_folder():
             return
