@@ -58,8 +58,8 @@ def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
     """Open a folder of the workspace, and create it if it is missing; an empty name is the workspace itself."""
     folder = os.open(workspace, _FOLDER)
     try:
-        if name:
-            folder = _enter(folder, name)
+        for part in name.split("/") if name else ():
+            folder = _enter(folder, part)
         yield folder
     finally:
         os.close(folder)
@@ -192,7 +192,8 @@ def sync_folder(folder: int) -> None:
 
 def write_error(error: OSError, workspace: str, shown: str) -> FileUnwritable:
     """Return an error that says why a file cannot be written."""
-    for name in (os.path.join(workspace, os.path.dirname(shown)), os.path.join(workspace, shown)):
+    parts = shown.split("/")
+    for name in (os.path.join(workspace, *parts[:depth]) for depth in range(1, len(parts) + 1)):
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and os.path.islink(name):
             hint = "Replace the link with a folder or a file."
             return FileUnwritable(f"{shown} is reached through a symbolic link.", path=shown, hint=hint)

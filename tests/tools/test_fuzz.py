@@ -35,6 +35,8 @@ class Place:
         for file in (*outside, *beside):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"# {CANARY}\n\nAna keeps {CANARY} in the billing plan.\n")
+        # Beside OpenClaw only MEMORY.md and memory/ are notes.
+        (base / "home/.openclaw/workspace").mkdir(parents=True)
         for name, text in NOTES.items():
             (self.root / name).write_text(text)
         (self.root / "memory/link.md").symlink_to(outside[1])
