@@ -22,6 +22,7 @@ class EmbeddingStatus(NamedTuple):
     chunk_embedder: EmbedsChunks | None = None
     vector_searcher: VectorSearcher | None = None
     jobs: "Jobs | None" = None
+    beside_embedder: EmbedsChunks | None = None
 
     def find_embedder(self) -> Embedder | None:
         """Return the embedder whose vectors are searched, as far as is known without calling it."""
@@ -66,7 +67,15 @@ class EmbeddingStatus(NamedTuple):
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
             found["chunks"] = store.vectors.count(space.id)
+        if self.beside_embedder:
+            found["beside"] = self._describe_beside(self.beside_embedder, store)
         return found
+
+    def _describe_beside(self, embedder: EmbedsChunks, store: Store) -> dict[str, Any]:
+        """Return the state of the embedder beside the first one."""
+        found: dict[str, Any] = {"provider": embedder.space.provider, "model": embedder.space.model}
+        found["chunks"] = store.chunks.count() - embedder.count_missing()
+        return found | ({"error": embedder.last_error} if embedder.last_error else {})
 
     def describe_batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
         """Return the state of batch jobs, with OpenClaw's names."""
@@ -95,11 +104,11 @@ class EmbeddingStatus(NamedTuple):
 
     def interrupt(self) -> None:
         """End the requests that are in progress."""
-        for embedder in self.chosen.embedders:
+        for embedder in self.chosen.all:
             embedder.interrupt()
 
     def close(self) -> None:
-        for embedder in self.chosen.embedders:
+        for embedder in self.chosen.all:
             embedder.close()
 
 

@@ -93,7 +93,9 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     indexers = _build_indexers(settings, files, store, analyser)
     embedding = _build_embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
     embedder = embedding.chunk_embedder if embedding else None
-    refresh = IndexRefresh(settings, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
+    beside = embedding.beside_embedder if embedding else None
+    sync = SyncRun(store, indexers, embedder, beside)
+    refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot)
     options = _read_ranking_options(settings)
     if embedding is None:
         searcher = Searcher(store.chunks, analyser, options)
@@ -189,20 +191,24 @@ def _build_embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
         fallback_reason=chosen.unusable_reason,
         why_empty=lambda: embedder.last_error,
+        beside=chosen.beside,
     )
     embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)
-    return EmbeddingStatus(chosen, embedder, searcher, jobs)
+    beside = None
+    if chosen.beside:
+        caching = _read_caching(settings)
+        beside = ChunkEmbedder(store, chosen.beside, caching, keep=chosen.embedders[0].provider)
+    return EmbeddingStatus(chosen, embedder, searcher, jobs, beside)
 
 
 def _build_chunk_embedder(
     settings: Settings, store: Store, chosen: EmbedderChoice, jobs: "Jobs | None", searcher: VectorSearcher
 ) -> EmbedsChunks:
     """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
-    cache = settings.memory_search.cache
-    caching = Caching(cache.enabled, cache.max_entries)
+    caching = _read_caching(settings)
     first, *others = chosen.embedders
     if not others:
-        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.requested if chosen.unusable_reason else "")
+        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.provider_to_keep)
     from mdrecall.engine.fallback_embedder import FallbackEmbedder
 
     second = others[0]
@@ -211,6 +217,11 @@ def _build_chunk_embedder(
         ChunkEmbedder(store, second, caching, keep=first.provider),
         searcher,
     )
+
+
+def _read_caching(settings: Settings) -> Caching:
+    cache = settings.memory_search.cache
+    return Caching(cache.enabled, cache.max_entries)
 
 
 def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":

@@ -56,13 +56,15 @@ class Settings(NamedTuple):
     index_path_is_ours: bool
     """True if only mdrecall writes to the path; False if it comes from ``store.path``."""
     sessions_dir: str
-    """The folder with this agent's transcripts and ``sessions.json``; without OpenClaw, in mdrecall's own folder."""
+    """The folder with this agent's transcripts and ``sessions.json``."""
     state_dir: str
-    """OpenClaw's state folder; without OpenClaw, mdrecall's own."""
+    """OpenClaw's state folder; for a workspace that is not OpenClaw's, a folder of its own in mdrecall's."""
+    shared_dir: str
+    """OpenClaw's state folder, or mdrecall's without OpenClaw, for what belongs to an agent and not to a workspace."""
     qmd_dir: str
     """The folder with qmd's configuration, its index and the exported transcripts of this agent."""
     standalone: bool
-    """True if there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
+    """True if the workspace is not one of OpenClaw's, so that a plain folder of Markdown may be the memory."""
     memory_search: MemorySearch
     memory: MemoryBackend
     compaction: Compaction
