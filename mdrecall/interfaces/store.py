@@ -18,6 +18,7 @@ from mdrecall.types import (
     SourceName,
     Space,
     StoredChunk,
+    StoredDocument,
     StoredSpace,
     Term,
     Transcript,
@@ -134,6 +135,14 @@ class ChunkReader(Protocol):
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
+        ...
+
+    def list_documents(self) -> list[StoredDocument]:
+        """Return every document, in no particular order."""
+        ...
+
+    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+        """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
         ...
 
     def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
