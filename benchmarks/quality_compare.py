@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.quality_report import RANKED, READ, SCORED, Run, figures, first_kinds, format_figure
+from benchmarks.quality_report import RANKED, READ, ROUNDS, SCORED, Run, figures, first_kinds, format_figure
 
-# Rounds of the bootstrap: the ends of a 95 % interval then move by less than what is printed.
-ROUNDS = 1000
 NAMES = tuple(dict.fromkeys((*RANKED, *READ, *SCORED)))
 
 

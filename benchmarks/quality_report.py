@@ -3,11 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mdrecall.core.eval_metrics import ScoreBin, area_under_curve, calibration_error, reliability
 
 RANKED = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "cited@8500", "ndcg@10", "mrr", "chars@6")
 READ = ("shown@2000", "shown@4000", "filled@2000", "filled@4000", "loose@4000", "chars", "right@1", "mrr", "empty")
+UNSURE = ("recall@5", "recall@6", "files@10", "ndcg@10", "shown@4000", "filled@4000", "right@1")
 SCORED = ("unansw", "foreign", "fconf", "ece", "ece-all")
+# Rounds of a bootstrap: the ends of a 95 % interval then move by less than what is printed.
+ROUNDS = 1000
 
 Run = Mapping[str, Any]
 
@@ -16,6 +21,7 @@ def format_runs(runs: Sequence[Run], *, markdown: bool = False) -> Iterator[str]
     """Yield the tables, each as one text."""
     yield "Ranks\n" + layout(figure_rows(runs, RANKED), markdown=markdown)
     yield "\nWhat a model reads\n" + layout(figure_rows(runs, READ), markdown=markdown)
+    yield "\n95 % intervals of some of them\n" + layout(interval_rows(runs), markdown=markdown)
     scored = first_kinds(runs)
     yield "\nWhat the best score tells\n" + layout(figure_rows(scored, SCORED), markdown=markdown)
     yield "\nBest score and share of right first results, own questions, each set with the same weight\n" + layout(
@@ -28,15 +34,12 @@ def layout(rows: Sequence[Sequence[str]], *, markdown: bool = False) -> str:
     if markdown:
         lines = [f"| {' | '.join(row)} |" for row in rows]
         return "\n".join((lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    # The first columns name a run and read from the left; figures stand under each other.
-    return "\n".join(
-        "  ".join(
-            f"{cell:<{width}}" if cell[:1].isalpha() else f"{cell:>{width}}"
-            for cell, width in zip(row, widths, strict=True)
-        )
-        for row in rows
-    )
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    # Columns of words read from the left; figures stand under each other.
+    signs = ["<" if column[1][:1].isalpha() else ">" for column in columns]
+    lines = (zip(row, signs, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(f"{cell:{sign}{width}}" for cell, sign, width in line) for line in lines)
 
 
 def first_kinds(runs: Sequence[Run]) -> list[Run]:
@@ -54,6 +57,26 @@ def figure_rows(runs: Sequence[Run], names: Sequence[str]) -> list[list[str]]:
     columns = ([own.get(name) for own in values] for name in names)
     means = [mean_of([value for value in column if value is not None]) for column in columns]
     return [*rows, ["mean", "", "", "", *map(format_figure, means)]]
+
+
+def interval_rows(runs: Sequence[Run]) -> list[list[str]]:
+    """Return the 95 % bootstrap intervals of means over questions."""
+    rows = [["set", "kind", "mode", *UNSURE]]
+    for run in runs:
+        questions = list(run["questions"].values())
+        columns = ([entry[name] for entry in questions if name in entry] for name in UNSURE)
+        rows.append([run["set"], run["kind"], run["mode"], *map(format_interval, columns)])
+    return rows
+
+
+def format_interval(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    draw = np.random.default_rng(0)
+    column = np.array(values)
+    means = [column[draw.integers(0, len(column), len(column))].mean() for _ in range(ROUNDS)]
+    low, high = np.quantile(means, (0.025, 0.975))
+    return f"{low:.3f} … {high:.3f}"
 
 
 def format_figure(value: float | None) -> str:
