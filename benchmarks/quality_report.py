@@ -38,8 +38,8 @@ def layout(rows: Sequence[Sequence[str]], *, markdown: bool = False) -> str:
     widths = [max(map(len, column)) for column in columns]
     # Columns of words read from the left; figures stand under each other.
     signs = ["<" if column[1][:1].isalpha() else ">" for column in columns]
-    lines = (zip(row, signs, widths, strict=True) for row in rows)
-    return "\n".join("  ".join(f"{cell:{sign}{width}}" for cell, sign, width in line) for line in lines)
+    aligned = (zip(row, signs, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(f"{cell:{sign}{width}}" for cell, sign, width in line) for line in aligned)
 
 
 def first_kinds(runs: Sequence[Run]) -> list[Run]:
