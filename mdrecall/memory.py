@@ -127,11 +127,11 @@ class Memory:
         ``session_key`` of another conversation than the agent's main one, only that note may be written, as in a memory
         flush. Sections that the note has already are left out. A ``WriteError`` says why a text is not written.
         """
-        from mdrecall.sources.notes import append_note, sign
+        from mdrecall.sources.notes import append_note
 
         note = self._resolve_note(file or "", now, session_key)
-        text = sign(text, author)
-        return append_note(self.settings.workspace, text, note, max_bytes=self.settings.mdrecall.max_file_bytes)
+        max_bytes = self.settings.mdrecall.max_file_bytes
+        return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
     def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse

@@ -45,9 +45,6 @@ _HINT = (
 )
 #: Deeper than anybody sorts notes; it keeps a path within what file systems accept.
 _MAX_FOLDERS = 8
-#: Enough to tell programs apart. The name comes from the program itself, which could send any text.
-_MAX_AUTHOR_CHARS = 40
-_NOT_IN_AUTHOR = re.compile(r"[^A-Za-z0-9 ._/]+")
 
 
 class NotePath(NamedTuple):
@@ -99,21 +96,16 @@ def _refuse_agent_file(name: str, file: str) -> str:
     return name
 
 
-def sign(text: str, author: str) -> str:
-    """Return a text with a last line, which Markdown does not show, that says who wrote it."""
-    name = " ".join(_NOT_IN_AUTHOR.sub("-", author).split())[:_MAX_AUTHOR_CHARS].strip("- ")
-    return f"{text.rstrip()}\n<!-- by {name} -->" if name and text.strip() else text
-
-
-def append_note(workspace: str, text: str, note: NotePath, *, max_bytes: int) -> Appended:
-    """Append a text to a note, after a blank line. The note is created if it does not exist."""
+def append_note(workspace: str, text: str, note: NotePath, *, max_bytes: int, author: str = "") -> Appended:
+    """Append a text to a note, after a blank line, with its author. The note is created if it does not exist."""
     if not text.strip():
         raise NothingToWrite(f"There is nothing to append to {note.shown}.", path=note.shown, hint="Give some text.")
     note = note._replace(folder=_existing_folder(workspace, note.folder))
     try:
         with open_folder(workspace, note.folder) as folder:
             found = note._replace(name=_existing_name(note, os.listdir(folder)))
-            return append_to(folder, found.name, found.shown, Addition(text, max_bytes, after_blank_line=True))
+            addition = Addition(text, max_bytes, after_blank_line=True, author=author)
+            return append_to(folder, found.name, found.shown, addition)
     except OSError as error:
         raise write_error(error, workspace, note.shown) from error
 

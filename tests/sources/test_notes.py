@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
-from mdrecall.sources.notes import NotePath, append_note, resolve_note, sign
+from mdrecall.sources.appending import sign
+from mdrecall.sources.notes import NotePath, append_note, resolve_note
 from mdrecall.types import Appended
 
 DAY = "2026-02-16"
@@ -197,3 +198,12 @@ def test_the_author_is_a_line_that_markdown_does_not_show(author: str, line: str
 def test_without_an_author_a_text_stays_as_it_is(author: str) -> None:
     assert sign("Ana prefers tea.\n", author) == "Ana prefers tea.\n"
     assert sign(" \n", "claude-code") == " \n"
+
+
+def test_what_another_author_has_written_already_is_left_out(tmp_path: Path) -> None:
+    note = resolve_note("plan", today=DAY)
+    for author, text in (("codex", "## A\n\nx\n"), ("claude-code", "## A\n\nx\n\n## B\n\ny\n")):
+        appended = append_note(str(tmp_path), text, note, max_bytes=1000, author=author)
+    assert appended.skipped == ("## A",)
+    written = (tmp_path / "memory/plan.md").read_text()
+    assert written == "## A\n\nx\n<!-- by codex -->\n\n## B\n\ny\n<!-- by claude-code -->\n"
