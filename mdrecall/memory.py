@@ -132,7 +132,7 @@ class Memory:
         from mdrecall.sources.notes import resolve_note, user_time
 
         files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
-        is_plain = files.is_whole_folder() and bool(files.scan().stamps)
+        is_plain = files.is_plain_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
         note, daily = (resolve_note(name, today=today, is_plain=is_plain) for name in (file, ""))
         if note != daily and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):

@@ -83,7 +83,7 @@ class BuiltinBackend:
             answer = self._search_index(request)
         issues = (*result.issues, *self._index_issues(result.issues))
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
-        return answer.replace(action=action, stale=result.stale, issues=issues)
+        return self._files.name_unsearched(answer.replace(action=action, stale=result.stale, issues=issues))
 
     def _search_index(self, request: SearchRequest) -> SearchAnswer:
         now_ms = 1000 * (request.now.timestamp() if request.now else time.time())

@@ -19,6 +19,7 @@ from mdrecall.config.environment import (
     find_proxy,
     shorten,
 )
+from mdrecall.config.include import read_config, read_variables
 from mdrecall.config.layers import (
     AgentEntry,
     ConfigFile,
@@ -30,7 +31,7 @@ from mdrecall.config.layers import (
     memory_layers,
     read_agents,
 )
-from mdrecall.config.read import Layer, ResolvedValue, build, first_with, read_file, resolve
+from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
 from mdrecall.config.workspace import Workspace, WorkspaceRequest, find_workspace
 from mdrecall.errors import ConfigError
@@ -50,7 +51,7 @@ class Loaded(NamedTuple):
     proxy: Callable[[str], str | None]
     """Returns the proxy for an address, if any."""
     environment: Mapping[str, str]
-    """The variables that child processes inherit."""
+    """The variables that child processes inherit: those of this process, then those that the configuration adds."""
     unread: str = ""
     """A warning about a file that looks like configuration and is not read."""
     is_elsewhere: bool = False
@@ -78,7 +79,7 @@ def load(
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
     locations = find_locations(env, cwd)
-    files = _read_files(locations, cwd, config)
+    files = _read_files(locations, env, cwd, config)
     problems: list[str] = []
     agents = read_agents(files, problems)
     chosen = choose_agent(agents, agent)
@@ -92,17 +93,20 @@ def load(
                                workspace, config)  # fmt: skip
     found = find_workspace(request, values["memorySearch.store.path"])
     settings = _build_settings(values, chosen, found)
+    env_file = os.path.join(locations.state_dir, ".env") if config is None else None
+    variables, env_problem = read_variables(env, [file.values for file in files], env_file, locations.home)
+    unread = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
         settings=settings,
         values={"agent": agent_value, "workspace": found.folder, "index": found.index_path, **values},
         files=tuple(file.label for file in files),
         home=locations.home,
-        credentials=_credentials(env, files, entries, locations, settings),
-        hub=env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
-        proxy=lambda url: find_proxy(url, env),
-        environment=env,
-        unread="" if config else explain_unread_config(locations, settings.workspace),
+        credentials=_credentials(variables, files, entries, locations, settings),
+        hub=variables.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
+        proxy=lambda url: find_proxy(url, variables),
+        environment=variables,
+        unread=f"{unread} {env_problem}".strip(),
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
         plugin_configs=_plugin_configs(files),
@@ -119,7 +123,7 @@ def list_agent_ids(
     """Return every configured agent, the default one first; only that one if a workspace is given."""
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
-    agents = read_agents(_read_files(find_locations(env, cwd), cwd, config), problems=[])
+    agents = read_agents(_read_files(find_locations(env, cwd), env, cwd, config), problems=[])
     default = default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
 
@@ -193,11 +197,11 @@ def _credentials(
     )
 
 
-def _read_files(locations: Locations, cwd: str, config: str | None) -> list[ConfigFile]:
+def _read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: str | None) -> list[ConfigFile]:
     paths = [locations.own_config_path, locations.config_path]
     if config is not None:
         paths = [expand(config, locations.home, cwd)]
-    return [ConfigFile(shorten(path, locations.home), read_file(path)) for path in paths if path]
+    return [ConfigFile(shorten(path, locations.home), read_config(path, env)) for path in paths if path]
 
 
 def _config_error(problems: list[str]) -> ConfigError:
