@@ -316,7 +316,7 @@ class BuiltinAdmin:
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""
         if self._embedding is None:
-            return Probe(False, "Vectors are switched off (memorySearch.store.vector.enabled).")
+            return Probe(False, "Embeddings are switched off: memorySearch.provider is none.")
         return self._embedding.probe()
 
     def probe_vectors(self) -> bool:
@@ -325,8 +325,7 @@ class BuiltinAdmin:
 
     def describe_vectors(self) -> dict[str, object]:
         """Return how vectors are searched, and how many there are."""
-        embedding = self._embedding
+        embedding, vector = self._embedding, self._settings.memory_search.store.vector
         if embedding is None:
-            return {"enabled": False, "available": False}
-        library = self._settings.memory_search.store.vector.extension_path
-        return self._repair.run(lambda: embedding.describe_vectors(self._store, library))
+            return {"enabled": vector.enabled, "available": False}
+        return self._repair.run(lambda: embedding.describe_vectors(self._store, vector))

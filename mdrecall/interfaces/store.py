@@ -200,6 +200,10 @@ class VectorIndex(Protocol):
         """Return the name of the engine that searches a space, after checking that it loads."""
         ...
 
+    def engine_problem(self) -> str:
+        """Return why another engine than the preferred one searches; empty if the preferred one does."""
+        ...
+
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
         ...
