@@ -13,6 +13,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -161,12 +162,10 @@ def foreign_questions(root: Path, name: str, scope: str, count: int) -> dict[str
         folder = root / other
         if folder.is_dir() and _language(folder) == language and (other, name) not in _RELATED:
             pools.append(_pool(folder, scope if other == name else None))
-    pools = [pool for pool in pools if pool]
     draw = random.Random(f"{name}:{scope}")
-    drawn: dict[str, str] = {}
-    for pool in pools:
-        drawn |= dict(draw.sample(pool, min(len(pool), -(-count // len(pools)))))
-    return dict(sorted(drawn.items())[:count] if len(drawn) <= count else draw.sample(sorted(drawn.items()), count))
+    # One from each source in turn, so that a smaller number is the beginning of a larger one.
+    turns = zip_longest(*(draw.sample(pool, len(pool)) for pool in pools))
+    return dict(islice((entry for turn in turns for entry in turn if entry), count))
 
 
 def _pool(folder: Path, own_scope: str | None) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ a note, and notes are counted.
 
 What a model reads is measured on the answer to a search with default settings: ``shown@N`` is the share of the
 evidence that its snippets show within N characters, ``filled@N`` the same when as many results are asked for as fill
-them, ``cited@N`` the share whose lines are cited within N cited characters. The best score is compared with that of
+them, ``loose@N`` the same with any line however short and in whatever file, ``cited@N`` the share whose lines are
+cited within N cited characters. The best score is compared with that of
 questions that have no answer (``unansw``: the set's own, ``foreign``: another set's), and with the share of right
 best results (``ECE``).
 
@@ -30,7 +31,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import mdrecall
-from benchmarks import quality_report
 from benchmarks.eval_sets import (
     RUNS,
     Evidence,
@@ -43,8 +43,11 @@ from benchmarks.eval_sets import (
     load,
     scopes_of,
 )
+from benchmarks.quality_compare import comparison_rows
+from benchmarks.quality_plot import draw_plot
+from benchmarks.quality_report import format_runs, layout
 from mdrecall import Memory, SearchAnswer
-from mdrecall.core.eval_metrics import is_shown, shown_within
+from mdrecall.core.eval_metrics import chars_until_shown
 from mdrecall.types import MODES, Mode, SearchResult
 
 CUTS = (1, 3, 5, 6, 10)
@@ -86,19 +89,26 @@ class Task(NamedTuple):
 def main(arguments: list[str] | None = None) -> int:
     options = parse_options(arguments)
     if options.compare:
-        quality_report.print_comparison(*(json.loads(path.read_text()) for path in options.compare))
-        return 0
+        before, after = (json.loads(path.read_text(encoding="utf-8")) for path in options.compare)
+        print(layout(comparison_rows(before, after), markdown=options.markdown))
+        return write_plot(options, after["runs"], before["runs"])
     tasks = list(plan(options))
     if not tasks:
         known = ", ".join(dict.fromkeys(name for name, _ in RUNS))
         print(f"There is no known set in {options.eval}; known are {known}.", file=sys.stderr)
         return 2
     runs = collect(tasks, run_all(tasks, options.jobs))
-    for lines in quality_report.format_runs(runs):
-        print(lines)
+    for text in format_runs(runs, markdown=options.markdown):
+        print(text)
     if options.json:
         record = {"version": mdrecall.__version__, "sample": options.sample, "runs": runs}
         options.json.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+    return write_plot(options, runs)
+
+
+def write_plot(options: argparse.Namespace, after: Sequence[Any], before: Sequence[Any] = ()) -> int:
+    if options.plot:
+        options.plot.write_text(draw_plot(after, before), encoding="utf-8")
     return 0
 
 
@@ -118,6 +128,8 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
     )
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write evidence shown against characters as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
     return parser.parse_args(arguments)
 
@@ -258,22 +270,21 @@ class Scorer(NamedTuple):
     def ask(self, query: str, mode: Mode, evidence: list[Evidence]) -> dict[str, float]:
         """Return the figures of one question."""
         text = self.questions.queries[query]["text"]
-        spans = self.task.kind == "spans"
         default = self.memory.search(text, mode=mode)
+        # A note may answer with several results, so more are taken to have ten different notes.
         deep = self.memory.search(text, mode=mode, max_results=DEEP)
-        # A note may answer with several chunks, so more results are taken to have ten different notes.
-        answer = self.memory.search(text, mode=mode, max_results=10 if spans else 30)
-        figures = self.score(query, self.credit(answer))
-        if spans:
+        figures = self.score(query, self.credit(deep))
+        if self.task.kind == "spans":
             files = list(dict.fromkeys(span.file for span in self.credit(deep)))
             figures["files@10"] = file_recall(files[:10], self.questions, query)
             figures["anyfile@10"] = float(figures["files@10"] > 0)
             figures[f"cited@{CITED}"] = self.cited_within(query, deep, CITED)
-        figures["chars@6"] = sum(map(self.cited_chars, answer.results[:6]))
+        figures["chars@6"] = sum(map(self.cited_chars, deep.results[:6]))
         figures["right@1"] = self.score(query, self.credit(default))["hit@1"]
         figures["chars"] = sum(len(result.snippet) for result in default)
-        figures |= {f"shown@{limit}": share_shown(evidence, default.results, limit) for limit in BUDGETS}
-        figures |= {f"filled@{limit}": share_shown(evidence, deep.results, limit) for limit in CURVE}
+        figures |= shares_shown("shown", evidence, default.results, BUDGETS)
+        figures |= shares_shown("filled", evidence, deep.results, CURVE)
+        figures[f"loose@{BUDGETS[-1]}"] = share_anywhere(evidence, deep.results, BUDGETS[-1])
         return figures | top(default)
 
     def credit(self, answer: SearchAnswer) -> list[Any]:
@@ -313,10 +324,24 @@ class Scorer(NamedTuple):
         return figures
 
 
-def share_shown(evidence: list[Evidence], results: Sequence[SearchResult], limit: int) -> float:
-    """Return the share of the evidence that the snippets show within so many characters."""
-    shown = shown_within(results, limit)
-    return sum(is_shown(entry.lines, shown.get(entry.file, "")) for entry in evidence) / len(evidence)
+def shares_shown(
+    name: str, evidence: list[Evidence], results: Sequence[SearchResult], limits: Iterable[int]
+) -> dict[str, float]:
+    """Return the share of the evidence that the snippets show within each number of characters."""
+    places = [chars_until_shown(entry.file, entry.lines, results) for entry in evidence]
+    return {
+        f"{name}@{limit}": sum(place is not None and place <= limit for place in places) / len(places)
+        for limit in limits
+    }
+
+
+def share_anywhere(evidence: list[Evidence], results: Sequence[SearchResult], limit: int) -> float:
+    """Return the share of the evidence of which any line, however short, is shown, were it in another file."""
+    shown = "\n".join(result.snippet for result in results)[:limit]
+    ends = (
+        [end for line in entry.lines if (bare := line.strip()) for end in (bare[:60], bare[-60:])] for entry in evidence
+    )
+    return sum(any(end in shown for end in own) for own in ends) / len(evidence)
 
 
 def file_recall(found: list[str], questions: Questions, query: str) -> float:

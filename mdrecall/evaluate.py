@@ -8,7 +8,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mdrecall.core.eval_metrics import Expectation, Figures, Ranks, best_rank, figure_names, means, rank_all
+from mdrecall.core.eval_metrics import (
+    Expectation,
+    Figures,
+    Ranks,
+    Reached,
+    ScoreBin,
+    area_under_curve,
+    best_rank,
+    calibration_error,
+    chars_until_shown,
+    figure_names,
+    means,
+    rank_all,
+    reliability,
+)
 from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Mode, Progress, ProgressCallback, SearchAnswer
@@ -19,6 +33,8 @@ __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "pars
 CUTS = (1, 3, 6, 10)
 #: How many results are looked at by default: as many as the largest of the cuts needs.
 DEPTH = 10
+#: The characters within which evidence must be shown by default: what a tool answers a model with.
+CHARS = 4000
 
 _KEYS = {"query": "", "expect": "", "id": "", "category": ""}
 _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
@@ -32,6 +48,7 @@ class Question(NamedTuple):
 
     query: str
     expect: tuple[Expectation, ...]
+    """Empty if no note answers the query."""
     id: str | None = None
     category: str | None = None
     line: int = 0
@@ -48,6 +65,15 @@ class Outcome(NamedTuple):
     """The citation of the first result; empty if there is none."""
     reason: str
     """Why there is no result."""
+    shown: tuple[int | None, ...] = ()
+    """For each expectation, the characters read until it is shown; None if the configured results do not show it."""
+    score: float = 0.0
+    """The score of the first result; 0 if there is none."""
+
+    @property
+    def reached(self) -> Reached:
+        """Where the expectations are met."""
+        return Reached(self.ranks, self.shown)
 
     @property
     def rank(self) -> int | None:
@@ -63,9 +89,32 @@ class Evaluation(NamedTuple):
     """The search mode; several, joined with commas, if it changed during the evaluation."""
     issues: tuple[Issue, ...]
 
-    def figures(self, cuts: Iterable[int] = CUTS) -> Figures:
-        """Return the means of hit@k, recall@k and reciprocal rank."""
-        return means(figure_names(cuts), [outcome.ranks for outcome in self.outcomes])
+    @property
+    def answerable(self) -> tuple[Outcome, ...]:
+        """The outcomes of the questions that a note answers."""
+        return tuple(outcome for outcome in self.outcomes if outcome.question.expect)
+
+    @property
+    def unanswerable(self) -> tuple[Outcome, ...]:
+        """The outcomes of the questions that no note answers."""
+        return tuple(outcome for outcome in self.outcomes if not outcome.question.expect)
+
+    def figures(self, cuts: Iterable[int] = CUTS, chars: Iterable[int] = (CHARS,)) -> Figures:
+        """Return the means of hit@k, recall@k, reciprocal rank and evidence shown within so many characters."""
+        return means(figure_names(cuts, chars), [outcome.reached for outcome in self.answerable])
+
+    def reliability(self) -> list[ScoreBin]:
+        """Return how often the first result was right, by its score."""
+        return reliability((outcome.score, outcome.rank == 1) for outcome in self.outcomes if outcome.came_first)
+
+    def score_figures(self) -> Figures:
+        """Return what the best scores tell: ``ece``, and ``auc`` if some questions have no answer."""
+        answerable, unanswerable = self.answerable, self.unanswerable
+        found = {
+            "auc": area_under_curve([entry.score for entry in answerable], [entry.score for entry in unanswerable]),
+            "ece": calibration_error(self.reliability()),
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
 
 class _LineError(ValueError):
@@ -87,7 +136,7 @@ def evaluate(
     paths: set[str] = set()
     for number, question in enumerate(questions, 1):
         answer = memory.search(question.query, max_results=depth, mode=mode, progress=progress)
-        outcomes.append(_outcome(question, answer))
+        outcomes.append(_outcome(memory, question, answer))
         issues.update(dict.fromkeys(answer.issues))
         modes.setdefault(answer.mode)
         paths.update(result.path for result in answer)
@@ -149,8 +198,9 @@ def parse_questions(data: bytes | str, name: str = "questions") -> tuple[Questio
                 problems.append(f"{name}:{number}: {error}.")
     if problems:
         raise _questions_error(problems, name)
-    if not questions:
-        raise QuestionsError(f"There is no question in {name}.", hint=_HINT)
+    if not any(question.expect for question in questions):
+        what = "no question in {name} that a note answers" if questions else "no question in {name}"
+        raise QuestionsError(f"There is {what.format(name=name)}.", hint=_HINT)
     return tuple(questions)
 
 
@@ -164,9 +214,25 @@ def _only_changes_searching(setting: str) -> bool:
     return setting.startswith("query.")
 
 
-def _outcome(question: Question, answer: SearchAnswer) -> Outcome:
+def _outcome(memory: Memory, question: Question, answer: SearchAnswer) -> Outcome:
     first = answer.results[0].citation if answer.results else ""
-    return Outcome(question, rank_all(question.expect, answer.results), first, answer.reason)
+    score = answer.results[0].score if answer.results else 0.0
+    read = answer.results[: memory.settings.memory_search.query.max_results]
+    shown = tuple(chars_until_shown(entry.path, _read_expected(memory, entry), read) for entry in question.expect)
+    return Outcome(question, rank_all(question.expect, answer.results), first, answer.reason, shown, score)
+
+
+def _read_expected(memory: Memory, expected: Expectation) -> list[str]:
+    """Return the expected lines of a file; none if the whole file is expected."""
+    if expected.lines is None:
+        return []
+    first, last = expected.lines
+    try:
+        # What cannot be read is named among the issues, and no snippet shows an empty line.
+        text = memory.read(expected.path, from_line=first, lines=last - first + 1).text
+    except ReadError:
+        text = ""
+    return text.split("\n")
 
 
 def _find_impossible(memory: Memory, questions: Sequence[Question], paths: set[str]) -> Iterator[Issue]:
@@ -247,8 +313,8 @@ def _read_label(values: dict[str, Any], key: str) -> str | None:
 
 def _parse_expectations(values: dict[str, Any]) -> Iterator[Expectation]:
     expect = values.get("expect")
-    if "expect" not in values or expect in ("", []):
-        raise _LineError("expect is missing: name the files, or their lines, that a right answer cites")
+    if "expect" not in values or expect == "":
+        raise _LineError("expect is missing: name the files or lines that answer the query, or [] if none does")
     for text in expect if isinstance(expect, list) else [expect]:
         if not isinstance(text, str) or not text.strip():
             raise _LineError(

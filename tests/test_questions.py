@@ -73,7 +73,6 @@ def test_what_is_left_empty_is_not_there() -> None:
         ('{"query": " ", "expect": "a.md"}', "query must say what to look for"),
         ('{"query": 3, "expect": "a.md"}', "query must say what to look for"),
         ('{"query": "q"}', "expect is missing"),
-        ('{"query": "q", "expect": []}', "expect is missing"),
         ('{"query": "q", "expect": ""}', "expect is missing"),
         ('{"query": "q", "expect": [" "]}', 'expect holds " "'),
         ('{"query": "q", "expect": [3]}', "expect holds 3"),
@@ -118,3 +117,8 @@ def test_a_file_is_read_and_one_that_cannot_be_is_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.jsonl"):
         with pytest.raises(QuestionsError, match="Cannot read the questions"):
             read_questions(str(path))
+
+
+def test_a_question_that_no_note_answers_expects_nothing() -> None:
+    absent, _ = parse_questions('{"query": "who is the king?", "expect": []}\n' + GOOD)
+    assert absent.expect == ()

@@ -11,14 +11,24 @@ from typing import Any
 from mdrecall.cli.eval_report import Below, Report, Run, print_report, report_to_json
 from mdrecall.cli.options import add_common, parse_fraction, parse_positive
 from mdrecall.cli.output import print_json, progress_line
-from mdrecall.core.eval_metrics import figure_names
+from mdrecall.core.eval_metrics import figure_names, means
 from mdrecall.errors import ConfigError, QuestionsError, suggest_name
-from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Question, evaluate, memory_with, parse_questions, read_questions
+from mdrecall.evaluate import (
+    CHARS,
+    CUTS,
+    DEPTH,
+    Evaluation,
+    Question,
+    evaluate,
+    memory_with,
+    parse_questions,
+    read_questions,
+)
 from mdrecall.types import MODES, ProgressCallback
 
 #: Results asked for at most: deeper ranks say nothing about what a person or a model reads.
 _MAX_RESULTS = 1000
-_FIGURE = re.compile(r"(?:hit|recall)@([1-9]\d{0,2})|mrr")
+_FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|shown@[1-9]\d{0,5}|mrr|auc")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--k", type=_parse_cuts, default=CUTS, metavar="N,…", help="measure after N results (default: 1,3,6,10)"
     )
+    parser.add_argument(
+        "--chars", type=_parse_chars, default=(CHARS,), metavar="N,…",
+        help="measure what the first N characters of the snippets show (default: 4000)",
+    )  # fmt: skip
     parser.add_argument("--failures", action="store_true", help="show only the questions without a right answer")
     changes: dict[str, Any] = {"type": _parse_setting, "action": "append", "default": [], "metavar": "KEY=VALUE"}
     parser.add_argument("--set", **changes, help="use this memorySearch setting (or mode=…)")
@@ -42,18 +56,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     questions = _read_questions(options.file)
     runs = [_make_run(options.set)] + ([_make_run(options.against)] if options.against else [])
-    cuts = {*options.k, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
+    cuts = {*options.k, *_places(options, "hit"), *_places(options, "recall")}
+    names = figure_names(cuts, {*options.chars, *_places(options, "shown")})
+    _require_unanswerable(options, questions)
     with progress_line("Evaluating") as progress:
         evaluations = _evaluate(options, runs, questions, max(cuts), progress)
     first, *second = map(Run._make, zip(runs, evaluations, strict=True))
-    report = Report(figure_names(cuts), first, second[0] if second else None, options.failures)
-    figures = first.evaluation.figures(cuts)
+    report = Report(names, first, second[0] if second else None, options.failures)
+    figures = means(names, [outcome.reached for outcome in first.evaluation.answerable])
+    figures |= first.evaluation.score_figures()
     below = [Below(name, figures[name], least) for name, least in options.fail_under if figures[name] < least - 1e-9]
     if options.json:
         print_json(report_to_json(report, below if options.fail_under else None))
     else:
         print_report(report, below)
     return 1 if below else 0
+
+
+def _places(options: argparse.Namespace, kind: str) -> set[int]:
+    """Return the numbers of results or characters of one kind of figure that ``--fail-under`` names."""
+    named = (name.partition("@") for name, _ in options.fail_under)
+    return {int(place) for name, _, place in named if name == kind}
+
+
+def _require_unanswerable(options: argparse.Namespace, questions: Sequence[Question]) -> None:
+    if any(name == "auc" for name, _ in options.fail_under) and all(question.expect for question in questions):
+        message = "auc cannot be measured: every question has an answer."
+        raise QuestionsError(message, hint='Add questions that no note answers: {"query": "…", "expect": []}')
 
 
 def _read_questions(file: str) -> tuple[Question, ...]:
@@ -109,6 +138,10 @@ def _parse_cuts(text: str) -> tuple[int, ...]:
     return cuts
 
 
+def _parse_chars(text: str) -> tuple[int, ...]:
+    return tuple(parse_positive(part.strip()) for part in text.split(","))
+
+
 def _parse_setting(text: str) -> tuple[str, Any]:
     """Parse ``query.minScore=0.1``: a name, with or without ``memorySearch.``, and JSON or a plain word."""
     name, sign, value = text.partition("=")
@@ -124,5 +157,5 @@ def _parse_setting(text: str) -> tuple[str, Any]:
 def _parse_minimum(text: str) -> tuple[str, float]:
     name, _, value = text.replace(" ", "").partition("=")
     if not _FIGURE.fullmatch(name):
-        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=VALUE, such as hit@6=0.9, recall@10=0.8 or mrr=0.7")
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=VALUE, such as hit@6=0.9, shown@4000=0.8 or mrr=0.7")
     return name, parse_fraction(value)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mdrecall.cli.output import plural, print_issues, printable, style
 from mdrecall.config.load import is_secret
-from mdrecall.core.eval_metrics import Difference, Figures, Ranks, compare, means
+from mdrecall.core.eval_metrics import Difference, Figures, Reached, ScoreBin, compare, means
 from mdrecall.evaluate import Evaluation, Outcome
 from mdrecall.types import Issue
 from mdrecall.wire import to_json
@@ -44,11 +44,11 @@ class Below(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The questions of one category, or all."""
+    """The questions of one category, or all, that a note answers."""
 
     category: str | None
-    first: list[Ranks]
-    second: list[Ranks]
+    first: list[Reached]
+    second: list[Reached]
 
 
 class _Change(NamedTuple):
@@ -62,7 +62,7 @@ class _Change(NamedTuple):
 def report_to_json(report: Report, below: Sequence[Below] | None) -> dict[str, Any]:
     """Return the first run, and under ``against`` the second with the differences."""
     everything, *groups = _group_questions(report)
-    record = {"questions": len(everything.first)} | _run_to_json(report, report.first)
+    record = {"questions": len(report.first.evaluation.outcomes)} | _run_to_json(report, report.first)
     record["categories"] = [_group_to_json(report, group, group.first) for group in groups]
     if report.second:
         better, worse = _find_changes(report.first, report.second)
@@ -88,6 +88,7 @@ def print_report(report: Report, below: Sequence[Below]) -> None:
         _print_questions(report)
     if report.second is None:
         _print_table(_figure_rows(report))
+        _print_scores(report.first.evaluation)
     else:
         _print_comparison(report, report.second)
     sys.stdout.flush()
@@ -98,8 +99,8 @@ def print_report(report: Report, below: Sequence[Below]) -> None:
 
 def _group_questions(report: Report) -> list[_Group]:
     """Return all questions, then those of each category in the order of the file."""
-    first = report.first.evaluation.outcomes
-    second = report.second.evaluation.outcomes if report.second else first
+    first = report.first.evaluation.answerable
+    second = report.second.evaluation.answerable if report.second else first
     groups = [_Group(None, [], [])]
     by_category: dict[str, _Group] = {}
     for before, after in zip(first, second, strict=True):
@@ -107,14 +108,14 @@ def _group_questions(report: Report) -> list[_Group]:
         if name := before.question.category:
             belongs.append(by_category.setdefault(name, _Group(name, [], [])))
         for group in belongs:
-            group.first.append(before.ranks)
-            group.second.append(after.ranks)
+            group.first.append(before.reached)
+            group.second.append(after.reached)
     return groups + list(by_category.values())
 
 
 def _find_changes(first: Run, second: Run) -> tuple[list[_Change], list[_Change]]:
     """Return the questions whose first right result ranks higher in the second run, and those where it ranks lower."""
-    pairs = zip(first.evaluation.outcomes, second.evaluation.outcomes, strict=True)
+    pairs = zip(first.evaluation.answerable, second.evaluation.answerable, strict=True)
     changes = [_Change(after, before.rank, after.rank) for before, after in pairs]
     better = [change for change in changes if (change.after or math.inf) < (change.before or math.inf)]
     worse = [change for change in changes if (change.after or math.inf) > (change.before or math.inf)]
@@ -135,22 +136,37 @@ def _round(value: float) -> float:
 
 def _run_to_json(report: Report, run: Run) -> dict[str, Any]:
     evaluation = run.evaluation
-    selected = [outcome for outcome in evaluation.outcomes if outcome.rank is None or not report.failures_only]
+    selected = [outcome for outcome in evaluation.outcomes if _is_missed(outcome) or not report.failures_only]
     return {
         "settings": _hide_secrets(run.settings),
         "mode": evaluation.mode,
-        "figures": _figures_to_json(means(report.names, [outcome.ranks for outcome in evaluation.outcomes])),
+        "figures": _figures_to_json(means(report.names, [outcome.reached for outcome in evaluation.answerable])),
+        "scores": _scores_to_json(evaluation),
         "results": [_outcome_to_json(outcome) for outcome in selected],
     }
+
+
+def _is_missed(outcome: Outcome) -> bool:
+    """True if a note answers the question and no result is right."""
+    return bool(outcome.question.expect) and outcome.rank is None
+
+
+def _scores_to_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what the best scores tell, and the table behind it."""
+    table = [
+        {name: _round(value) if isinstance(value, float) else value for name, value in to_json(entry).items()}
+        for entry in evaluation.reliability()
+    ]
+    return _figures_to_json(evaluation.score_figures()) | {"reliability": table}
 
 
 def _figures_to_json(figures: Figures) -> dict[str, float]:
     return {name: _round(value) for name, value in figures.items()}
 
 
-def _group_to_json(report: Report, group: _Group, ranks: list[Ranks]) -> dict[str, Any]:
-    figures = _figures_to_json(means(report.names, ranks))
-    return {"category": group.category, "questions": len(ranks), "figures": figures}
+def _group_to_json(report: Report, group: _Group, reached: list[Reached]) -> dict[str, Any]:
+    figures = _figures_to_json(means(report.names, reached))
+    return {"category": group.category, "questions": len(reached), "figures": figures}
 
 
 def _differences_to_json(report: Report, group: _Group) -> list[dict[str, Any]]:
@@ -167,9 +183,15 @@ def _question_to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    more = {"rank": outcome.rank, "cameFirst": outcome.came_first or None, "reason": outcome.reason or None}
+    score = _round(outcome.score) if outcome.came_first else None
+    more = {
+        "rank": outcome.rank,
+        "cameFirst": outcome.came_first or None,
+        "score": score,
+        "reason": outcome.reason or None,
+    }
     present = {name: value for name, value in more.items() if value is not None}
-    return _question_to_json(outcome) | {"ranks": list(outcome.ranks)} | present
+    return _question_to_json(outcome) | {"ranks": list(outcome.ranks), "shown": list(outcome.shown)} | present
 
 
 def _change_to_json(change: _Change) -> dict[str, Any]:
@@ -179,7 +201,7 @@ def _change_to_json(change: _Change) -> dict[str, Any]:
 
 def _print_questions(report: Report) -> None:
     """Print the misses first, then the other questions in the order of the file."""
-    outcomes = report.first.evaluation.outcomes
+    outcomes = report.first.evaluation.answerable
     missed = [outcome for outcome in outcomes if outcome.rank is None]
     print(style(f"{plural(len(outcomes), 'question')}, {len(missed) or 'none'} missed", "bold"))
     print()
@@ -217,6 +239,35 @@ def _figure_rows(report: Report) -> list[list[str]]:
     return rows
 
 
+def _print_scores(evaluation: Evaluation) -> None:
+    """Print how often the best score of each height was right, and how it tells questions without an answer."""
+    figures = evaluation.score_figures()
+    if bins := evaluation.reliability():
+        print(f"\nBest score and share of right first results (calibration error {figures['ece']:.3f})")
+        _print_table([["score", "questions", "mean score", "right"], *map(_bin_row, bins)])
+    if without := evaluation.unanswerable:
+        empty = sum(not outcome.came_first for outcome in without)
+        print(
+            f"\n{plural(len(without), 'question')} without an answer, {empty or 'none'} with an empty result. The best"
+            f" score of the other questions is higher in {figures['auc']:.1%} of all pairs (AUC)."
+        )
+
+
+def _bin_row(entry: ScoreBin) -> list[str]:
+    span = f"{entry.low:.1f}–{entry.high:.1f}"
+    return [span, str(entry.questions), f"{entry.mean_score:.3f}", f"{entry.share_right:.3f}"]
+
+
+def _score_rows(first: Evaluation, second: Evaluation) -> list[list[str]]:
+    """Return the figures of the best scores of both runs."""
+    before, after = first.score_figures(), second.score_figures()
+    return [
+        [name, f"{before[name]:.3f}", f"{after[name]:.3f}", f"{after[name] - before[name] + 0.0:+.3f}"]
+        for name in before
+        if name in after
+    ]
+
+
 def _print_comparison(report: Report, second: Run) -> None:
     everything, *groups = _group_questions(report)
     print(style(plural(len(everything.first), "question"), "bold"))
@@ -228,6 +279,9 @@ def _print_comparison(report: Report, second: Run) -> None:
             print(style(f"{printable(group.category)} ({plural(len(group.first), 'question')})", "bold"))
         rows = map(_difference_row, compare(report.names, group.first, group.second))
         _print_table([["", "first", "second", "difference", "95 % interval", ""], *rows])
+    if scores := _score_rows(report.first.evaluation, second.evaluation):
+        print("\n" + style("Best scores", "bold"))
+        _print_table([["", "first", "second", "difference"], *scores])
     for label, colour, changes in zip(
         ("Better", "Worse"), ("green", "red"), _find_changes(report.first, second), strict=True
     ):

@@ -10,7 +10,7 @@ from mdrecall.types import SearchResult
 #: For each expectation of a question, the rank (from 1) of the first result that meets it; None if none does.
 Ranks: TypeAlias = tuple[int | None, ...]
 
-#: Means by the name of the figure: ``hit@6``, ``recall@6``, ``mrr``.
+#: Means by the name of the figure: ``hit@6``, ``recall@6``, ``mrr``, ``shown@4000``.
 Figures: TypeAlias = dict[str, float]
 
 # Bootstrap rounds. More would make the interval more exact, and take longer.
@@ -49,6 +49,14 @@ class Expectation(NamedTuple):
         return f"{self.path}#L{first}" + (f"-L{last}" if last != first else "")
 
 
+class Reached(NamedTuple):
+    """Where the expectations of one question are met."""
+
+    ranks: Ranks
+    shown: tuple[int | None, ...] = ()
+    """For each expectation, the characters of the snippets that are read until its text is shown; None if never."""
+
+
 class ScoreBin(NamedTuple):
     """The questions whose best score lies from ``low`` to ``high``."""
 
@@ -81,22 +89,29 @@ def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult
     )
 
 
-def shown_within(results: Iterable[SearchResult], limit: int) -> dict[str, str]:
-    """Return the text of each file that is shown if the snippets are read in order and cut at ``limit`` characters."""
-    shown: dict[str, list[str]] = {}
+def chars_until_shown(path: str, lines: Sequence[str], results: Iterable[SearchResult]) -> int | None:
+    """Return how many characters of the snippets are read, in order, until one of a file's lines is shown.
+
+    A line is shown by its first or its last 60 characters. Without lines any snippet from the file will do. None if
+    nothing is shown.
+    """
+    ends = _line_ends(lines)
+    read = 0
     for result in results:
-        if limit <= 0:
-            break
-        shown.setdefault(result.path, []).append(_squeeze(result.snippet[:limit]))
-        limit -= len(result.snippet)
-    return {path: "\n".join(texts) for path, texts in shown.items()}
+        if result.path == path:
+            text = _squeeze(result.snippet)
+            found = [text.index(end) + len(end) for end in ends if end in text]
+            if found or not lines:
+                return read + min(found, default=min(len(result.snippet), _LINE_END))
+        read += len(result.snippet)
+    return None
 
 
-def is_shown(lines: Iterable[str], text: str) -> bool:
-    """True if a text shows the first or the last 60 characters of one of the lines."""
+def _line_ends(lines: Iterable[str]) -> set[str]:
+    """Return the beginnings and the ends of the lines that tell which line it is."""
     stripped = [line for line in (_squeeze(line).lstrip("#-*+> ") for line in lines) if line]
     long = [line for line in stripped if len(line) >= _MIN_LINE]
-    return any(line[:_LINE_END] in text or line[-_LINE_END:] in text for line in long or stripped)
+    return {end for line in long or stripped for end in (line[:_LINE_END].strip(), line[-_LINE_END:].strip())}
 
 
 def _squeeze(text: str) -> str:
@@ -143,27 +158,29 @@ def best_rank(ranks: Ranks) -> int | None:
     return min((rank for rank in ranks if rank is not None), default=None)
 
 
-def figure_names(cuts: Iterable[int]) -> list[str]:
-    """Return the names of the figures for these numbers of results, in the order in which they are shown."""
+def figure_names(cuts: Iterable[int], chars: Iterable[int] = ()) -> list[str]:
+    """Return the figures for these numbers of results and of characters, in the order in which they are shown."""
     cuts = sorted(set(cuts))
-    return [f"{kind}@{cut}" for kind in ("hit", "recall") for cut in cuts] + ["mrr"]
+    ranked = [f"{kind}@{cut}" for kind in ("hit", "recall") for cut in cuts] + ["mrr"]
+    return ranked + [f"shown@{limit}" for limit in sorted(set(chars))]
 
 
-def figure(name: str, ranks: Ranks) -> float:
+def figure(name: str, reached: Reached) -> float:
     """Return one figure of one question."""
     kind, _, cut = name.partition("@")
     if kind == "mrr":
-        return 1 / (best_rank(ranks) or math.inf)
-    met = sum(rank is not None and rank <= int(cut) for rank in ranks)
-    return met / len(ranks) if kind == "recall" else float(met > 0)
+        return 1 / (best_rank(reached.ranks) or math.inf)
+    places = reached.shown if kind == "shown" else reached.ranks
+    met = sum(place is not None and place <= int(cut) for place in places)
+    return float(met > 0) if kind == "hit" else met / len(places)
 
 
-def means(names: Iterable[str], questions: Sequence[Ranks]) -> Figures:
+def means(names: Iterable[str], questions: Sequence[Reached]) -> Figures:
     """Return the mean of each figure over the questions."""
-    return {name: math.fsum(figure(name, ranks) for ranks in questions) / len(questions) for name in names}
+    return {name: math.fsum(figure(name, reached) for reached in questions) / len(questions) for name in names}
 
 
-def compare(names: Sequence[str], first: Sequence[Ranks], second: Sequence[Ranks]) -> list[Difference]:
+def compare(names: Sequence[str], first: Sequence[Reached], second: Sequence[Reached]) -> list[Difference]:
     """Compare two runs, with the interval of each difference from a paired bootstrap over the questions."""
     columns = [
         [figure(name, after) - figure(name, before) for before, after in zip(first, second, strict=True)]

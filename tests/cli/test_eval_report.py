@@ -15,7 +15,12 @@ ISSUE = Issue("memory/a.md", "is missing.")
 def outcome(query: str, *ranks: int | None, first: str = "memory/x.md#L1", **more: Any) -> Outcome:
     reason = "" if first else "no_match"
     expected = tuple(Expectation("memory/a.md", (number, number)) for number, _ in enumerate(ranks, 1))
-    return Outcome(Question(query, expected, **more), ranks, first, reason)
+    score = 0.75 if first else 0.0
+    return Outcome(Question(query, expected, **more), ranks, first, reason, score=score)
+
+
+def unanswerable(query: str, score: float) -> Outcome:
+    return Outcome(Question(query, ()), (), "memory/x.md#L1" if score else "", "" if score else "no_match", (), score)
 
 
 def run(*outcomes: Outcome, **settings: object) -> Run:
@@ -53,6 +58,10 @@ def test_questions_are_listed_with_the_misses_first_and_then_the_figures(capsys:
         "     questions  hit@1  recall@1    mrr",
         "all          3  0.333     0.333  0.444",
         "zoo          2  0.500     0.500  0.500",
+        "",
+        "Best score and share of right first results (calibration error 0.250)",
+        "score    questions  mean score  right",
+        "0.7–0.8          2       0.750  0.500",
     ]
     assert err == ["! memory/a.md is missing.", "! hit@1 is 0.333, below 0.5"]
 
@@ -83,6 +92,7 @@ def test_a_comparison_names_both_settings_and_what_changed(capsys: pytest.Captur
     assert out[3:5] == ["", "          first  second  difference    95 % interval"]
     assert out[5].startswith("hit@1     0.667   0.667      +0.000  -")
     assert out[5].endswith("could be chance")
+    assert out[-10:-5] == ["", "Best scores", "     first  second  difference", "ece  0.083   0.083      +0.000", ""]
     assert out[-5:] == ["Better: 1", "  2 → 1    q1", "", "Worse: 1", "  1 → –    q2"]
     assert err == ["! memory/a.md is missing."]
 
@@ -99,7 +109,11 @@ def test_a_comparison_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_json_has_what_was_found_and_no_more() -> None:
     record = report_to_json(report(MIXED), None)
-    assert set(record) == {"questions", "settings", "mode", "figures", "results", "categories", "issues"}
+    assert set(record) == {"questions", "settings", "mode", "figures", "scores", "results", "categories", "issues"}
+    assert record["scores"] == {
+        "ece": 0.25,
+        "reliability": [{"low": 0.7, "high": 0.8, "questions": 2, "meanScore": 0.75, "shareRight": 0.5}],
+    }
     assert record["figures"] == {"hit@1": 0.3333, "recall@1": 0.3333, "mrr": 0.4444}
     assert record["categories"] == [
         {"category": "zoo", "questions": 2, "figures": {"hit@1": 0.5, "recall@1": 0.5, "mrr": 0.5}}
@@ -121,3 +135,24 @@ def test_the_json_of_a_comparison_has_the_changes() -> None:
     assert [(entry["query"], entry["before"], "after" in entry) for entry in record["worse"]] == [("q2", 1, False)]
     assert [entry["figure"] for entry in record["differences"]] == ["hit@1", "recall@1", "mrr"]
     assert record["differences"][0]["first"] == 0.6667
+
+
+def test_questions_without_an_answer_are_told_apart_and_do_not_change_the_figures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    more = [unanswerable("nowhere", 0.2), unanswerable("never", 0.3), unanswerable("nobody", 0)]
+    given = report(run(*MIXED.evaluation.outcomes, *more))
+    record = report_to_json(given, None)
+    assert record["figures"] == report_to_json(report(MIXED), None)["figures"]
+    assert (record["questions"], record["scores"]["auc"]) == (6, 0.7222)
+    assert [entry["expect"] for entry in record["results"][3:]] == [[], [], []]
+    out, _ = printed(given, capsys)
+    assert out[0] == "3 questions, 1 missed"
+    assert out[-1] == (
+        "3 questions without an answer, 1 with an empty result. The best score of the other questions is higher in"
+        " 72.2% of all pairs (AUC)."
+    )
+    only = report_to_json(report(given.first, failures_only=True), None)
+    assert [entry["query"] for entry in only["results"]] == ["y" * 100]
+    compared_runs = report_to_json(report(given.first, given.first), None)["against"]
+    assert compared_runs["scores"]["auc"] == 0.7222

@@ -10,19 +10,20 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 
-FIGURES = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}}
+SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+FIGURES = {"type": "object", "additionalProperties": SHARE}
 RANK = {"type": "integer", "minimum": 1}
 QUESTION = {
     "line": RANK,
     "query": {"type": "string"},
     "id": {"type": "string"},
     "category": {"type": "string"},
-    "expect": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    "expect": {"type": "array", "items": {"type": "string"}},
 }
 
 
 #: The ranks here are those of a search by words.
-WORDS_ONLY = '{"memorySearch": {"store": {"vector": {"enabled": false}}}}'
+WORDS_ONLY = '{"memorySearch": {"provider": "none"}}'
 
 
 def strict(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
@@ -38,11 +39,13 @@ RESULT = strict(
     {
         **QUESTION,
         "ranks": many({"type": ["integer", "null"], "minimum": 1}),
+        "shown": many({"type": ["integer", "null"], "minimum": 1}),
         "rank": RANK,
         "cameFirst": {"type": "string"},
+        "score": SHARE,
         "reason": {"type": "string"},
     },
-    *("id", "category", "rank", "cameFirst", "reason"),
+    *("id", "category", "rank", "cameFirst", "score", "reason"),
 )
 DIFFERENCE = strict(
     {
@@ -56,7 +59,14 @@ DIFFERENCE = strict(
 )
 CHANGE = strict({**QUESTION, "before": RANK, "after": RANK}, "id", "category", "before", "after")
 CATEGORY = {"category": {"type": "string"}, "questions": RANK, "figures": FIGURES}
-RUN = {"settings": {"type": "object"}, "mode": {"type": "string"}, "figures": FIGURES, "results": many(RESULT)}
+BIN = strict({"low": SHARE, "high": SHARE, "questions": RANK, "meanScore": SHARE, "shareRight": SHARE})
+RUN = {
+    "settings": {"type": "object"},
+    "mode": {"type": "string"},
+    "figures": FIGURES,
+    "scores": strict({"auc": SHARE, "ece": SHARE, "reliability": many(BIN)}, "auc", "ece"),
+    "results": many(RESULT),
+}
 AGAINST = {
     **RUN,
     "categories": many(strict({**CATEGORY, "differences": many(DIFFERENCE)})),
@@ -129,10 +139,10 @@ def test_the_misses_come_first_and_every_question_has_its_rank(notes: Workspace,
 def test_the_figures_are_a_table_with_a_row_for_each_category(notes: Workspace, run: Run) -> None:
     table = run("eval", "q.jsonl", "--k", "3,1").out.split("\n\n")[2].splitlines()
     assert [line.split() for line in table] == [
-        ["questions", "hit@1", "hit@3", "recall@1", "recall@3", "mrr"],
-        ["all", "5", "0.600", "0.800", "0.600", "0.800", "0.700"],
-        ["sea", "2", "1.000", "1.000", "1.000", "1.000", "1.000"],
-        ["land", "2", "0.500", "1.000", "0.500", "1.000", "0.750"],
+        ["questions", "hit@1", "hit@3", "recall@1", "recall@3", "mrr", "shown@4000"],
+        ["all", "5", "0.600", "0.800", "0.600", "0.800", "0.700", "0.800"],
+        ["sea", "2", "1.000", "1.000", "1.000", "1.000", "1.000", "1.000"],
+        ["land", "2", "0.500", "1.000", "0.500", "1.000", "0.750", "1.000"],
     ]
     assert len({len(line) for line in table}) == 1
 
@@ -150,15 +160,35 @@ def test_the_json_has_the_figures_and_every_question(notes: Workspace, run: Run)
     assert (found["settings"], found["mode"]) == ({}, "keyword")
     assert list(found["figures"]) == [
         *("hit@1", "hit@3", "hit@6", "hit@10"), *("recall@1", "recall@3", "recall@6", "recall@10"), "mrr",
+        "shown@4000",
     ]  # fmt: skip
     assert (found["figures"]["hit@1"], found["figures"]["hit@6"], found["figures"]["mrr"]) == (0.6, 0.8, 0.7)
     assert [(entry["category"], entry["questions"]) for entry in found["categories"]] == [("sea", 2), ("land", 2)]
+    score = found["results"][0].pop("score")
+    assert 0 < score <= 1
     assert found["results"][0] == {
         "line": 1, "id": "w1", "category": "sea", "query": "where does the walrus sleep",
-        "expect": ["memory/sea.md#L3"], "ranks": [1], "rank": 1, "cameFirst": "memory/sea.md#L1-L7",
+        "expect": ["memory/sea.md#L3"], "ranks": [1], "shown": [34], "rank": 1, "cameFirst": "memory/sea.md#L1-L7",
     }  # fmt: skip
     assert found["results"][4]["ranks"] == [None]
     assert found["results"][4]["reason"] == "no_match"
+
+
+def test_questions_that_no_note_answers_measure_the_scores(notes: Workspace, run: Run) -> None:
+    with (notes.path / "q.jsonl").open("a") as file:
+        file.write('{"query": "unicorn walrus", "expect": []}\n{"query": "dragon", "expect": []}\n')
+    found = answered(run)
+    assert found["questions"] == 7
+    assert found["figures"]["hit@1"] == 0.6
+    assert 0.5 < found["scores"]["auc"] <= 1
+    assert run("eval", "q.jsonl", "--fail-under", "auc=1.0").code == (0 if found["scores"]["auc"] == 1 else 1)
+    assert "2 questions without an answer, 1 with an empty result." in run("eval", "q.jsonl").out
+
+
+def test_what_is_shown_is_measured_within_the_characters_asked_for(notes: Workspace, run: Run) -> None:
+    figures = answered(run, "--chars", "20,34,4000")["figures"]
+    assert [figures[f"shown@{limit}"] for limit in (20, 34, 4000)] == [0, 0.2, 0.8]
+    assert run("eval", "q.jsonl", "--fail-under", "shown@20=0.1").code == 1
 
 
 def test_the_questions_may_come_from_standard_input(notes: Workspace) -> None:
@@ -194,7 +224,7 @@ def test_a_comparison_is_the_same_every_time_and_names_both_sides(notes: Workspa
     assert run(*arguments).out == ran.out
     head, table, *_, better, worse = ran.out.split("\n\n")
     assert head == "5 questions\nfirst:   as configured\nsecond:  query.minScore=0.99, query.maxResults=1"
-    assert table.splitlines()[1].startswith("hit@1     0.600   0.000      -0.600  -1.000 … -0.200  could be chance")
+    assert table.splitlines()[1].startswith("hit@1       0.600   0.000      -0.600  -1.000 … -0.200  could be chance")
     assert "\nland (2 questions)\n" in ran.out
     assert better == "Better: none"
     assert worse.splitlines()[:2] == ["Worse: 4", "  1 → –    where does the walrus sleep  [w1]"]
@@ -289,6 +319,9 @@ def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: R
         (["q.jsonl", "--k", "0"], "not a whole number"),
         (["q.jsonl", "--k", "1,2,x"], "not a whole number"),
         (["q.jsonl", "--k", "1001"], "maximum of 1000"),
+        (["q.jsonl", "--chars", "0"], "not a whole number"),
+        (["absent.jsonl"], "There is no question in absent.jsonl that a note answers"),
+        (["q.jsonl", "--fail-under", "auc=0.9"], "auc cannot be measured: every question has an answer"),
         (["q.jsonl", "--fail-under", "ndcg=0.3"], "is not FIGURE=VALUE"),
         (["q.jsonl", "--fail-under", "hit@6=2"], "not a number from 0 to 1"),
         ([], "FILE"),
@@ -297,6 +330,7 @@ def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: R
 def test_what_is_wrong_is_named_and_exits_with_2(notes: Workspace, run: Run, arguments: list[str], said: str) -> None:
     (notes.path / "bad.jsonl").write_text('// first\n{"query": "q", "expects": "a.md"}\n{\n')
     (notes.path / "empty.jsonl").write_text("")
+    (notes.path / "absent.jsonl").write_text('{"query": "unicorn", "expect": []}\n')
     ran = run("eval", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err

@@ -6,25 +6,25 @@ from hypothesis import strategies as st
 
 from mdrecall.core.eval_metrics import (
     Expectation,
-    Ranks,
+    Reached,
     area_under_curve,
     best_rank,
     calibration_error,
+    chars_until_shown,
     compare,
     figure,
     figure_names,
-    is_shown,
     means,
     rank_all,
     reliability,
-    shown_within,
 )
 from mdrecall.types import SearchResult
 
 CUTS = (1, 3, 6, 10)
 NAMES = figure_names(CUTS)
+FOUND, MISSED = Reached((1,)), Reached((None,))
 
-ranks_of_a_question = st.lists(st.none() | st.integers(1, 12), min_size=1, max_size=4).map(tuple)
+ranks_of_a_question = st.lists(st.none() | st.integers(1, 12), min_size=1, max_size=4).map(tuple).map(Reached)
 questions = st.lists(ranks_of_a_question, min_size=1, max_size=12)
 pairs = st.lists(st.tuples(ranks_of_a_question, ranks_of_a_question), min_size=1, max_size=12)
 
@@ -67,7 +67,7 @@ def test_each_expectation_has_the_place_where_it_is_first_met() -> None:
 
 
 def test_the_figures_of_a_question() -> None:
-    found = {name: figure(name, (2, 5, None, None)) for name in NAMES}
+    found = {name: figure(name, Reached((2, 5, None, None))) for name in NAMES}
     assert found == {
         "hit@1": 0, "hit@3": 1, "hit@6": 1, "hit@10": 1,
         "recall@1": 0, "recall@3": 0.25, "recall@6": 0.5, "recall@10": 0.5, "mrr": 0.5,
@@ -76,19 +76,20 @@ def test_the_figures_of_a_question() -> None:
 
 def test_the_figures_are_named_once_in_order() -> None:
     assert figure_names([10, 1, 1]) == ["hit@1", "hit@10", "recall@1", "recall@10", "mrr"]
+    assert figure_names([1], [4000, 200]) == ["hit@1", "recall@1", "mrr", "shown@200", "shown@4000"]
 
 
 def test_the_mean_of_thirds_is_exact() -> None:
-    assert means(["recall@1"], [(1, None, None)] * 3)["recall@1"] == pytest.approx(1 / 3, abs=0)
+    assert means(["recall@1"], [Reached((1, None, None))] * 3)["recall@1"] == pytest.approx(1 / 3, abs=0)
 
 
 @given(questions)
-def test_every_figure_lies_between_0_and_1(asked: list[Ranks]) -> None:
+def test_every_figure_lies_between_0_and_1(asked: list[Reached]) -> None:
     assert all(0 <= value <= 1 for value in means(NAMES, asked).values())
 
 
 @given(questions)
-def test_hit_and_recall_never_fall_with_more_results_and_recall_is_never_above_hit(asked: list[Ranks]) -> None:
+def test_hit_and_recall_never_fall_with_more_results_and_recall_is_never_above_hit(asked: list[Reached]) -> None:
     found = means(NAMES, asked)
     for kind in ("hit", "recall"):
         values = [found[f"{kind}@{cut}"] for cut in CUTS]
@@ -97,23 +98,23 @@ def test_hit_and_recall_never_fall_with_more_results_and_recall_is_never_above_h
 
 
 @given(questions)
-def test_mrr_lies_between_hit_at_1_and_being_found_at_all(asked: list[Ranks]) -> None:
+def test_mrr_lies_between_hit_at_1_and_being_found_at_all(asked: list[Reached]) -> None:
     found = means([*NAMES, "hit@12"], asked)
     assert found["hit@1"] <= found["mrr"] <= found["hit@12"]
 
 
 @given(questions, st.randoms())
 def test_the_order_of_the_questions_and_of_their_expectations_does_not_matter(
-    asked: list[Ranks], random: Random
+    asked: list[Reached], random: Random
 ) -> None:
-    turned = [ranks[::-1] for ranks in asked]
+    turned = [Reached(reached.ranks[::-1]) for reached in asked]
     random.shuffle(turned)
     assert means(NAMES, turned) == means(NAMES, asked)
 
 
 @settings(max_examples=15)
 @given(questions)
-def test_a_run_compared_with_itself_has_no_difference(asked: list[Ranks]) -> None:
+def test_a_run_compared_with_itself_has_no_difference(asked: list[Reached]) -> None:
     for entry in compare(NAMES, asked, asked):
         assert (entry.difference, entry.low, entry.high, entry.could_be_chance) == (0, 0, 0, True)
         assert entry.first == entry.second
@@ -121,7 +122,7 @@ def test_a_run_compared_with_itself_has_no_difference(asked: list[Ranks]) -> Non
 
 @settings(max_examples=15)
 @given(pairs)
-def test_the_interval_lies_within_the_differences_of_the_questions(asked: list[tuple[Ranks, Ranks]]) -> None:
+def test_the_interval_lies_within_the_differences_of_the_questions(asked: list[tuple[Reached, Reached]]) -> None:
     first, second = [list(side) for side in zip(*asked, strict=True)]
     for entry in compare(NAMES, first, second):
         single = [figure(entry.figure, after) - figure(entry.figure, before) for before, after in asked]
@@ -131,30 +132,30 @@ def test_the_interval_lies_within_the_differences_of_the_questions(asked: list[t
 
 @settings(max_examples=15)
 @given(pairs)
-def test_the_interval_is_the_same_every_time(asked: list[tuple[Ranks, Ranks]]) -> None:
+def test_the_interval_is_the_same_every_time(asked: list[tuple[Reached, Reached]]) -> None:
     first, second = [list(side) for side in zip(*asked, strict=True)]
     assert compare(NAMES, first, second) == compare(NAMES, first, second)
 
 
 @pytest.mark.parametrize(("better", "chance"), [(1, True), (5, True), (6, False), (40, False)])
 def test_a_gain_of_a_few_questions_could_be_chance_and_one_of_many_is_not(better: int, chance: bool) -> None:
-    first: list[Ranks] = [(None,)] * better + [(1,)] * 20
-    second: list[Ranks] = [(1,)] * len(first)
+    first = [MISSED] * better + [FOUND] * 20
+    second = [FOUND] * len(first)
     (found,) = compare(["hit@1"], first, second)
     assert found.difference == pytest.approx(better / len(first))
     assert found.could_be_chance is chance
 
 
 def test_gains_and_losses_that_balance_could_be_chance() -> None:
-    (found,) = compare(["hit@1"], [(None,)] * 10 + [(1,)] * 10, [(1,)] * 11 + [(None,)] * 9)
+    (found,) = compare(["hit@1"], [MISSED] * 10 + [FOUND] * 10, [FOUND] * 11 + [MISSED] * 9)
     assert found.low < 0 < found.high
     assert found.could_be_chance
 
 
 @pytest.mark.parametrize("gained", [True, False])
 def test_an_interval_that_ends_at_zero_could_be_chance(gained: bool) -> None:
-    worse: list[Ranks] = [(None,)] * 9 + [(1,)] * 3
-    better: list[Ranks] = [(1,)] * 9 + [(None,)] * 3
+    worse = [MISSED] * 9 + [FOUND] * 3
+    better = [FOUND] * 9 + [MISSED] * 3
     (found,) = compare(["hit@1"], worse, better) if gained else compare(["hit@1"], better, worse)
     assert (found.low if gained else found.high) == 0
     assert found.difference != 0
@@ -162,40 +163,53 @@ def test_an_interval_that_ends_at_zero_could_be_chance(gained: bool) -> None:
 
 
 def test_changed_questions_are_counted_however_small_their_change() -> None:
-    (found,) = compare(["mrr"], [(2,)] * 6, [(1,)] * 6)
+    (found,) = compare(["mrr"], [Reached((2,))] * 6, [FOUND] * 6)
     assert not found.could_be_chance
 
 
-def shown(*snippets: tuple[str, str]) -> list[SearchResult]:
-    return [SearchResult(path, 1, 9, 0.9, text, "memory", 1, 9, "") for path, text in snippets]
+def snippets(*texts: tuple[str, str]) -> list[SearchResult]:
+    return [SearchResult(path, 1, 9, 0.9, text, "memory", 1, 9, "") for path, text in texts]
 
 
-def test_snippets_are_read_in_order_until_the_characters_are_used_up() -> None:
-    results = shown(("a.md", "0123456789"), ("b.md", "abcdefghij"), ("a.md", "klmnopqrst"))
-    assert shown_within(results, 0) == {}
-    assert shown_within(results, 4) == {"a.md": "0123"}
-    assert shown_within(results, 10) == {"a.md": "0123456789"}
-    assert shown_within(results, 13) == {"a.md": "0123456789", "b.md": "abc"}
-    assert shown_within(results, 99) == {"a.md": "0123456789\nklmnopqrst", "b.md": "abcdefghij"}
+def until(line: str, text: str) -> int | None:
+    return chars_until_shown("a.md", [line], snippets(("a.md", text)))
 
 
-def test_evidence_is_shown_by_the_beginning_or_the_end_of_one_of_its_lines() -> None:
+def test_the_snippets_are_read_in_order_until_the_line_is_shown() -> None:
+    results = snippets(("a.md", "0123456789"), ("b.md", "abcdefghij"), ("a.md", "and klmnopqrst"))
+    assert chars_until_shown("a.md", ["0123456789"], results) == 10
+    assert chars_until_shown("a.md", ["klmnopqrst"], results) == 10 + 10 + 14
+    assert chars_until_shown("a.md", ["klmnopqrst", "0123456789"], results) == 10
+    assert chars_until_shown("a.md", ["abcdefghij"], results) is None
+    assert chars_until_shown("b.md", ["abcdefghij"], results) == 20
+
+
+def test_without_lines_any_snippet_of_the_file_shows_it() -> None:
+    results = snippets(("a.md", "x" * 100), ("b.md", "y" * 100), ("c.md", "short"))
+    assert [chars_until_shown(path, [], results) for path in ("a.md", "b.md", "c.md", "d.md")] == [60, 160, 205, None]
+
+
+def test_a_line_is_shown_by_its_beginning_or_its_end() -> None:
     line = "- " + " ".join(f"word{number}" for number in range(40))
-    assert is_shown([line], line)
-    assert is_shown([line], "before\n" + line[2:62])
-    assert is_shown([line], line[-60:])
-    assert not is_shown([line], line[2:61])
-    assert not is_shown([line], line[-59:])
-    assert not is_shown([line], line[70:-70])
-    assert is_shown(["nothing of this is there", line], line)
-    assert is_shown(["a  line\twith odd spaces"], "a line with odd spaces")
-    assert is_shown(["# A heading"], "A heading")
+    assert until(line, "before " + line[2:62] + "…") == 66
+    assert until(line, line[-60:]) == 60
+    assert until(line, line[2:60]) is None
+    assert until(line, line[-58:]) is None
+    assert until(line, line[70:-70]) is None
+    assert until("a  line\twith odd spaces", "a line  with odd spaces") == 22
+    assert until("# A heading", "A heading") == 9
 
 
 def test_a_line_of_a_few_characters_counts_only_where_there_is_no_longer_one() -> None:
-    assert not is_shown(["}", "the line that answers the question"], "}")
-    assert is_shown(["}"], "}")
-    assert not is_shown(["", "  "], "anything")
+    braces = snippets(("a.md", "}"))
+    assert chars_until_shown("a.md", ["}", "the line that answers the question"], braces) is None
+    assert chars_until_shown("a.md", ["}"], braces) == 1
+    assert chars_until_shown("a.md", ["", "  "], braces) is None
+
+
+def test_evidence_counts_if_it_is_shown_within_the_characters() -> None:
+    reached = Reached((1, 2, None, None), (300, 4000, 4001, None))
+    assert [figure(f"shown@{limit}", reached) for limit in (299, 300, 4000, 9000)] == [0, 0.25, 0.5, 0.75]
 
 
 def test_the_area_under_the_curve_is_the_share_of_pairs_in_the_right_order() -> None:
