@@ -1,4 +1,4 @@
-"""What hostile notes and rough handling do: ``python -m benchmarks.attacks sizes``, ``replace``, ``delete``, ``restore``.
+"""Attacks that a memory must survive: ``python -m benchmarks.attacks sizes``, ``replace``, ``delete`` or ``restore``.
 
 ``sizes`` indexes notes of odd shapes, from a hundred bytes to the largest that is read, and looks at the memory that it
 takes. The others do something to an index while two processes search it with several threads, for a minute: replace it
