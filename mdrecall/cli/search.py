@@ -73,7 +73,7 @@ def print_answer(answer: SearchAnswer) -> None:
     if answer.caution:
         print(answer.caution, file=sys.stderr)
     if not answer.results:
-        print(f"No results ({answer.reason}). {answer.action}", file=sys.stderr)
+        print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
 
 
 def _print_notice(notice: str, reason: str, remedy: str = "") -> None:
