@@ -124,9 +124,15 @@ class AsyncMemory:
     read_file = read
 
     async def append(
-        self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
+        self,
+        text: str,
+        *,
+        file: str | None = None,
+        now: "datetime | None" = None,
+        session_key: str = "",
+        author: str = "",
     ) -> Appended:
-        return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key)
+        return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key, author=author)
 
     async def sync(
         self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never
@@ -153,8 +159,11 @@ class AsyncMemory:
     async def compacted(self, session: str) -> SyncReport:
         return await self._call(self._memory.compacted, session)
 
-    async def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        return await self._call(self._memory.read_session, session, from_line=from_line, lines=lines)
+    async def read_session(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        read = self._memory.read_session
+        return await self._call(read, session, from_line=from_line, lines=lines, session_key=session_key)
 
     async def watch(self) -> None:
         await self._call(self._memory.watch)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -108,6 +109,12 @@ class Workspace:
         path = self.state / "mdrecall.json"
         path.write_text(config)
         return path
+
+    def beside_openclaw(self) -> None:
+        """Make this the workspace of OpenClaw's agent, in which only ``MEMORY.md`` and ``memory/`` are notes."""
+        (self.home / ".openclaw").mkdir()
+        config = {"agents": {"defaults": {"workspace": str(self.path)}}}
+        (self.home / ".openclaw" / "openclaw.json").write_text(json.dumps(config))
 
     def memory(self) -> Memory:
         """Open the memory of this workspace; it is closed when the test ends."""

@@ -83,7 +83,7 @@ def print_answer(answer: SearchAnswer) -> None:
     if answer.results and (hint := suggest_minilm(answer)):
         print(hint, file=sys.stderr)
     if not answer.results:
-        print(f"No results ({answer.reason}). {answer.action}", file=sys.stderr)
+        print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
 
 
 def _print_notice(notice: str, reason: str, remedy: str = "") -> None:

@@ -32,11 +32,14 @@ class VectorChanges(Protocol):
     """One space of a store, as one thread sees it at one moment."""
 
     def revision(self) -> int:
-        """Return the number of the last change, which never becomes smaller while the same index answers."""
+        """Return the number of the last change. It becomes smaller if an earlier state of the index is restored."""
         ...
 
-    def changes_since(self, seen: int) -> ChangedVectors:
-        """Return what has changed after the revision ``seen``; everything if that is below 0 or too long ago."""
+    def changes_since(self, seen: int) -> ChangedVectors | None:
+        """Return what has changed after the revision ``seen``; everything if that is unknown or too long ago.
+
+        None if the thread sees an earlier state, while others already see the one that ``seen`` belongs to.
+        """
         ...
 
     def passages_of(self, ids: Iterable[int]) -> Mapping[int, bytes]:
@@ -118,9 +121,10 @@ class MatrixEngine:
     def _refresh(self, space: VectorChanges) -> None:
         if self._seen == space.revision():
             return
-        now, removed, newer = space.changes_since(self._seen)
-        if now < self._seen:
+        changed = space.changes_since(self._seen)
+        if changed is None:
             return
+        now, removed, newer = changed
         if removed is None:
             self._count, self._place = 0, {}
         for chunk_id in removed or ():

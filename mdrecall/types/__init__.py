@@ -11,6 +11,7 @@ from mdrecall.types.documents import (
     SourceName,
     Stamp,
     StoredChunk,
+    StoredDocument,
     format_citation,
 )
 from mdrecall.types.search import (
@@ -93,6 +94,7 @@ __all__ = [
     "Status",
     "Stop",
     "StoredChunk",
+    "StoredDocument",
     "StoredSpace",
     "SyncReport",
     "Term",
