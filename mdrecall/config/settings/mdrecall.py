@@ -69,7 +69,7 @@ class RerankOptions(NamedTuple):
     base_url: str | None = setting(text(), None, "The address above `/rerank`, if not the provider's own.")
     api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
     model: str = setting(text(), "", "The model, if not the default one; for `local`, a GGUF file, `hf:` or a URL.")
-    top_n: int = setting(whole(1, 100), 20, "How many passages are reordered; never fewer than are returned.")
+    top_n: int = setting(whole(1, 100), 40, "How many passages are reordered; never fewer than are returned.")
     timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
 
 
