@@ -132,7 +132,7 @@ def prefer_newest(candidates: Sequence[Candidate], context: RankingContext) -> l
     places = [
         place
         for place, entry in enumerate(first)
-        if raw_worth(entry, context) >= least and _identified(entry) == _identified(best)
+        if raw_worth(entry, context) >= least and _share_of_names(entry) == _share_of_names(best)
     ]
     factors = newest_factors([chunk_day(first[place].chunk) for place in places])
     near = [_age_among(first[place], factor, context) for place, factor in zip(places, factors, strict=True)]
@@ -151,7 +151,7 @@ def _age_among(entry: Candidate, factor: float, context: RankingContext) -> Cand
     return changed._replace(score=score_of(changed, context), why=why)
 
 
-def _identified(entry: Candidate) -> float:
+def _share_of_names(entry: Candidate) -> float:
     return entry.features.identified if entry.features else 0.0
 
 
