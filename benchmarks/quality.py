@@ -254,7 +254,7 @@ def top(answer: SearchAnswer) -> dict[str, Any]:
     if not answer.results:
         return {"score": 0.0, "confident": 0, "empty": 1}
     best = answer.results[0]
-    confidence = getattr(best, "confidence", None)
+    confidence = getattr(answer, "confidence", None)
     confident = best.score >= 0.5 if confidence is None else confidence != "low"
     return {"score": round(best.score, 4), "confident": int(confident), "empty": 0}
 
