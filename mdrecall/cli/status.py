@@ -187,7 +187,7 @@ def _format_beside(beside: dict[str, Any], chunks: int) -> str:
 
 def _format_search(status: Status) -> str:
     vectors = status.vector
-    if not vectors["enabled"]:
+    if status.requested_provider == "none":
         return "keywords only; embeddings are switched off"
     if not vectors["available"]:
         return f"keywords only: {vectors['loadError']}"

@@ -200,6 +200,10 @@ class VectorIndex(Protocol):
         """Return the name of the engine that searches a space, after checking that it loads."""
         ...
 
+    def engine_problem(self) -> str:
+        """Return why another engine than the preferred one searches; empty if the preferred one does."""
+        ...
+
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
         ...
@@ -212,8 +216,8 @@ class VectorIndex(Protocol):
         """Return the cosines of chunks. A chunk without a vector is left out."""
         ...
 
-    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of the first window that has it."""
+    def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return the cosines of the passages of each chunk, in order. A chunk without any is left out."""
         ...
 
 
