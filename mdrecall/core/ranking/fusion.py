@@ -12,12 +12,13 @@ MAX_QUERIES = 5
 def list_queries(query: str, more: Sequence[str]) -> list[str]:
     """Return the different queries of a request, in their order; raise ``QueryError`` if one is blank or too many."""
     if isinstance(more, str):
-        raise QueryError("The further queries are a text.", hint="Give them as a list of texts.")
+        raise QueryError("The further queries are a text.", hint="Give them as a list of texts.", name="queries")
     every = [query, *more]
     if any(not isinstance(entry, str) or not entry.strip() for entry in more):
-        raise QueryError("One of the queries is blank or not a text.", hint="Leave it out, or say what to look for.")
+        hint = "Leave it out, or say what to look for."
+        raise QueryError("One of the queries is blank or not a text.", hint=hint, name="queries")
     if len(every) > MAX_QUERIES:
-        raise QueryError(f"There are {len(every)} queries.", hint=f"Ask at most {MAX_QUERIES} at once.")
+        raise QueryError(f"There are {len(every)} queries.", hint=f"Ask at most {MAX_QUERIES} at once.", name="queries")
     return list(dict.fromkeys(entry.strip() for entry in every))
 
 
