@@ -148,8 +148,8 @@ class SpaceRows:
         with self._latest() as db:
             return is_remembered(db, seen)
 
-    def windows_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """Return the windows of chunks. A chunk without windows is left out."""
+    def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
+        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
         statement = f"SELECT vectors FROM windows_{self.number} WHERE chunk_id=?"
         return {chunk_id: blob for chunk_id in ids for (blob,) in rows(self.db, statement, (chunk_id,))}
 
