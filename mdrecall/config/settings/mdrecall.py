@@ -38,7 +38,7 @@ class QmdOptions(NamedTuple):
 class ToolOptions(NamedTuple):
     """``mdrecall.tools``."""
 
-    max_chars: int = setting(whole(200), 10_000, "How many characters of notes one memory_search returns to a model.")
+    max_chars: int = setting(whole(200), 4_000, "How many characters of notes one memory_search returns to a model.")
     append: bool = setting(
         flag(),
         False,
