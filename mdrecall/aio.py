@@ -145,7 +145,12 @@ class AsyncMemory:
         return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key, author=author)
 
     async def sync(
-        self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        reason: str = "manual",
     ) -> SyncReport:
         """``Memory.sync``; it is stopped if the call is cancelled or the memory is closed."""
         cancelled = threading.Event()
@@ -159,6 +164,7 @@ class AsyncMemory:
                 force=force,
                 progress=_call_on_this_loop(progress) if progress else None,
                 stop=is_over,
+                reason=reason,
             )
         finally:
             cancelled.set()

@@ -163,12 +163,23 @@ class Memory:
             raise PathRefused(f"{note.shown} is not the note of the day.", path=note.shown, hint=hint)
         return note
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        reason: str = "manual",
+    ) -> SyncReport:
         """Bring the index up to date with the files; ``force`` builds a new index beside the one that answers.
 
+        ``reason`` is written to the log and changes nothing.
         ``stop`` is called between files. Once it returns True the sync ends: what is done is kept, and the report says
         what is left.
         """
+        import logging
+
+        logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def sessions(self) -> list[Conversation]:

@@ -86,6 +86,7 @@ class FallbackBackend:
         hedge_s: float = 2.0,
         within_s: float | None = None,
         one_shot: bool = False,
+        waits_for_start: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         """``name`` is the primary's. ``deny`` returns the answer to a session that may not search, else None.
@@ -100,6 +101,7 @@ class FallbackBackend:
         self._hedge_s = hedge_s
         self._within_s = within_s
         self._one_shot = one_shot
+        self._waits_for_start = waits_for_start
         self._now = now
         self._lock = threading.Lock()
         self._opened: StandbyBackend | None = None
@@ -121,10 +123,16 @@ class FallbackBackend:
         return self._primary
 
     def start(self) -> None:
-        """Start the primary and get the fallback ready, both in the background; not in a process that answers once."""
+        """Start the primary and get the fallback ready, both in the background; not in a process that answers once.
+
+        With ``waits_for_start`` this returns when the primary is ready.
+        """
         if not self._one_shot:
-            self._pool.start(self._primary.start)
             self._pool.start(self._warm_fallback)
+            if self._waits_for_start:
+                self._primary.start()
+            else:
+                self._pool.start(self._primary.start)
             if self._breaker.outage:
                 self._retry_later()
 
