@@ -104,48 +104,82 @@ class Memory:
             raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
         return self._backend.search(request)
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused."""
-        return self._backend.read(path, from_line=from_line, lines=lines)
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
+        """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused.
+
+        At most ``max_chars`` (50,000) are returned: ``next_from`` is the line to continue from, and if the first line
+        was cut, ``next_char`` is the ``from_char`` that reads on in it.
+        """
+        return self._backend.read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
 
     #: OpenClaw's name for ``read``.
     read_file = read
 
     def append(
-        self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
+        self,
+        text: str,
+        *,
+        file: str | None = None,
+        now: "datetime | None" = None,
+        session_key: str = "",
+        author: str = "",
     ) -> Appended:
         """Append a text to a note; what the note contains is not changed.
 
         ``file`` is a day (``YYYY-MM-DD``), the name of a note or its path in ``memory/``, or ``MEMORY.md``. The default
-        is the note of the user's day at ``now``. With a ``session_key`` of another conversation than the agent's main
-        one, only that note may be written, as in a memory flush. Sections that the note has already are left out. A
-        ``WriteError`` says why a text is not written.
+        is the note of the user's day at ``now``. ``author`` is noted in a comment after the text. With a
+        ``session_key`` of another conversation than the agent's main one, only that note may be written, as in a memory
+        flush. Sections that the note has already are left out. A ``WriteError`` says why a text is not written.
         """
         from mdrecall.sources.notes import append_note
 
         note = self._resolve_note(file or "", now, session_key)
-        return append_note(self.settings.workspace, text, note, max_bytes=self.settings.mdrecall.max_file_bytes)
+        max_bytes = self.settings.mdrecall.max_file_bytes
+        return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
     def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse
+        from mdrecall.sources.clock import user_time
         from mdrecall.sources.files import MemoryFiles
-        from mdrecall.sources.notes import resolve_note, user_time
+        from mdrecall.sources.notes import resolve_note
 
         files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
         is_plain = files.is_plain_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
-        note, daily = (resolve_note(name, today=today, is_plain=is_plain) for name in (file, ""))
+        note, daily = (
+            resolve_note(name, today=today, is_plain=is_plain, ignored=self.settings.mdrecall.ignore)
+            for name in (file, "")
+        )
         if note != daily and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
             hint = f"Write to {daily.shown}, the only note that this conversation may append to."
             raise PathRefused(f"{note.shown} is not the note of the day.", path=note.shown, hint=hint)
         return note
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        reason: str = "manual",
+    ) -> SyncReport:
         """Bring the index up to date with the files; ``force`` builds a new index beside the one that answers.
 
+        ``reason`` is written to the log and changes nothing.
         ``stop`` is called between files. Once it returns True the sync ends: what is done is kept, and the report says
         what is left.
         """
+        import logging
+
+        logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def sessions(self) -> list[Conversation]:

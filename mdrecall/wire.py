@@ -30,6 +30,10 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
     ``embeddingFallback`` is about the embedder.
     """
     json: dict[str, Any] = {"results": [result_to_json(result) for result in answer], "mode": answer.mode}
+    if answer.results:
+        json["confidence"] = answer.confidence
+    if answer.caution:
+        json["caution"] = answer.caution
     if answer.reason:
         json |= {"reason": answer.reason, "action": answer.action}
     if answer.provider:
@@ -58,20 +62,24 @@ def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
 
 
 def result_to_json(result: SearchResult) -> dict[str, Any]:
-    """Convert one result, with its citation; an empty heading and a missing explanation are left out."""
+    """Convert one result, with its citation; what is empty or missing is left out."""
     json: dict[str, Any] = to_json(result._replace(why=None))
-    if not result.heading:
-        del json["heading"]
+    for name in ("heading", "speaker", "date"):
+        if not json[name]:
+            del json[name]
     json["citation"] = result.citation
     if result.why:
         why = to_json(result.why)
-        why["terms"] = [{"term": term, "weight": weight, "held": held} for term, weight, held in result.why.terms]
+        why["terms"] = [
+            {"term": term, "weight": weight, "held": held, "inPassage": in_passage}
+            for term, weight, held, in_passage in result.why.terms
+        ]
         json["why"] = why
     return json
 
 
 def read_to_json(read: ReadResult) -> dict[str, Any]:
-    """Convert the lines of a file; ``nextFrom`` is present if there are more."""
+    """Convert the lines of a file; ``nextFrom`` is present if there are more, ``nextChar`` if the line was cut."""
     json: dict[str, Any] = {
         "path": read.path,
         "text": read.text,
@@ -80,7 +88,8 @@ def read_to_json(read: ReadResult) -> dict[str, Any]:
         "totalLines": read.total_lines,
         "truncated": read.truncated,
     }
-    return json if read.next_from is None else json | {"nextFrom": read.next_from}
+    following = {"nextFrom": read.next_from, "nextChar": read.next_char}
+    return json | {name: value for name, value in following.items() if value is not None}
 
 
 def appended_to_json(appended: Appended) -> dict[str, Any]:

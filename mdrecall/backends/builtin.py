@@ -1,6 +1,5 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -9,10 +8,11 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.watch_loop import IndexWatcher
-from mdrecall.errors import CorruptIndex
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
 from mdrecall.interfaces import Store
+from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.reader import read_memory_file
+from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file
 from mdrecall.types import (
     Conversation,
     Issue,
@@ -29,6 +29,9 @@ from mdrecall.types import (
 )
 
 _T = TypeVar("_T")
+
+# How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
+_EMPTY_TRIES = 3
 
 
 class IndexRepair:
@@ -77,17 +80,30 @@ class BuiltinBackend:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
         answer = self._search_index(request)
-        if answer.reason == "index_empty" and not result.stale and self._settings.memory_search.sync.on_search:
-            # The index may have been deleted since it was brought up to date.
+        for _ in range(_EMPTY_TRIES):
+            if answer.reason != "index_empty" or result.stale or self._is_truly_empty():
+                break
+            # The index was deleted or replaced since it was brought up to date.
             result = self._catch_up(request)
             answer = self._search_index(request)
+        else:
+            result = result._replace(stale=result.stale or "the index is being deleted or replaced by another program")
         issues = (*result.issues, *self._index_issues(result.issues))
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
         return self._files.name_unsearched(answer.replace(action=action, stale=result.stale, issues=issues))
 
+    def _is_truly_empty(self) -> bool:
+        """True if the index is empty because there is nothing to index, or because searches do not look for changes."""
+        if not self._settings.memory_search.sync.on_search:
+            return True
+        try:
+            return self._repair.run(self._refresh.has_nothing_to_index)
+        except (StoreBusy, StoreUnavailable):
+            return False
+
     def _search_index(self, request: SearchRequest) -> SearchAnswer:
-        now_ms = 1000 * (request.now.timestamp() if request.now else time.time())
-        return self._repair.run(lambda: self._searcher.search(request, now_ms=now_ms))
+        now = user_moment(request.now, self._settings.defaults.user_timezone)
+        return self._repair.run(lambda: self._searcher.search(request, now=now))
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written."""
@@ -123,7 +139,15 @@ class BuiltinBackend:
             return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
         """Return lines of a memory file, read from the disk."""
         if "sessions" in self._settings.memory_search.sources:
             from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
@@ -135,6 +159,8 @@ class BuiltinBackend:
             path,
             from_line=from_line,
             lines=lines,
+            from_char=from_char,
+            max_chars=max_chars or MAX_READ_UNITS,
             max_bytes=self._settings.mdrecall.max_file_bytes,
         )
 
@@ -316,7 +342,7 @@ class BuiltinAdmin:
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""
         if self._embedding is None:
-            return Probe(False, "Vectors are switched off (memorySearch.store.vector.enabled).")
+            return Probe(False, "Embeddings are switched off: memorySearch.provider is none.")
         return self._embedding.probe()
 
     def probe_vectors(self) -> bool:
@@ -325,8 +351,7 @@ class BuiltinAdmin:
 
     def describe_vectors(self) -> dict[str, object]:
         """Return how vectors are searched, and how many there are."""
-        embedding = self._embedding
+        embedding, vector = self._embedding, self._settings.memory_search.store.vector
         if embedding is None:
-            return {"enabled": False, "available": False}
-        library = self._settings.memory_search.store.vector.extension_path
-        return self._repair.run(lambda: embedding.describe_vectors(self._store, library))
+            return {"enabled": vector.enabled, "available": False}
+        return self._repair.run(lambda: embedding.describe_vectors(self._store, vector))

@@ -72,6 +72,8 @@ def choose_embedders(loaded: Loaded) -> EmbedderChoice:
     """Return the embedders that the settings ask for; the offline embedder if they ask for none."""
     search = loaded.settings.memory_search
     chooser = EmbedderChooser(loaded)
+    if search.provider == "none":
+        return EmbedderChoice((), "none", "Embeddings are switched off: memorySearch.provider is none.")
     is_automatic = search.provider in (None, "auto")
     chosen = chooser.automatic() if is_automatic else chooser.explicit(search.provider or "")
     return chosen._replace(note=f"{loaded.unread} {chosen.note}".strip())

@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.backends.embedders import EmbedderChoice
-from mdrecall.config.settings import MemorySearch
+from mdrecall.config.settings import MemorySearch, VectorStore
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
@@ -41,29 +41,30 @@ class EmbeddingStatus(NamedTuple):
         first = self.chosen.embedders[0]
         if used.provider == first.provider:
             return None
-        reason = self.chunk_embedder.last_error if self.chunk_embedder else ""
+        reason = self.chunk_embedder.last_failure() if self.chunk_embedder else ""
         return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
     def lacks_vectors(self, store: Store) -> bool:
         """True if some chunk has no vector yet."""
         return self.chunk_embedder is not None and store.chunks.count() > 0 and not self.chunk_embedder.is_complete()
 
-    def describe_vectors(self, store: Store, library: str | None) -> dict[str, Any]:
+    def describe_vectors(self, store: Store, vector: VectorStore) -> dict[str, Any]:
         """Return how vectors are searched, and how many there are."""
         used = self.find_embedder()
         if used is None:
-            return {"enabled": True, "available": False, "loadError": self.chosen.unusable_reason}
-        found: dict[str, Any] = {"enabled": True, "available": True}
+            return {"enabled": vector.enabled, "available": False, "loadError": self.chosen.unusable_reason}
+        found: dict[str, Any] = {"enabled": vector.enabled, "available": True}
         if used.dimensions:
             found["dims"] = used.dimensions
-        if library:
-            found["extensionPath"] = library
+        if vector.extension_path:
+            found["extensionPath"] = vector.extension_path
         current_space = self.vector_searcher.current_space() if self.vector_searcher else None
         if current_space:
             space, _ = current_space
             found["dims"] = space.space.dimensions
             try:
                 found["engine"] = store.vectors.engine(space)
+                found |= {"loadError": problem} if (problem := store.vectors.engine_problem()) else {}
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
             found["chunks"] = store.vectors.count(space.id)
@@ -90,7 +91,7 @@ class EmbeddingStatus(NamedTuple):
             "timeoutMs": rules.timeout_minutes * 60_000,
         }
         if self.jobs and self.jobs.last_error:
-            found["lastError"] = self.jobs.last_error
+            found |= {"lastError": self.jobs.last_error, "lastProvider": self.chosen.embedders[0].provider}
         if self.chosen.embedders:
             open_jobs, texts = store.jobs.count(self.chosen.embedders[0].fingerprint)
             found |= {"jobs": open_jobs, "texts": texts} if open_jobs else {}

@@ -57,6 +57,7 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
         hedge_s=(timeout_ms / 2 + wait_ms) / 1000,
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
+        waits_for_start=settings.memory.qmd.update.waits_at_start,
     )
     opened.start()
     return opened
@@ -91,7 +92,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     store = _build_store(settings, one_shot)
     analyser = Analyser()
     indexers = _build_indexers(settings, files, store, analyser)
-    embedding = _build_embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
+    embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
     embedder = embedding.chunk_embedder if embedding else None
     beside = embedding.beside_embedder if embedding else None
     sync = SyncRun(store, indexers, embedder, beside)
@@ -136,7 +137,7 @@ def _read_ranking_options(settings: Settings) -> RankingOptions:
     return RankingOptions(
         max_results=query.max_results,
         min_score=query.min_score,
-        mode=mode if settings.memory_search.store.vector.enabled else "keyword",
+        mode=mode if settings.memory_search.provider != "none" else "keyword",
         candidate_multiplier=hybrid.candidate_multiplier,
         vector_weight=hybrid.vector_weight,
         mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
@@ -190,7 +191,7 @@ def _build_embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
         older={"offline": OfflineEmbedder},
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
         fallback_reason=chosen.unusable_reason,
-        why_empty=lambda: embedder.last_error,
+        why_empty=lambda: embedder.last_failure(),
         beside=chosen.beside,
     )
     embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)
@@ -244,8 +245,7 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
 def _build_store(settings: Settings, one_shot: bool) -> SqliteStore:
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
-    vectors = settings.mdrecall.vectors
-    search = VectorSearch(
-        vectors.engine, settings.memory_search.store.vector.extension_path, vectors.max_bytes, one_shot
-    )
+    vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
+    engine = vectors.engine if vector.enabled else "matrix"
+    search = VectorSearch(engine, vector.extension_path, vectors.max_bytes, one_shot)
     return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)

@@ -41,7 +41,7 @@ def report_providers(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow
     search = loaded.settings.memory_search
     roles = {search.fallback: "fallback"}
     chosen = choose_embedders(loaded)
-    if search.store.vector.enabled and chosen.embedders:
+    if chosen.embedders:
         roles[chosen.embedders[0].provider] = "used"
         if chosen.beside:
             roles[chosen.beside.provider] = "beside"

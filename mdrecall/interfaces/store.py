@@ -196,8 +196,20 @@ class VectorIndex(Protocol):
         """Return the number of chunks with a vector in a space; 0 for a space that was dropped."""
         ...
 
+    def record_failure(self, fingerprint: str, error: str) -> None:
+        """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
+        ...
+
+    def last_failure(self, fingerprint: str) -> str:
+        """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
+        ...
+
     def engine(self, space: StoredSpace) -> str:
         """Return the name of the engine that searches a space, after checking that it loads."""
+        ...
+
+    def engine_problem(self) -> str:
+        """Return why another engine than the preferred one searches; empty if the preferred one does."""
         ...
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
@@ -212,8 +224,8 @@ class VectorIndex(Protocol):
         """Return the cosines of chunks. A chunk without a vector is left out."""
         ...
 
-    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of the first window that has it."""
+    def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return the cosines of the passages of each chunk, in order. A chunk without any is left out."""
         ...
 
 

@@ -66,6 +66,11 @@ SEARCH = ToolSpec(
                 "enum": list(_CORPORA),
                 "description": "Only notes (memory) or only transcripts (sessions). Default: all.",
             },
+            "since": {
+                "type": "string",
+                "description": "Only what is of this day or later: 2026-03-01, last week, 3 days ago.",
+            },
+            "until": {"type": "string", "description": "Only what is of this day or earlier."},
         },
         "required": ["query"],
     },
@@ -75,13 +80,14 @@ GET = ToolSpec(
     "memory_get",
     "Read lines of a memory file (MEMORY.md, memory/*.md, configured folders)."
     " Use it after memory_search to fetch only the lines you need. When there is more, nextFrom is the line to"
-    " continue from.",
+    " continue from; nextChar means that a long line was cut: read the same line with that fromChar.",
     {
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The path of a search result."},
             "from": {"type": "number", "description": "The first line, counted from 1."},
             "lines": {"type": "number", "description": "How many lines."},
+            "fromChar": {"type": "number", "description": "Skip this many characters of the first line."},
         },
         "required": ["path"],
     },
@@ -92,8 +98,8 @@ _APPEND_TEXT = {
 }
 _APPEND_FILE = {
     "type": "string",
-    "description": "A day (YYYY-MM-DD), the name of a note in memory/, or MEMORY.md for what is always true. Default:"
-    " today's note.",
+    "description": "A day (YYYY-MM-DD), the name of a note in memory/ such as people/priya, or MEMORY.md for what is"
+    " always true. Default: today's note.",
 }
 _APPEND_DESCRIPTION = (
     "Append to {where}: decisions, facts, preferences, names, dates and open tasks that should outlive the"
@@ -132,17 +138,20 @@ class MemorySearch:
         max_results = read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS)
         min_score = read_number(arguments, "minScore")
         corpus = read_choice(arguments, "corpus", _CORPORA)
+        since, until = read_text(arguments, "since"), read_text(arguments, "until")
         try:
             found = self._memory.search(
                 query,
                 max_results=max_results,
                 min_score=min_score,
                 source=_SOURCES.get(corpus),
+                since=since or None,
+                until=until or None,
                 session_key=self._session_key,
                 progress=self._progress,
             )
         except QueryError as error:
-            raise ArgumentError(str(error), name="query", hint=action_for_error(error)) from error
+            raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
         except RecallError as error:
             return answer(_describe_failure(error))
         return answer(self._describe(found, corpus))
@@ -180,7 +189,8 @@ class MemoryGet:
         self._memory = memory
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        return _call_read(self._memory.read, arguments, READ_NOTICE)
+        from_char = read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
+        return _call_read(partial(self._memory.read, from_char=from_char), arguments, READ_NOTICE)
 
 
 class SessionGet:
@@ -214,19 +224,27 @@ def _call_read(read: Callable[..., ReadResult], arguments: Mapping[str, Any], no
         return answer({"path": path, "text": "", "disabled": True} | error_fields(error), is_error=True)
 
 
-def memory_tools(memory: Memory, session_key: str = "", progress: ProgressCallback | None = None) -> list[Tool]:
+def memory_tools(
+    memory: Memory,
+    session_key: str = "",
+    progress: ProgressCallback | None = None,
+    *,
+    can_append: bool | None = None,
+    author: str = "",
+) -> list[Tool]:
     """Return the tools of a conversation, named by its session key; a sub-agent has none.
 
-    ``session_get`` is among them if transcripts are searched, and ``memory_append`` if the setting
-    ``mdrecall.tools.append`` is on. ``progress`` receives how far a search has come with indexing.
+    ``session_get`` is among them if transcripts are searched, and ``memory_append`` if ``can_append`` says so, by
+    default as the setting ``mdrecall.tools.append`` does. ``progress`` receives how far a search has come with
+    indexing. ``author`` is noted with what is appended.
     """
     if parse(session_key).kind == "subagent":
         return []
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
     if _searches_transcripts(memory.settings):
         tools.append(SessionGet(memory, session_key))
-    if memory.settings.mdrecall.tools.append:
-        tools.append(MemoryAppend(memory, session_key))
+    if memory.settings.mdrecall.tools.append if can_append is None else can_append:
+        tools.append(MemoryAppend(memory, session_key, author))
     return tools
 
 
@@ -281,9 +299,10 @@ def append_spec(*, may_choose: bool) -> ToolSpec:
 class MemoryAppend:
     """Appends to any note in the agent's main private conversation, and to today's note in any other."""
 
-    def __init__(self, memory: Memory, session_key: str = "") -> None:
+    def __init__(self, memory: Memory, session_key: str = "", author: str = "") -> None:
         self._memory = memory
         self._session_key = session_key
+        self._author = author
 
     @property
     def spec(self) -> ToolSpec:
@@ -295,7 +314,8 @@ class MemoryAppend:
         text = read_text(arguments, "text", required=True, trim=False)
         file = read_text(arguments, "file")
         try:
-            return answer(appended_to_json(self._memory.append(text, file=file, session_key=self._session_key)))
+            appended = self._memory.append(text, file=file, session_key=self._session_key, author=self._author)
+            return answer(appended_to_json(appended))
         except NothingToWrite as error:
             raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
         except PathRefused as error:

@@ -6,6 +6,8 @@ import pytest
 
 from mdrecall.cli.status import _lines
 from mdrecall.types import Status
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
 
 IDLE = {"running": False}
 RUNNING = {"running": True, "pid": 12, "folders": 1, "healthy": True}
@@ -71,7 +73,7 @@ def test_the_state_of_the_index_says_what_updates_it() -> None:
 @pytest.mark.parametrize(
     ("vector", "mode", "expected"),
     [
-        ({"enabled": False}, "hybrid", "keywords only; embeddings are switched off"),
+        ({"enabled": False}, "hybrid", "keywords and meaning (local, m, 256 dimensions)"),
         ({"available": False, "loadError": "no model"}, "hybrid", "keywords only: no model"),
         ({"chunks": 4}, "hybrid", "keywords and meaning (local, m, 256 dimensions); 1 chunk not embedded yet"),
         ({"chunks": 9}, "vector", "meaning (local, m, 256 dimensions)"),
@@ -79,6 +81,11 @@ def test_the_state_of_the_index_says_what_updates_it() -> None:
 )
 def test_how_is_searched_and_what_is_missing(vector: dict[str, Any], mode: str, expected: str) -> None:
     assert lines(status(vector=vector, custom={"searchMode": mode}))["Search"] == expected
+
+
+def test_embeddings_that_are_switched_off_are_named() -> None:
+    found = status(provider="none", requested_provider="none", vector={"available": False})
+    assert lines(found)["Search"] == "keywords only; embeddings are switched off"
 
 
 @pytest.mark.parametrize(
@@ -152,3 +159,20 @@ def test_qmd_shows_what_went_wrong() -> None:
     assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures, last: y; next attempt at 9:30"
     assert found["Problem"] == "It is too old. Until it is fixed, the builtin backend answers."
     assert found["Missing"] == "/a, /b; what was indexed from there is kept"
+
+
+def test_an_index_is_updated_first_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "the walrus")
+    (before,) = run("status", "--json").json
+    (after,) = run("status", "--json", "--index").json
+    assert (before["status"]["files"], after["status"]["files"]) == (0, 1)
+    assert after["indexProblems"] == []
+
+
+def test_the_log_and_the_files_are_printed_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "the walrus")
+    verbose, quiet = run("index", "--verbose"), run("index", "--force")
+    assert "mdrecall.memory: Syncing the memory of main: cli." in verbose.err
+    assert "Syncing" not in quiet.err + run("status").err
+    assert "memory/a.md" in verbose.out
+    assert "memory/a.md" not in quiet.out

@@ -20,7 +20,7 @@ from mdrecall.store.sqlite.chunks import encode_names
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from mdrecall.types import Embedding, Space
 from tests.conftest import Workspace
-from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_windows, put, unit
+from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
 
 Open = Callable[..., SqliteStore]
 
@@ -73,7 +73,7 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
     number = matrix.vectors.ensure_space(SPACE)
     matrix.documents.put([indexed(f"{place}.md", "text") for place in range(len(vectors))], "r")
     ids = list(range(1, len(vectors) + 1))
-    windows = pack_windows(*([round(2 * value) for value in vector] for vector in vectors[:3]))
+    windows = pack_passages(*([round(2 * value) for value in vector] for vector in vectors[:3]))
     matrix.vectors.put(
         number, [(chunk, Embedding(pack(vector), windows)) for chunk, vector in zip(ids, vectors, strict=True)]
     )
@@ -84,7 +84,7 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
     )
     assert matrix.vectors.nearest(space, asked, limit) == vec.vectors.nearest(space, asked, limit) == expected[:limit]
     assert matrix.vectors.cosines(space, asked, ids) == vec.vectors.cosines(space, asked, ids) == dict(expected)
-    assert matrix.vectors.best_windows(space, asked, ids) == vec.vectors.best_windows(space, asked, ids)
+    assert matrix.vectors.passage_cosines(space, asked, ids) == vec.vectors.passage_cosines(space, asked, ids)
     matrix.admin.close()
     vec.admin.close()
 
@@ -171,7 +171,7 @@ def test_the_engine_is_the_one_that_was_asked_for(opened: Open, engine: str) -> 
 
 def test_the_tables_of_a_space_that_was_replaced_are_dropped(opened: Open) -> None:
     store = opened()
-    put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
+    put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     assert tables(store) >= {"vectors_1", "windows_1"}
     store.vectors.mark_filled(store.vectors.ensure_space(OTHER), store.vectors.text_counter())
     assert tables(store) & {"vectors_1", "windows_1", "vectors_2", "windows_2"} == {"vectors_2", "windows_2"}
@@ -179,7 +179,7 @@ def test_the_tables_of_a_space_that_was_replaced_are_dropped(opened: Open) -> No
 
 def test_windows_go_with_their_chunks(opened: Open) -> None:
     store = opened()
-    put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
+    put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     store.documents.remove("memory", ["a.md"])
     assert count_rows(store, "windows_1") == count_rows(store, "vectors_1") == 0
 
@@ -224,20 +224,57 @@ def test_a_single_question_takes_a_matrix_if_numpy_is_loaded_anyway(workspace: W
     assert in_a_fresh_process(workspace, code) == "matrix"
 
 
-def test_a_library_that_is_not_there_leaves_the_words(workspace: Workspace) -> None:
+@pytest.mark.parametrize("one_shot", [True, False])
+def test_a_library_that_cannot_be_loaded_leaves_vectors_to_this_process(
+    workspace: Workspace, one_shot: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     workspace.configure('{mdrecall: {vectors: {engine: "sqlite-vec"}}}')
     workspace.write("memory/a.md", "the walrus sleeps on the ice")
     with Memory.open(workspace.path, env=workspace.env) as memory:
-        healthy = memory.search("walrus")
+        healthy = memory.search("sea animal resting", min_score=0)
+        assert memory.status().vector["engine"] == "sqlite-vec"
     overrides = {"store.vector.extensionPath": str(workspace.home / "no-such-library")}
-    with Memory.open(workspace.path, env=workspace.env, overrides=overrides) as memory:
+    with Memory.open(workspace.path, env=workspace.env, overrides=overrides, one_shot=one_shot) as memory:
+        answer = memory.search("sea animal resting", min_score=0)
+        assert (answer.mode, answer.degraded, answer.results) == ("hybrid", "", healthy.results)
+        assert memory.probe_vectors()
+        vector = memory.status().vector
+    assert (vector["engine"], vector["available"]) == ("matrix", True)
+    assert "no-such-library" in vector["loadError"]
+    (record,) = caplog.records
+    assert "no-such-library" in record.getMessage()
+
+
+def test_a_single_question_keeps_its_vectors_when_the_library_cannot_be_loaded(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.memory().sync()
+    code = """
+overrides = {"store.vector.extensionPath": "/no-such-library"}
+answer = Memory.open(space, one_shot=True, overrides=overrides).search("sea animal resting", min_score=0)
+print(answer.mode, answer.degraded, answer[0].path)
+"""
+    assert in_a_fresh_process(workspace, code) == "hybrid  memory/a.md"
+
+
+def test_without_sqlite_vec_vectors_are_searched_in_this_process(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    healthy = workspace.memory().search("sea animal resting", min_score=0)
+    overrides = {"store.vector.enabled": False}
+    with Memory.open(workspace.path, env=workspace.env, overrides=overrides, one_shot=True) as memory:
+        answer = memory.search("sea animal resting", min_score=0)
+        assert (answer.mode, answer.provider, answer.results) == ("hybrid", "offline", healthy.results)
+        vector = memory.status().vector
+    assert (vector["enabled"], vector["available"], vector["engine"]) == (False, True, "matrix")
+
+
+def test_without_a_provider_there_are_keywords_only(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    with Memory.open(workspace.path, env=workspace.env, overrides={"provider": "none"}) as memory:
         answer = memory.search("walrus")
-        assert (answer.mode, [result.path for result in answer]) == ("keyword", ["memory/a.md"])
-        assert "no-such-library" in answer.degraded
-        assert answer.results == memory.search("walrus", mode="keyword").results
-        assert not memory.probe_vectors()
-        assert "no-such-library" in memory.status().vector["loadError"]
-    assert (healthy.mode, healthy.degraded) == ("hybrid", "")
+        assert (answer.mode, answer.degraded, answer[0].path) == ("keyword", "", "memory/a.md")
+        assert memory.sync().unembedded == 0
+        assert not memory.probe_embedding().ok
+        assert (memory.status().provider, memory.status().vector["available"]) == ("none", False)
 
 
 def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(workspace: Workspace) -> None:

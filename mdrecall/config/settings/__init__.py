@@ -4,7 +4,15 @@ from typing import NamedTuple
 
 from mdrecall.config.declare import section_of
 from mdrecall.config.settings.mdrecall import IGNORED_FOLDERS, MdrecallSettings
-from mdrecall.config.settings.memory_search import DEFAULT_MODELS, PROVIDERS, Chunking, ExtraPath, MemorySearch, Remote
+from mdrecall.config.settings.memory_search import (
+    DEFAULT_MODELS,
+    PROVIDERS,
+    Chunking,
+    ExtraPath,
+    MemorySearch,
+    Remote,
+    VectorStore,
+)
 from mdrecall.config.settings.openclaw import (
     DEFAULT_SCOPE,
     AgentDefaults,
@@ -32,6 +40,7 @@ __all__ = [
     "Remote",
     "Settings",
     "Slots",
+    "VectorStore",
 ]
 
 #: Every section by the path of its settings in a configuration file.

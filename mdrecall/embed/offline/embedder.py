@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from itertools import chain, count
 from typing import Any, BinaryIO, TypeVar
 
-from mdrecall.core.text.chunk import split_windows
+from mdrecall.core.text.passages import split_passages
 from mdrecall.embed.offline.pieces import Pieces, words
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
@@ -76,11 +76,11 @@ class OfflineEmbedder:
         return total
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        """Return the vectors of chunks with their titles, each with the vectors of its windows."""
+        """Return the vectors of chunks with their titles, each with the vectors of its passages."""
         if not passages:
             return []
         numpy = _numpy()
-        parts = [[text[window.start : window.end] for window in split_windows(text)] for _, text in passages]
+        parts = [[text[part.start : part.end] for part in split_passages(text)] for _, text in passages]
         counts = [len(part) for part in parts]
         sums = self._sums(list(chain.from_iterable(parts)))
         titles = self._sums([title for title, _ in passages])

@@ -1,7 +1,7 @@
 """Vectors in the index: one table for each embedding space, so that an old space serves while a new one is filled.
 
-A chunk's vector is stored once, as 32-bit floats. Its windows, as bytes, are stored apart, because they are read only
-for the few chunks that are ranked closely.
+A chunk's vector is stored once, as 32-bit floats. Those of its passages, as bytes, are stored apart, because they are
+read only for the few chunks that are ranked closely. Their tables are called windows, as they were in older indexes.
 """
 
 import sys
@@ -16,14 +16,16 @@ from typing import NamedTuple, TypeAlias
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.caches import PLACES, MatrixEngine, best_of
+from mdrecall.store.caches import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.revisions import SpaceRows, bump
+from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
+#: The key of an embedder's last failure begins so.
+_FAILURE = "failure:"
 _FLOAT_BYTES = 4
 _INSTALL_HINT = "Install it (pip install sqlite-vec), or set mdrecall.vectors.engine to matrix."
 _SPACES = """
@@ -78,6 +80,8 @@ class VecEngine:
         """Give a connection the functions of the library, unless it has them already."""
         if db in self._loaded:
             return
+        if not self._library:
+            raise StoreUnavailable("The package sqlite-vec is not installed.", hint=_INSTALL_HINT)
         try:
             db.enable_load_extension(True)
             db.load_extension(self._library)
@@ -88,13 +92,13 @@ class VecEngine:
             db.enable_load_extension(False)
         self._loaded.add(db)
 
-    def can_load(self, db: apsw.Connection) -> bool:
-        """True if the library can be loaded on this machine."""
+    def explain_load_failure(self, db: apsw.Connection) -> str:
+        """Return why the library cannot be loaded on this machine; empty if it can."""
         try:
             self.load(db)
-        except StoreUnavailable:
-            return False
-        return True
+        except StoreUnavailable as error:
+            return str(error)
+        return ""
 
     def nearest(self, space: SpaceRows, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -124,17 +128,16 @@ class VecEngine:
         """
         return {chunk_id: cosine for chunk_id in ids for (cosine,) in rows(space.db, statement, (query, chunk_id))}
 
-    def best_windows(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of that window."""
+    def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
+        """Return the cosines of the passages of each chunk, in order."""
         self.load(space.db)
         size = self._dimensions
-        found: dict[int, tuple[float, int]] = {}
-        for chunk_id, blob in space.windows_of(ids).items():
+        found: dict[int, list[float]] = {}
+        for chunk_id, blob in space.passages_of(ids).items():
             signed = array("b", blob)
             parts = (array("f", signed[start : start + size]).tobytes() for start in range(0, len(signed), size))
-            statement = "SELECT coalesce(1 - vec_distance_cosine(?, ?), 0.0)"
-            cosines = [cosine for part in parts for (cosine,) in rows(space.db, statement, (part, query))]
-            found[chunk_id] = best_of(cosines)
+            statement = f"SELECT coalesce(round(1 - vec_distance_cosine(?, ?), {PLACES}), 0.0)"
+            found[chunk_id] = [cosine for part in parts for (cosine,) in rows(space.db, statement, (part, query))]
         return found
 
 
@@ -148,6 +151,8 @@ class Engines:
         self._wanted = wanted
         self._lock = threading.Lock()
         self._by_space: dict[tuple[int, tuple[str, int]], Engine] = {}
+        self.problem = ""
+        """Why sqlite-vec does not search although it should; empty if nothing is wrong."""
 
     def get(self, tables: SpaceRows, space: StoredSpace) -> Engine:
         """Return the engine that searches a space; raise if the space has been dropped since it was looked up."""
@@ -177,17 +182,24 @@ class Engines:
         if self._wanted.engine == "sqlite-vec" or (
             self._wanted.engine == "auto" and self._prefers_vec(tables, dimensions, library)
         ):
-            if not library:
-                raise StoreUnavailable("The package sqlite-vec is not installed.", hint=_INSTALL_HINT)
             engine = VecEngine(dimensions, library)
-            if self._wanted.engine == "sqlite-vec" or self._wanted.extension or engine.can_load(tables.db):
+            if not (problem := engine.explain_load_failure(tables.db)):
                 return engine
+            if problem != self.problem:
+                self._report(problem)
         if not find_spec("numpy"):
-            raise StoreUnavailable("numpy is not installed.", hint="Install it: pip install numpy")
+            message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
+            raise StoreUnavailable(message, hint="Install it: pip install numpy")
         return MatrixEngine(dimensions)
 
+    def _report(self, problem: str) -> None:
+        import logging
+
+        self.problem = problem
+        logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", problem)
+
     def _prefers_vec(self, tables: SpaceRows, dimensions: int, library: str) -> bool:
-        """True if sqlite-vec is installed and suits better than a matrix."""
+        """True if sqlite-vec is installed, or a library is named, and it suits better than a matrix."""
         if not library:
             return False
         if self._wanted.one_shot and "numpy" not in sys.modules:
@@ -244,7 +256,7 @@ class SqliteVectors:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
         with self._file.writing() as db, transaction(db):
             _require_stored(db, space)
-            number = bump(db, "revision")
+            number = start_revision(db)
             there = _existing(db, [chunk_id for chunk_id, _ in items])
             db.executemany(
                 f"INSERT OR REPLACE INTO vectors_{space}(chunk_id, revision, vector) VALUES(?, ?, ?)",
@@ -252,7 +264,7 @@ class SqliteVectors:
             )
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, vectors) VALUES(?, ?)",
-                [(chunk_id, made.windows) for chunk_id, made in items if made.windows and chunk_id in there],
+                [(chunk_id, made.passages) for chunk_id, made in items if made.passages and chunk_id in there],
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
@@ -271,12 +283,29 @@ class SqliteVectors:
     def count(self, space: int) -> int:
         """Return the number of chunks with a vector in a space."""
         with self._file.reading() as db:
-            return SpaceRows(db, space).count()
+            return self._tables(db, space).count()
+
+    def record_failure(self, fingerprint: str, error: str) -> None:
+        """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
+        with self._file.writing() as db, transaction(db):
+            db.execute("DELETE FROM meta WHERE key=?", (_FAILURE + fingerprint,))
+            if error:
+                db.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (_FAILURE + fingerprint, error))
+
+    def last_failure(self, fingerprint: str) -> str:
+        """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
+        with self._file.reading() as db:
+            found = rows(db, "SELECT value FROM meta WHERE key=?", (_FAILURE + fingerprint,))
+            return next((str(value) for (value,) in found), "")
 
     def engine(self, space: StoredSpace) -> str:
         """Return the name of the engine that searches a space, after checking that it loads."""
         with self._file.reading() as db:
-            return self._engines.load(SpaceRows(db, space.id), space)
+            return self._engines.load(self._tables(db, space.id), space)
+
+    def engine_problem(self) -> str:
+        """Return why sqlite-vec does not search although it should; empty if nothing is wrong."""
+        return self._engines.problem
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -293,16 +322,19 @@ class SqliteVectors:
         with self._searching(space) as (engine, tables):
             return engine.cosines(tables, query, ids)
 
-    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of that window."""
+    def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (engine, tables):
-            return engine.best_windows(tables, query, ids)
+            return engine.passage_cosines(tables, query, ids)
 
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
-            tables = SpaceRows(db, space.id)
+            tables = self._tables(db, space.id)
             yield self._engines.get(tables, space), tables
+
+    def _tables(self, db: apsw.Connection, space: int) -> SpaceRows:
+        return SpaceRows(db, space, self._file.latest)
 
 
 def _text_counter(db: apsw.Connection) -> int:
@@ -326,7 +358,7 @@ def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterato
 
 
 def _require_stored(db: apsw.Connection, space: int) -> None:
-    if not SpaceRows(db, space).is_stored():
+    if not is_stored(db, space):
         hint = "Let all processes that share an index use the same embedding model."
         raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
 
