@@ -14,12 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain, count
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from mdrecall.core.text.chunk import split_windows
-from mdrecall.embed.offline.pieces import Pieces, words
+from mdrecall.core.text.words import fold
+from mdrecall.embed.offline.languages import Languages
+from mdrecall.embed.offline.pieces import Pieces, find_words, words
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
+
+if TYPE_CHECKING:
+    from mdrecall.embed.offline.glosses import Table
 
 _T = TypeVar("_T")
 
@@ -35,12 +40,13 @@ class OfflineEmbedder:
 
     provider = "offline"
     model = "mdrecall-words-v1"
-    traits = Traits(never_waits=True, latin_only=True, unrelated=0.1, related=0.6)
+    traits = Traits(never_waits=True, unrelated=0.1, related=0.6)
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._positions: dict[str, int] = {}
         self._vectors: Any = None
+        self._languages = Languages(os.path.join(_FOLDER, "words"))
 
     @property
     def dimensions(self) -> int:
@@ -53,7 +59,12 @@ class OfflineEmbedder:
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """Return the vector of a query with its words weighted; all zeros if no word is known."""
         pieces = [(number, weights.get(word, 1.0)) for word in words(text) for number in self._pieces[word]]
+        parts = [] if text.isascii() else list(self._languages.parts(fold(text), weights, self.dimensions))
+        pieces += [piece for part in parts for piece in part.pieces]
         total = self._sum_rows_numpy(pieces) if sys.modules.get("numpy") else self._sum_rows(pieces)
+        for part in parts:
+            for dimension, value in part.own:
+                total[dimension] += value
         length = math.sqrt(sum(value * value for value in total))
         return _pack_floats(value / length if length else 0.0 for value in total)
 
@@ -105,7 +116,8 @@ class OfflineEmbedder:
         """Return the sum of word vectors of each text, one row per text."""
         numpy = _numpy()
         sums = numpy.zeros((len(texts), self.dimensions), numpy.float32)
-        for group in _group_words(texts):
+        folded = list(map(fold, texts))
+        for group in _group_words(folded):
             table, place = self._word_table([held for _, held in group])
             gathered = table[[place[word] for _, held in group for word in held]]
             start = 0
@@ -113,7 +125,22 @@ class OfflineEmbedder:
                 end = start + len(held)
                 sums[number] += gathered[start:end].sum(0)
                 start = end
+        if not all(map(str.isascii, folded)):
+            self._languages.add_sums(folded, sums, *self._numpy_table())
         return sums
+
+    def _numpy_table(self) -> tuple[Any, Any]:
+        """Return the rows of the table as signed bytes, and their scales."""
+        numpy = _numpy()
+        rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
+        return rows, numpy.frombuffer(self._scales, numpy.float32)
+
+    def gloss_table(self) -> "Table":
+        """Return the table for making word files."""
+        from mdrecall.embed.offline.glosses import Table
+
+        rows, scales = self._numpy_table()
+        return Table(self._pieces, rows * scales[:, None])
 
     def _word_table(self, texts: Sequence[Sequence[str]]) -> tuple[Any, dict[str, int]]:
         """Return the cached word vectors, with those of the given texts added, and the row of each word."""
@@ -135,8 +162,7 @@ class OfflineEmbedder:
         """Return the vectors of words; all first pieces are added at once, then all second ones, and so on."""
         numpy = _numpy()
         pieces = [self._pieces[word] for word in some]
-        rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
-        scales = numpy.frombuffer(self._scales, numpy.float32)
+        rows, scales = self._numpy_table()
         found = numpy.zeros((len(some), self.dimensions), numpy.float32)
         for position in range(max(map(len, pieces), default=0)):
             places = [place for place, entry in enumerate(pieces) if len(entry) > position]
@@ -165,12 +191,12 @@ class OfflineEmbedder:
         return scales
 
 
-def _group_words(texts: Sequence[str]) -> Iterator[list[tuple[int, list[str]]]]:
-    """Yield the words of texts, each with the number of its text, in groups of at most ``_WORDS_AT_ONCE`` words."""
+def _group_words(folded: Sequence[str]) -> Iterator[list[tuple[int, list[str]]]]:
+    """Yield the words of folded texts, each with the number of its text, in groups of at most ``_WORDS_AT_ONCE`` words."""
     group: list[tuple[int, list[str]]] = []
     size = 0
-    for number, text in enumerate(texts):
-        found = words(text)
+    for number, text in enumerate(folded):
+        found = find_words(text)
         for start in range(0, len(found), _WORDS_AT_ONCE):
             some = found[start : start + _WORDS_AT_ONCE]
             if size + len(some) > _WORDS_AT_ONCE:

@@ -48,4 +48,9 @@ class Pieces(dict[str, tuple[int, ...]]):
 
 def words(text: str) -> list[str]:
     """Return the folded words of a text."""
-    return _WORD.findall(fold(text))
+    return find_words(fold(text))
+
+
+def find_words(folded: str) -> list[str]:
+    """Return the words of a folded text."""
+    return _WORD.findall(folded)
