@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import mdrecall
-from benchmarks import quality_report
 from benchmarks.eval_sets import (
     RUNS,
     Evidence,
@@ -44,6 +43,9 @@ from benchmarks.eval_sets import (
     load,
     scopes_of,
 )
+from benchmarks.quality_compare import comparison_rows
+from benchmarks.quality_plot import draw_plot
+from benchmarks.quality_report import format_runs, layout
 from mdrecall import Memory, SearchAnswer
 from mdrecall.core.eval_metrics import chars_until_shown
 from mdrecall.types import MODES, Mode, SearchResult
@@ -87,19 +89,26 @@ class Task(NamedTuple):
 def main(arguments: list[str] | None = None) -> int:
     options = parse_options(arguments)
     if options.compare:
-        quality_report.print_comparison(*(json.loads(path.read_text()) for path in options.compare))
-        return 0
+        before, after = (json.loads(path.read_text(encoding="utf-8")) for path in options.compare)
+        print(layout(comparison_rows(before, after), markdown=options.markdown))
+        return write_plot(options, after["runs"], before["runs"])
     tasks = list(plan(options))
     if not tasks:
         known = ", ".join(dict.fromkeys(name for name, _ in RUNS))
         print(f"There is no known set in {options.eval}; known are {known}.", file=sys.stderr)
         return 2
     runs = collect(tasks, run_all(tasks, options.jobs))
-    for lines in quality_report.format_runs(runs):
-        print(lines)
+    for text in format_runs(runs, markdown=options.markdown):
+        print(text)
     if options.json:
         record = {"version": mdrecall.__version__, "sample": options.sample, "runs": runs}
         options.json.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+    return write_plot(options, runs)
+
+
+def write_plot(options: argparse.Namespace, after: Sequence[Any], before: Sequence[Any] = ()) -> int:
+    if options.plot:
+        options.plot.write_text(draw_plot(after, before), encoding="utf-8")
     return 0
 
 
@@ -119,6 +128,8 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
     )
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write evidence shown against characters as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
     return parser.parse_args(arguments)
 

@@ -1,6 +1,6 @@
-"""The tables of ``benchmarks.quality``: figures of each set, reliability, and two runs side by side."""
+"""The tables of ``benchmarks.quality``: figures of each set, and how often the best result is right by its score."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,23 +9,37 @@ from mdrecall.core.eval_metrics import ScoreBin, area_under_curve, calibration_e
 
 RANKED = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "cited@8500", "ndcg@10", "mrr", "chars@6")
 READ = ("shown@2000", "shown@4000", "filled@2000", "filled@4000", "loose@4000", "chars", "right@1", "mrr", "empty")
+UNSURE = ("recall@5", "recall@6", "files@10", "ndcg@10", "shown@4000", "filled@4000", "right@1")
 SCORED = ("unansw", "foreign", "fconf", "ece", "ece-all")
-# Rounds of the bootstrap: the ends of a 95 % interval then move by less than what is printed.
+# Rounds of a bootstrap: the ends of a 95 % interval then move by less than what is printed.
 ROUNDS = 1000
 
 Run = Mapping[str, Any]
 
 
-def format_runs(runs: Sequence[Run]) -> Iterator[str]:
+def format_runs(runs: Sequence[Run], *, markdown: bool = False) -> Iterator[str]:
     """Yield the tables, each as one text."""
-    yield "Ranks, as before\n" + table(runs, RANKED)
-    yield "\nWhat a model reads, with default settings\n" + table(runs, READ)
+    yield "Ranks\n" + layout(figure_rows(runs, RANKED), markdown=markdown)
+    yield "\nWhat a model reads\n" + layout(figure_rows(runs, READ), markdown=markdown)
+    yield "\n95 % intervals of some of them\n" + layout(interval_rows(runs), markdown=markdown)
     scored = first_kinds(runs)
-    yield (
-        "\nBest score: AUC against unanswerable and foreign questions, foreign with more than low confidence, ECE\n"
-        + (table(scored, SCORED))
+    yield "\nWhat the best score tells\n" + layout(figure_rows(scored, SCORED), markdown=markdown)
+    yield "\nBest score and share of right first results, own questions, each set with the same weight\n" + layout(
+        reliability_rows(scored), markdown=markdown
     )
-    yield "\nReliability, own questions of all sets, each set with the same weight\n" + reliability_table(scored)
+
+
+def layout(rows: Sequence[Sequence[str]], *, markdown: bool = False) -> str:
+    """Return rows, the first of them the header, as aligned columns or as Markdown."""
+    if markdown:
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return "\n".join((lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]))
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    # Columns of words read from the left; figures stand under each other.
+    signs = ["<" if column[1][:1].isalpha() else ">" for column in columns]
+    aligned = (zip(row, signs, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(f"{cell:{sign}{width}}" for cell, sign, width in line) for line in aligned)
 
 
 def first_kinds(runs: Sequence[Run]) -> list[Run]:
@@ -33,22 +47,43 @@ def first_kinds(runs: Sequence[Run]) -> list[Run]:
     return list({(run["set"], run["mode"]): run for run in reversed(runs)}.values())[::-1]
 
 
-def table(runs: Sequence[Run], names: Sequence[str]) -> str:
-    rows = [f"{'set':17}{'kind':10}{'mode':8}{'n':>5}" + "".join(f"{name:>12}" for name in names)]
+def figure_rows(runs: Sequence[Run], names: Sequence[str]) -> list[list[str]]:
+    """Return a row for each run, and the means over the runs."""
     values = [figures(run) for run in runs]
+    rows = [["set", "kind", "mode", "questions", *names]]
     for run, own in zip(runs, values, strict=True):
-        head = f"{run['set']:17}{run['kind']:10}{run['mode']:8}{len(run['questions']):>5}"
-        rows.append(head + "".join(cell(own.get(name)) for name in names))
+        head = [run["set"], run["kind"], run["mode"], str(len(run["questions"]))]
+        rows.append(head + [format_figure(own.get(name)) for name in names])
     columns = ([own.get(name) for own in values] for name in names)
     means = [mean_of([value for value in column if value is not None]) for column in columns]
-    rows.append(f"{'mean':40}" + "".join(map(cell, means)))
-    return "\n".join(rows)
+    return [*rows, ["mean", "", "", "", *map(format_figure, means)]]
 
 
-def cell(value: float | None) -> str:
+def interval_rows(runs: Sequence[Run]) -> list[list[str]]:
+    """Return the 95 % bootstrap intervals of means over questions."""
+    rows = [["set", "kind", "mode", *UNSURE]]
+    for run in runs:
+        questions = list(run["questions"].values())
+        columns = ([entry[name] for entry in questions if name in entry] for name in UNSURE)
+        rows.append([run["set"], run["kind"], run["mode"], *map(format_interval, columns)])
+    return rows
+
+
+def format_interval(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    draw = np.random.default_rng(0)
+    column = np.array(values)
+    means = [column[draw.integers(0, len(column), len(column))].mean() for _ in range(ROUNDS)]
+    low, high = np.quantile(means, (0.025, 0.975))
+    return f"{low:.3f} … {high:.3f}"
+
+
+def format_figure(value: float | None) -> str:
     if value is None:
-        return f"{'–':>12}"
-    return f"{value:12.0f}" if value > 1.5 else f"{value:12.4f}"
+        return "–"
+    # A figure is a share, or a number of characters.
+    return f"{value:,.0f}" if value > 1 else f"{value:.3f}"
 
 
 def mean_of(values: Sequence[float]) -> float | None:
@@ -77,110 +112,17 @@ def judged(questions: Sequence[Run]) -> list[tuple[float, bool]]:
     return [(entry["score"], bool(entry.get("right@1", 0))) for entry in questions if not entry["empty"]]
 
 
-def reliability_table(runs: Sequence[Run]) -> str:
-    rows = [f"{'score':12}{'questions':>10}{'mean score':>12}{'right':>8}"]
-    bins: dict[float, list[ScoreBin]] = {}
+def reliability_rows(runs: Sequence[Run]) -> list[list[str]]:
+    """Return a row for each height of the score, with the mean over the sets of what is found there."""
+    shares: dict[float, list[tuple[float, ScoreBin]]] = {}
     for run in runs:
         for entry in reliability(judged(list(run["questions"].values()))):
-            bins.setdefault(entry.low, []).append(entry._replace(high=len(run["questions"])))
-    for low, entries in sorted(bins.items()):
-        weights = [entry.questions / entry.high for entry in entries]
-        score = sum(weight * entry.mean_score for weight, entry in zip(weights, entries, strict=True)) / sum(weights)
-        right = sum(weight * entry.share_right for weight, entry in zip(weights, entries, strict=True)) / sum(weights)
-        count = sum(entry.questions for entry in entries)
-        rows.append(f"{low:.1f}–{low + 0.1:<8.1f}{count:>10}{score:>12.3f}{right:>8.3f}")
-    return "\n".join(rows)
-
-
-def print_comparison(before: Run, after: Run) -> None:
-    """Print every figure of both runs with the 95 % interval of the paired difference over common questions."""
-    later = {(run["set"], run["kind"], run["mode"]): run for run in after["runs"]}
-    names = list(dict.fromkeys((*RANKED, *READ, *SCORED)))
-    for run in before["runs"]:
-        key = run["set"], run["kind"], run["mode"]
-        if key not in later:
-            continue
-        first, second = common(run, later[key])
-        if not first["questions"]:
-            continue
-        print(f"\n{' '.join(key)}, {len(first['questions'])} questions")
-        print(f"{'':14}{'before':>10}{'after':>10}{'difference':>12}   95 % interval")
-        was, now = figures(first), figures(second)
-        for name in names:
-            old, new = was.get(name), now.get(name)
-            if old is not None and new is not None:
-                low, high = interval(first, second, name)
-                mark = "" if low <= 0 <= high else " *"
-                print(f"{name:14}{old:10.4g}{new:10.4g}{new - old:+12.4f}   {low:+.4f} … {high:+.4f}{mark}")
-
-
-def common(first: Run, second: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return both runs with the questions that both have, in one order."""
-    kept: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-    for part in ("questions", "unanswerable", "foreign"):
-        names = sorted(first[part].keys() & second[part].keys())
-        for run, target in zip((first, second), kept, strict=True):
-            target[part] = {name: run[part][name] for name in names}
-    return kept
-
-
-def interval(first: Run, second: Run, name: str) -> tuple[float, float]:
-    """Return the 95 % interval of the difference of a figure, from a paired bootstrap with a fixed seed."""
-    draw = np.random.default_rng(0)
-    if name in ("unansw", "foreign"):
-        differences = separation_differences(first, second, "unanswerable" if name == "unansw" else name, draw)
-    elif name in ("ece", "ece-all"):
-        differences = calibration_differences(first, second, name, draw)
-    else:
-        part = "foreign" if name == "fconf" else "questions"
-        column = "confident" if name == "fconf" else name
-        pairs = zip(first[part].values(), second[part].values(), strict=True)
-        changes = np.array([new[column] - old[column] for old, new in pairs], float)
-        picked = draw.integers(0, len(changes), (ROUNDS, len(changes)), dtype=np.int32)
-        differences = changes[picked].mean(axis=1)
-    low, high = np.quantile(differences, (0.025, 0.975))
-    return float(low), float(high)
-
-
-def separation_differences(first: Run, second: Run, part: str, draw: np.random.Generator) -> Any:
-    own = [np.array([entry["score"] for entry in run["questions"].values()]) for run in (first, second)]
-    other = [np.array([entry["score"] for entry in run[part].values()]) for run in (first, second)]
-    wins = [
-        (np.greater.outer(high, low) + 0.5 * np.equal.outer(high, low)).astype(np.float32)
-        for high, low in zip(own, other, strict=True)
-    ]
-    difference = wins[1] - wins[0]
-    rows, columns = difference.shape
-    found = []
-    for _ in range(ROUNDS):
-        row = np.bincount(draw.integers(0, rows, rows), minlength=rows).astype(np.float32)
-        column = np.bincount(draw.integers(0, columns, columns), minlength=columns).astype(np.float32)
-        found.append(float(row @ difference @ column) / (rows * columns))
-    return np.array(found)
-
-
-def calibration_differences(first: Run, second: Run, name: str, draw: np.random.Generator) -> Any:
-    parts = ("questions",) if name == "ece" else ("questions", "unanswerable", "foreign")
-    entries = [[entry for part in parts for entry in run[part].values()] for run in (first, second)]
-    measure: list[Callable[[Any], float]] = [calibration_measure(own) for own in entries]
-    count = len(entries[0])
-    found = []
-    for _ in range(ROUNDS):
-        picked = draw.integers(0, count, count)
-        found.append(measure[1](picked) - measure[0](picked))
-    return np.array(found)
-
-
-def calibration_measure(entries: Sequence[Run]) -> Callable[[Any], float]:
-    """Return a function that gives the ECE of a resample, by the same bins as ``reliability``."""
-    scores = np.array([entry["score"] for entry in entries], float)
-    right = np.array([bool(entry.get("right@1", 0)) for entry in entries], float)
-    counted = np.array([not entry["empty"] for entry in entries], float)
-    bins = np.clip((scores * 10).astype(int), 0, 9)
-
-    def measure(picked: Any) -> float:
-        weights = counted[picked]
-        gaps = np.bincount(bins[picked], weights * (scores[picked] - right[picked]), minlength=10)
-        return float(np.abs(gaps).sum() / max(weights.sum(), 1))
-
-    return measure
+            shares.setdefault(entry.low, []).append((entry.questions / len(run["questions"]), entry))
+    rows = [["score", "questions", "mean score", "right"]]
+    for low, entries in sorted(shares.items()):
+        whole = sum(share for share, _ in entries)
+        score = sum(share * entry.mean_score for share, entry in entries) / whole
+        right = sum(share * entry.share_right for share, entry in entries) / whole
+        count = sum(entry.questions for _, entry in entries)
+        rows.append([f"{low:.1f}–{low + 0.1:.1f}", f"{count:,}", f"{score:.3f}", f"{right:.3f}"])
+    return rows

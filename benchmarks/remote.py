@@ -57,7 +57,7 @@ def measure(scratch: Path, files: int, chars: int, concurrency: int) -> dict[str
     search = {"provider": "openai", "remote": remote}
     config.write_text(json.dumps({"memorySearch": search, "mdrecall": {"remote": {"concurrency": concurrency}}}))
     env = {"HOME": str(scratch), "MDRECALL_STATE_DIR": str(scratch / "state")}
-    by_words = Memory.open(workspace, config=config, env=env, overrides={"store.vector.enabled": False})
+    by_words = Memory.open(workspace, config=config, env=env, overrides={"provider": "none"})
     with by_words as memory:
         memory.sync()
     with Memory.open(workspace, config=config, env=env) as memory:

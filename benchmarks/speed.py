@@ -73,7 +73,7 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
 
     time.sleep(SETTLE_S)
     by_words = scratch / "words.json"
-    by_words.write_text('{"memorySearch": {"store": {"vector": {"enabled": false}}}}')
+    by_words.write_text('{"memorySearch": {"provider": "none"}}')
     floor_runs, word_runs, first_runs = [], [], []
     for _ in range(3):
         database.unlink(missing_ok=True)

@@ -153,8 +153,11 @@ class AsyncMemory:
     async def compacted(self, session: str) -> SyncReport:
         return await self._call(self._memory.compacted, session)
 
-    async def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        return await self._call(self._memory.read_session, session, from_line=from_line, lines=lines)
+    async def read_session(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        read = self._memory.read_session
+        return await self._call(read, session, from_line=from_line, lines=lines, session_key=session_key)
 
     async def watch(self) -> None:
         await self._call(self._memory.watch)

@@ -16,7 +16,7 @@ from mdrecall.types import Issue, Status
 _WARN_SHARE_OF_WATCHES = 0.5
 #: An index of some thousand notes takes tens of megabytes, and rebuilding it takes as much again.
 _WARN_FREE_BYTES = 100 * 1024 * 1024
-_KEYWORDS_ONLY = {"store.vector.enabled": False}
+_KEYWORDS_ONLY = {"provider": "none"}
 
 
 class Finding(NamedTuple):
@@ -157,7 +157,7 @@ def _check_embeddings(memory: Memory) -> Iterator[Finding]:
     if status.backend == "qmd" and status.custom["searchMode"] == "search":
         yield Finding("embeddings", "good", "not needed: memory.qmd.searchMode is search")
         return
-    if not status.vector["enabled"]:
+    if status.requested_provider == "none":
         yield Finding("embeddings", "note", "switched off; notes are searched by keywords only")
         return
     if note := status.custom.get("providerNote"):
@@ -171,6 +171,8 @@ def _check_embeddings(memory: Memory) -> Iterator[Finding]:
     elif not memory.probe_vectors():
         yield Finding("embeddings", "wrong", str(status.vector.get("loadError", "vectors cannot be searched")))
     else:
+        if status.vector.get("loadError"):
+            yield Finding("embeddings", "note", f"{status.vector['loadError']} Vectors are searched in this process.")
         how = "using its own models" if status.backend == "qmd" else f"{status.model}, {probe.dims} dimensions"
         yield Finding("embeddings", "good", f"{status.provider}, {how}")
 

@@ -10,6 +10,8 @@ RecallError
 ├── QuestionsError         the questions of an evaluation cannot be used
 ├── ReadError              a file cannot be read
 │   ├── PathOutside            not one of the memory files
+│   │   └── TranscriptRefused  a transcript, which is read as a session
+│   ├── ScopeDenied            the conversation that asks may not use this memory
 │   ├── NotMarkdown            the name does not end in .md
 │   ├── SymlinkRefused         a symbolic link is part of the path
 │   ├── NotAFile               a folder, pipe, socket or device
@@ -126,6 +128,14 @@ class ReadError(RecallError):
 
 class PathOutside(ReadError):
     """The path is not one of the memory files."""
+
+
+class TranscriptRefused(PathOutside):
+    """The path is that of a transcript, which is not a memory file."""
+
+
+class ScopeDenied(ReadError):
+    """The conversation that asks may not use this memory."""
 
 
 class NotMarkdown(ReadError):

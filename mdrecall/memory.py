@@ -63,7 +63,7 @@ class Memory:
         overrides: Mapping[str, Any] | None = None,
         one_shot: bool = False,
     ) -> Self:
-        """Open the memory of a workspace: by default the one OpenClaw is configured for, else the current folder.
+        """Open the memory of a workspace: by default the current folder if it has notes, else OpenClaw's.
 
         ``overrides`` are ``memorySearch`` settings by their dotted name; they override every file. ``one_shot`` says
         that the process asks one question: nothing is loaded or started that pays off only for more.
@@ -132,7 +132,7 @@ class Memory:
         from mdrecall.sources.notes import resolve_note, user_time
 
         files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
-        is_plain = files.is_whole_folder() and bool(files.scan().stamps)
+        is_plain = files.is_plain_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
         note, daily = (resolve_note(name, today=today, is_plain=is_plain) for name in (file, ""))
         if note != daily and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
@@ -159,9 +159,14 @@ class Memory:
         """
         return self._backend.sessions.note_compaction(session)
 
-    def read_session(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return messages of a transcript, without secrets; ``session`` is an id, a file name or a path."""
-        return self._backend.sessions.read(session, from_line=from_line, lines=lines)
+    def read_session(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        """Return messages of a transcript, without secrets; ``session`` is an id, a file name or a path.
+
+        A conversation, named by its ``session_key``, that may not search may not read either (``ScopeDenied``).
+        """
+        return self._backend.sessions.read(session, from_line=from_line, lines=lines, session_key=session_key)
 
     def watch(self) -> None:
         """Watch the files in the background until the memory is closed, as the ``sync`` settings say."""

@@ -109,6 +109,10 @@ class Workspace:
         path.write_text(config)
         return path
 
+    def beside_openclaw(self) -> None:
+        """Set OpenClaw up in the home, so that only ``MEMORY.md`` and ``memory/`` are notes."""
+        (self.home / ".openclaw" / "workspace").mkdir(parents=True)
+
     def memory(self) -> Memory:
         """Open the memory of this workspace; it is closed when the test ends."""
         memory = Memory.open(self.path, env=self.env)

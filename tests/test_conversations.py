@@ -69,7 +69,7 @@ def test_what_was_said_is_found_and_cited_by_its_records(home: Home) -> None:
         (found,) = memory.search("lighthouse key")
         assert (found.source, found.citation) == ("sessions", "sessions/talk.jsonl#L1-L2")
         assert (found.match_start_line, found.heading) == (1, "2026-02-10")
-        read = memory.read("sessions/talk.jsonl", from_line=2, lines=1)
+        read = memory.read_session("sessions/talk.jsonl", from_line=2, lines=1)
         assert read.text == "2  Assistant: In the blue drawer, next to the walrus."
 
 

@@ -16,7 +16,7 @@ def ask(memory: Memory, *lines: str, **how: Any) -> Any:
 
 
 def test_an_evaluation_tells_where_each_right_answer_stands(workspace: Workspace) -> None:
-    workspace.configure('{"memorySearch": {"store": {"vector": {"enabled": false}}}}')
+    workspace.configure('{"memorySearch": {"provider": "none"}}')
     workspace.write("memory/a.md", "the walrus sleeps on the ice\n")
     workspace.write("memory/b.md", "walrus walrus\n")
     found = ask(

@@ -144,14 +144,17 @@ def test_a_session_without_an_entry_is_skipped(claw: Claw) -> None:
             act()
 
 
-def test_without_openclaw_the_book_is_kept_in_mdrecalls_own_folder(workspace: Workspace) -> None:
+def test_without_openclaw_the_history_is_kept_for_each_workspace_in_mdrecalls_own_folder(workspace: Workspace) -> None:
     flush = Flush.open("my session", workspace.path, env=workspace.env)
     assert flush.check(FULL).run
     flush.done()
     assert not Flush.open("my session", workspace.path, env=workspace.env).check(FULL).run
     assert Flush.open("my session", workspace.path, env=workspace.env).check(FULL._replace(compaction_count=1)).run
-    assert (workspace.state / "agents/main/sessions/sessions.json").is_file()
+    assert [path.name for path in workspace.state.rglob("*.json")] == ["sessions.json"]
     assert list(workspace.home.iterdir()) == []
+    second = workspace.path.parent / "second"
+    second.mkdir()
+    assert Flush.open("my session", second, env=workspace.env).check(FULL).run
 
 
 def test_a_loop_may_keep_the_history_itself(claw: Claw) -> None:

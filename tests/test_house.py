@@ -17,7 +17,8 @@ DOORS = ("cli", "tools", "mcp_server", "adapters")
 COMMAND_LINE = re.compile(r"(?<![\w-])--[a-z]|`mdrecall |\bmdrecall (?:" + "|".join(COMMANDS) + r")\b")
 #: What looks like a hint and is none: the origin of a value in `config show`, and commands of other programs.
 NO_HINTS = {
-    "config/load.py": {"--workspace", "--agent"},
+    "config/load.py": {"--agent"},
+    "config/workspace.py": {"--workspace"},
     "qmd/hits.py": {"Check the output of `qmd search --json`; qmd 1.0.7 or newer is needed."},
     "qmd/process.py": {"qmd needs Node 22 or newer; `node --version` shows which one it gets."},
 }

@@ -1,12 +1,17 @@
 """The quality benchmark on a set that is made here: what it counts, and that two runs can be compared."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.quality import main
+from benchmarks.quality_plot import NAME_GAP, down, spread
 
 NOTES = {
     "garden": "The tomatoes are watered every Tuesday evening.",
@@ -67,7 +72,7 @@ def test_a_set_is_asked_its_own_its_unanswerable_and_foreign_questions(
     assert set(runs["scifact"]["foreign"]) == {"<openclaw-notes/q1", "<openclaw-notes/q2"}
     printed = capsys.readouterr().out
     assert "shown@4000" in printed
-    assert "Reliability" in printed
+    assert "share of right first results" in printed
 
 
 def test_evidence_is_not_shown_by_the_same_words_in_another_file(sets: Path, tmp_path: Path) -> None:
@@ -105,10 +110,43 @@ def test_two_runs_are_compared_question_by_question(
     (tmp_path / "b.json").write_text(json.dumps(record))
     capsys.readouterr()
     assert main(["--compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
-    printed = capsys.readouterr().out.split("scifact")[0]
-    lines = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.strip()}
-    assert lines["shown@4000"] == ["1", "0", "-1.0000", "-1.0000", "…", "-1.0000", "*"]
-    assert lines["right@1"] == ["1", "1", "+0.0000", "+0.0000", "…", "+0.0000"]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    notes = {row[3]: row[4:] for row in rows if row[0] == "openclaw-notes"}
+    assert notes["shown@4000"] == ["1.000", "0.000", "-1.000", "-1.000", "…", "-1.000", "*"]
+    assert notes["right@1"] == ["1.000", "1.000", "+0.000", "+0.000", "…", "+0.000"]
+    means = {row[3]: row[4:] for row in rows if row[:3] == ["mean", "of", "sets"]}
+    assert means["shown@4000"] == ["1.000", "0.500", "-0.500", "-0.500", "…", "-0.500", "*"]
+
+
+def test_tables_can_be_markdown(sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(sets, tmp_path / "a.json", "--markdown")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert lines[0].startswith("| set | kind | mode | questions | hit@6 |")
+    assert lines[2].startswith("| openclaw-notes | spans | hybrid | 2 | 1.000 |")
+    tables = "\n".join(lines).split("| --- |")[0]
+    assert len({line.count("|") for line in tables.splitlines()}) == 1
+
+
+def test_the_plot_has_a_curve_for_each_set_and_dashes_for_the_earlier_run(sets: Path, tmp_path: Path) -> None:
+    out, plot = tmp_path / "a.json", tmp_path / "plot.svg"
+    run(sets, out, "--plot", str(plot))
+    lines = ElementTree.parse(plot).getroot().findall("{*}polyline")
+    assert [line.findtext("{*}title") for line in lines] == ["openclaw-notes", "scifact"]
+    points = [point.split(",") for point in lines[0].attrib["points"].split()]
+    assert [float(x) for x, _ in points] == sorted(float(x) for x, _ in points)
+    assert float(points[-1][1]) == down(1)
+    assert main(["--compare", str(out), str(out), "--plot", str(plot)]) == 0
+    dashed = [
+        line for line in ElementTree.parse(plot).getroot().findall("{*}polyline") if "stroke-dasharray" in line.attrib
+    ]
+    assert len(dashed) == 2
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_names_beside_the_curves_do_not_overlap(shares: list[float]) -> None:
+    places = spread(sorted(down(share) for share in shares))
+    assert all(second - first >= NAME_GAP - 1e-6 for first, second in pairwise(places))
+    assert places[-1] <= down(0)
 
 
 def test_a_folder_without_a_known_set_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

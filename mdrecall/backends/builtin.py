@@ -83,7 +83,7 @@ class BuiltinBackend:
             answer = self._search_index(request)
         issues = (*result.issues, *self._index_issues(result.issues))
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
-        return answer.replace(action=action, stale=result.stale, issues=issues)
+        return self._files.name_unsearched(answer.replace(action=action, stale=result.stale, issues=issues))
 
     def _search_index(self, request: SearchRequest) -> SearchAnswer:
         now_ms = 1000 * (request.now.timestamp() if request.now else time.time())
@@ -124,12 +124,11 @@ class BuiltinBackend:
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return lines of a memory file, or of a transcript if transcripts are searched, read from the disk."""
+        """Return lines of a memory file, read from the disk."""
         if "sessions" in self._settings.memory_search.sources:
-            from mdrecall.sources.transcripts.readers import open_transcripts
+            from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
-            if open_transcripts(self._settings).owns(path):
-                return self.sessions.read(path, from_line=from_line, lines=lines)
+            refuse_transcript(open_transcripts(self._settings), path)
         return read_memory_file(
             self._files,
             self._settings.workspace,
@@ -246,8 +245,10 @@ class BuiltinSessions:
 
         return list_conversations(open_transcripts(self._settings))
 
-    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return the messages of a transcript, without secrets."""
+    def read(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        """Return the messages of a transcript, without secrets; every conversation that may search may read."""
         from mdrecall.core.redact import make_redactor
         from mdrecall.sources.transcripts.readers import open_transcripts, read_transcript
 
@@ -315,7 +316,7 @@ class BuiltinAdmin:
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""
         if self._embedding is None:
-            return Probe(False, "Vectors are switched off (memorySearch.store.vector.enabled).")
+            return Probe(False, "Embeddings are switched off: memorySearch.provider is none.")
         return self._embedding.probe()
 
     def probe_vectors(self) -> bool:
@@ -324,8 +325,7 @@ class BuiltinAdmin:
 
     def describe_vectors(self) -> dict[str, object]:
         """Return how vectors are searched, and how many there are."""
-        embedding = self._embedding
+        embedding, vector = self._embedding, self._settings.memory_search.store.vector
         if embedding is None:
-            return {"enabled": False, "available": False}
-        library = self._settings.memory_search.store.vector.extension_path
-        return self._repair.run(lambda: embedding.describe_vectors(self._store, library))
+            return {"enabled": vector.enabled, "available": False}
+        return self._repair.run(lambda: embedding.describe_vectors(self._store, vector))

@@ -13,6 +13,7 @@ from mdrecall.interfaces import Embedder
 from mdrecall.types import Secret
 
 if TYPE_CHECKING:
+    from mdrecall.embed.minilm import MiniLM
     from mdrecall.embed.remote.providers import Provider
 
 #: The order in which providers are tried if none is configured; ``local`` comes before them.
@@ -48,12 +49,31 @@ class EmbedderChoice(NamedTuple):
     """Which settings are ignored, and why."""
     hint: str = ""
     """Which other provider could be used."""
+    beside: Embedder | None = None
+    """A slower embedder whose similarities are mixed with those of the first one, as soon as it has all vectors."""
+
+    @property
+    def all(self) -> tuple[Embedder, ...]:
+        """Every embedder, to interrupt and to close."""
+        return (*self.embedders, self.beside) if self.beside else self.embedders
+
+    @property
+    def provider_to_keep(self) -> str:
+        """The provider whose vectors stay in the index although another embedder fills it.
+
+        Those of minilm do, unless a provider is named: another process that shares the index may use them.
+        """
+        if self.requested:
+            return self.requested if self.unusable_reason else ""
+        return "minilm"
 
 
 def choose_embedders(loaded: Loaded) -> EmbedderChoice:
     """Return the embedders that the settings ask for; the offline embedder if they ask for none."""
     search = loaded.settings.memory_search
     chooser = EmbedderChooser(loaded)
+    if search.provider == "none":
+        return EmbedderChoice((), "none", "Embeddings are switched off: memorySearch.provider is none.")
     is_automatic = search.provider in (None, "auto")
     chosen = chooser.automatic() if is_automatic else chooser.explicit(search.provider or "")
     return chosen._replace(note=f"{loaded.unread} {chosen.note}".strip())
@@ -91,7 +111,20 @@ class EmbedderChooser:
                     return self._choose_automatic(name, owner)
         except ConfigError as problem:
             return self._choose_fallback("auto", message_with_hint(problem), "")
-        return EmbedderChoice((OfflineEmbedder(),), note=" ".join(self._notes), hint=" ".join(self._hints))
+        notes, hints = " ".join(self._notes), " ".join(self._hints)
+        return EmbedderChoice((OfflineEmbedder(),), note=notes, hint=hints, beside=self._find_beside())
+
+    def _find_beside(self) -> Embedder | None:
+        """Return minilm if it is installed and its model is on this machine: nothing is downloaded unasked."""
+        from importlib.util import find_spec
+
+        path = self._expand(self._search.local.model_path or "")
+        folder = path if path and os.path.isdir(path) else None
+        # Checked first, because minilm's modules load an HTTP client, which takes longer than a search.
+        if find_spec("onnxruntime") is None or not os.path.isdir(folder or self._cache_dir()):
+            return None
+        minilm = self._minilm(folder)
+        return minilm if minilm.is_on_disk else None
 
     def _is_usable(self, name: str, is_owner: bool) -> bool:
         access = self._credentials.access(name, uses_remote=is_owner)
@@ -133,7 +166,8 @@ class EmbedderChooser:
         if name == "offline":
             return OfflineEmbedder()
         if name == "minilm":
-            return self._minilm()
+            path = self._search.local.model_path
+            return self._minilm(self._expand(path) if path else None)
         if name == "local":
             return self._local()
         return self._remote(name, uses_remote, uses_model)
@@ -175,11 +209,10 @@ class EmbedderChooser:
         """True if a key comes only from the environment, where it may be meant for other programs."""
         return self._search.provider is None and access.key_origin.replace("_", "").isalnum()
 
-    def _minilm(self) -> Embedder:
+    def _minilm(self, folder: str | None) -> "MiniLM":
         from mdrecall.embed.minilm import MiniLM
 
-        path = self._search.local.model_path
-        return MiniLM(self._cache_dir(), folder=self._expand(path) if path else None, base_url=self._loaded.hub)
+        return MiniLM(self._cache_dir(), folder=folder, base_url=self._loaded.hub)
 
     def _local(self) -> Embedder:
         from mdrecall.embed.gguf import GgufEmbedder
@@ -243,6 +276,14 @@ def _check_url(provider: "Provider", configured: str | None) -> str:
     if not url:
         hint = "Set memorySearch.remote.baseUrl, for example to http://127.0.0.1:1234/v1."
         raise EmbedderUnavailable(f"{provider.name} has no default address.", hint=hint)
+    return check_address(
+        provider.name, url, hint="Set memorySearch.remote.apiKey or memorySearch.remote.headers instead."
+    )
+
+
+def check_address(name: str, url: str, *, hint: str) -> str:
+    """Return the address; raise ``EmbedderUnavailable`` if it is invalid, or contains a secret (``hint`` says where
+    that belongs)."""
     try:
         from urllib.parse import urlsplit
 
@@ -251,11 +292,10 @@ def _check_url(provider: "Provider", configured: str | None) -> str:
     except ValueError:
         is_good = False
     if not is_good:
-        hint = "It must be like https://host/v1."
-        raise EmbedderUnavailable(f"The address {mask_url(url)!r} of {provider.name} cannot be used.", hint=hint)
+        message = f"The address {mask_url(url)!r} of {name} cannot be used."
+        raise EmbedderUnavailable(message, hint="It must be like https://host/v1.")
     if parts.username or parts.password:
-        hint = "Set memorySearch.remote.apiKey or memorySearch.remote.headers instead."
-        message = f"The address of {provider.name} at {parts.hostname} contains a user name or password."
+        message = f"The address of {name} at {parts.hostname} contains a user name or password."
         raise EmbedderUnavailable(message, hint=hint)
     return url
 

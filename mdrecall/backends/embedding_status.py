@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.backends.embedders import EmbedderChoice
-from mdrecall.config.settings import MemorySearch
+from mdrecall.config.settings import MemorySearch, VectorStore
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
@@ -22,6 +22,7 @@ class EmbeddingStatus(NamedTuple):
     chunk_embedder: EmbedsChunks | None = None
     vector_searcher: VectorSearcher | None = None
     jobs: "Jobs | None" = None
+    beside_embedder: EmbedsChunks | None = None
 
     def find_embedder(self) -> Embedder | None:
         """Return the embedder whose vectors are searched, as far as is known without calling it."""
@@ -47,26 +48,35 @@ class EmbeddingStatus(NamedTuple):
         """True if some chunk has no vector yet."""
         return self.chunk_embedder is not None and store.chunks.count() > 0 and not self.chunk_embedder.is_complete()
 
-    def describe_vectors(self, store: Store, library: str | None) -> dict[str, Any]:
+    def describe_vectors(self, store: Store, vector: VectorStore) -> dict[str, Any]:
         """Return how vectors are searched, and how many there are."""
         used = self.find_embedder()
         if used is None:
-            return {"enabled": True, "available": False, "loadError": self.chosen.unusable_reason}
-        found: dict[str, Any] = {"enabled": True, "available": True}
+            return {"enabled": vector.enabled, "available": False, "loadError": self.chosen.unusable_reason}
+        found: dict[str, Any] = {"enabled": vector.enabled, "available": True}
         if used.dimensions:
             found["dims"] = used.dimensions
-        if library:
-            found["extensionPath"] = library
+        if vector.extension_path:
+            found["extensionPath"] = vector.extension_path
         current_space = self.vector_searcher.current_space() if self.vector_searcher else None
         if current_space:
             space, _ = current_space
             found["dims"] = space.space.dimensions
             try:
                 found["engine"] = store.vectors.engine(space)
+                found |= {"loadError": problem} if (problem := store.vectors.engine_problem()) else {}
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
             found["chunks"] = store.vectors.count(space.id)
+        if self.beside_embedder:
+            found["beside"] = self._describe_beside(self.beside_embedder, store)
         return found
+
+    def _describe_beside(self, embedder: EmbedsChunks, store: Store) -> dict[str, Any]:
+        """Return the state of the embedder beside the first one."""
+        found: dict[str, Any] = {"provider": embedder.space.provider, "model": embedder.space.model}
+        found["chunks"] = store.chunks.count() - embedder.count_missing()
+        return found | ({"error": embedder.last_error} if embedder.last_error else {})
 
     def describe_batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
         """Return the state of batch jobs, with OpenClaw's names."""
@@ -95,11 +105,11 @@ class EmbeddingStatus(NamedTuple):
 
     def interrupt(self) -> None:
         """End the requests that are in progress."""
-        for embedder in self.chosen.embedders:
+        for embedder in self.chosen.all:
             embedder.interrupt()
 
     def close(self) -> None:
-        for embedder in self.chosen.embedders:
+        for embedder in self.chosen.all:
             embedder.close()
 
 

@@ -21,6 +21,7 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
     RecallError,
+    ScopeDenied,
     message_with_hint,
 )
 from mdrecall.interfaces import Backend, BackendWatch
@@ -151,6 +152,11 @@ class FallbackBackend:
         if outage:
             self._breaker.record_recovery()
         return answer
+
+    def require_allowed(self, session_key: str, path: str) -> None:
+        """Raise ``ScopeDenied`` if a conversation may not search."""
+        if (denial := self._deny(session_key)) is not None:
+            raise ScopeDenied(f"{path} cannot be read in this conversation.", path=path, hint=denial.action)
 
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Return lines of a file."""
@@ -315,7 +321,10 @@ class _FallbackSessions:
     def list_all(self) -> list[Conversation]:
         return self._backend.call(lambda backend: backend.sessions.list_all())
 
-    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        self._backend.require_allowed(session_key, session)
         return self._backend.call(lambda backend: backend.sessions.read(session, from_line=from_line, lines=lines))
 
     def note_compaction(self, session: str) -> SyncReport:

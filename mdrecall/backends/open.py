@@ -91,9 +91,11 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     store = _build_store(settings, one_shot)
     analyser = Analyser()
     indexers = _build_indexers(settings, files, store, analyser)
-    embedding = _build_embedding(loaded, store) if settings.memory_search.store.vector.enabled else None
+    embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
     embedder = embedding.chunk_embedder if embedding else None
-    refresh = IndexRefresh(settings, store, SyncRun(store, indexers, embedder), embedder, one_shot=one_shot)
+    beside = embedding.beside_embedder if embedding else None
+    sync = SyncRun(store, indexers, embedder, beside)
+    refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot)
     options = _read_ranking_options(settings)
     if embedding is None:
         searcher = Searcher(store.chunks, analyser, options)
@@ -134,7 +136,7 @@ def _read_ranking_options(settings: Settings) -> RankingOptions:
     return RankingOptions(
         max_results=query.max_results,
         min_score=query.min_score,
-        mode=mode if settings.memory_search.store.vector.enabled else "keyword",
+        mode=mode if settings.memory_search.provider != "none" else "keyword",
         candidate_multiplier=hybrid.candidate_multiplier,
         vector_weight=hybrid.vector_weight,
         mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
@@ -189,20 +191,24 @@ def _build_embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
         fallback_reason=chosen.unusable_reason,
         why_empty=lambda: embedder.last_error,
+        beside=chosen.beside,
     )
     embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)
-    return EmbeddingStatus(chosen, embedder, searcher, jobs)
+    beside = None
+    if chosen.beside:
+        caching = _read_caching(settings)
+        beside = ChunkEmbedder(store, chosen.beside, caching, keep=chosen.embedders[0].provider)
+    return EmbeddingStatus(chosen, embedder, searcher, jobs, beside)
 
 
 def _build_chunk_embedder(
     settings: Settings, store: Store, chosen: EmbedderChoice, jobs: "Jobs | None", searcher: VectorSearcher
 ) -> EmbedsChunks:
     """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
-    cache = settings.memory_search.cache
-    caching = Caching(cache.enabled, cache.max_entries)
+    caching = _read_caching(settings)
     first, *others = chosen.embedders
     if not others:
-        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.requested if chosen.unusable_reason else "")
+        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.provider_to_keep)
     from mdrecall.engine.fallback_embedder import FallbackEmbedder
 
     second = others[0]
@@ -211,6 +217,11 @@ def _build_chunk_embedder(
         ChunkEmbedder(store, second, caching, keep=first.provider),
         searcher,
     )
+
+
+def _read_caching(settings: Settings) -> Caching:
+    cache = settings.memory_search.cache
+    return Caching(cache.enabled, cache.max_entries)
 
 
 def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
@@ -233,8 +244,7 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
 def _build_store(settings: Settings, one_shot: bool) -> SqliteStore:
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
-    vectors = settings.mdrecall.vectors
-    search = VectorSearch(
-        vectors.engine, settings.memory_search.store.vector.extension_path, vectors.max_bytes, one_shot
-    )
+    vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
+    engine = vectors.engine if vector.enabled else "matrix"
+    search = VectorSearch(engine, vector.extension_path, vectors.max_bytes, one_shot)
     return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)

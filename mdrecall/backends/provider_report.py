@@ -25,7 +25,7 @@ class ProviderRow(NamedTuple):
 
     name: str
     role: str
-    """``used`` or ``fallback``; empty for the others."""
+    """``used``, ``beside`` or ``fallback``; empty for the others."""
     usable: bool
     why: str
     """Why it cannot be used and what to do; or a remark."""
@@ -40,8 +40,11 @@ def report_providers(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow
     """Return a row for every provider; with ``probe``, each usable one embeds a word."""
     search = loaded.settings.memory_search
     roles = {search.fallback: "fallback"}
-    if search.store.vector.enabled and (embedders := choose_embedders(loaded).embedders):
-        roles[embedders[0].provider] = "used"
+    chosen = choose_embedders(loaded)
+    if chosen.embedders:
+        roles[chosen.embedders[0].provider] = "used"
+        if chosen.beside:
+            roles[chosen.beside.provider] = "beside"
     chooser = EmbedderChooser(loaded)
     owner = chooser.owner() if search.provider in (None, "auto") else search.provider
     names = [name for name in PROVIDERS if name != "auto"]

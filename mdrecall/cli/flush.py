@@ -5,7 +5,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import add_common, parse_count
+from mdrecall.cli.options import add_common, load_settings, parse_count
 from mdrecall.cli.output import plural, print_json, printable
 from mdrecall.errors import RecallError
 
@@ -80,12 +80,10 @@ def _add_numbers(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.config.load import load
     from mdrecall.flush import Flush
 
     _check_options(options)
-    loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
-    flush = Flush(loaded, options.session_key or "")
+    flush = Flush(load_settings(options), options.session_key or "")
     if options.action == "check":
         return _check(flush, options)
     if options.action == "prompt":

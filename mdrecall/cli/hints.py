@@ -16,6 +16,7 @@ from mdrecall.errors import (
     PathOutside,
     PluginError,
     RecallError,
+    TranscriptRefused,
     WorkspaceError,
 )
 from mdrecall.types import Reason, SearchAnswer
@@ -43,6 +44,7 @@ class _Remedy(NamedTuple):
     """Commands that are the remedy themselves."""
 
 
+SHOW_SESSION = "Run `mdrecall sessions show` with its name."
 _LIST_SESSIONS = "Run `mdrecall sessions list` to see the sessions."
 #: The first that fits is taken.
 _BY_ERROR = (
@@ -51,6 +53,7 @@ _BY_ERROR = (
     _Remedy(NothingToWrite, "For example: mdrecall note Ana prefers tea", only_for=("note",)),
     _Remedy(FileMissing, _LIST_SESSIONS, only_for=("sessions",)),
     _Remedy(PathOutside, _LIST_SESSIONS, only_for=("sessions",)),
+    _Remedy(TranscriptRefused, SHOW_SESSION, only_for=("get",)),
     _Remedy(CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes."),
     _Remedy(EmbedderError, "Run `mdrecall providers` to see which providers can be used.", not_for=("providers",)),
     _Remedy(PluginError, "Run `mdrecall doctor` to check the plugin."),

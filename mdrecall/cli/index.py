@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any
 
-from mdrecall.cli.options import add_common, open_memory, run_for_each_agent
+from mdrecall.cli.options import add_common, announce_memory, open_memory, run_for_each_agent
 from mdrecall.cli.output import plural, print_issues, print_json, progress_line, shorten_home, style
 from mdrecall.types import SyncReport
 from mdrecall.wire import to_json
@@ -27,6 +27,8 @@ def run(options: argparse.Namespace) -> int:
 def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     start = time.monotonic()
     with open_memory(options, agent) as memory:
+        if memory.loaded:
+            announce_memory(memory.loaded)
         with progress_line("Indexing") as progress:
             report = memory.sync(force=options.force, progress=progress)
         counts, index_path = memory.counts(), memory.status().db_path

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, parse_count, parse_fraction, parse_positive
+from mdrecall.cli.options import add_common, load_settings, parse_count, parse_fraction, parse_positive
 from mdrecall.cli.output import confirm, plural, print_json, printable, shorten_home, style
 from mdrecall.errors import ConfirmationMissing, QueryError, RecallError
 
@@ -45,12 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.config.load import load
     from mdrecall.plugins.lancedb.plugin import open_memories
 
     _check_options(options)
-    loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
-    memories = open_memories(loaded)
+    memories = open_memories(load_settings(options))
     actions = {"list": _list, "search": _search, "stats": _stats, "store": _store, "forget": _forget}
     try:
         return actions.get(options.action, _reembed)(memories, options)

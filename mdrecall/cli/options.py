@@ -1,16 +1,21 @@
 """Options that several commands share, and what they stand for."""
 
 import argparse
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mdrecall.errors import RecallError
+
 if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
     from mdrecall.memory import Memory
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose a memory and the form of the output."""
-    about = "the folder with MEMORY.md and memory/ (default: OpenClaw's, or the current folder)"
+    about = "the folder with MEMORY.md and memory/ (default: this folder if it has notes, else OpenClaw's)"
     parser.add_argument("--workspace", metavar="DIR", help=about)
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
@@ -21,15 +26,45 @@ def open_memory(options: argparse.Namespace, agent: str | None = None, *, one_sh
     """Open the memory that the options choose; ``one_shot`` means for the time of one command."""
     from mdrecall.memory import Memory
 
-    return Memory.open(options.workspace, agent=agent or options.agent, config=options.config, one_shot=one_shot)
+    return Memory.of(load_settings(options, agent), one_shot=one_shot)
+
+
+def load_settings(options: argparse.Namespace, agent: str | None = None) -> "Loaded":
+    """Load the settings that the options choose; say whose memory it is, unless the command names each agent."""
+    from mdrecall.config.load import load
+
+    loaded = load(workspace=options.workspace, agent=agent or options.agent, config=options.config)
+    if agent is None:
+        announce_memory(loaded)
+    return loaded
+
+
+def announce_memory(loaded: "Loaded") -> None:
+    """Say on standard error whose memory is used if it is not that of the current folder."""
+    from mdrecall.cli.output import printable, shorten_home
+
+    if loaded.is_elsewhere:
+        folder, origin = loaded.values["workspace"]
+        origin = "OpenClaw's default" if origin == "default" else f"from {origin}"
+        place = printable(f"{shorten_home(folder)} ({origin})")
+        print(f"Using the memory in {place}, not this folder.", file=sys.stderr)
 
 
 def choose_agents(options: argparse.Namespace) -> list[str]:
-    """Return the agent that the options name, or else every configured one."""
-    from mdrecall.config.load import list_agent_ids
+    """Return the agent that the options name, or else every configured one.
+
+    If the current folder is the workspace, that is the default agent only, and the options are made to name the folder.
+    """
+    from mdrecall.config.load import list_agent_ids, load
+    from mdrecall.config.workspace import CURRENT_FOLDER
 
     if options.agent:
         return [options.agent]
+    # A configuration with an error is reported for each agent.
+    with suppress(RecallError):
+        if options.workspace is None:
+            folder, origin = load(config=options.config).values["workspace"]
+            options.workspace = folder if origin == CURRENT_FOLDER else None
     return list(list_agent_ids(config=options.config, workspace=options.workspace))
 
 
@@ -42,7 +77,6 @@ def run_for_each_agent(
     """
     from mdrecall.cli.hints import hint_for
     from mdrecall.cli.output import print_error
-    from mdrecall.errors import RecallError
 
     agents = choose_agents(options)
     records: list[dict[str, Any]] = []

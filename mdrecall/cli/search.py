@@ -69,7 +69,7 @@ def print_answer(answer: SearchAnswer) -> None:
     if answer.fallback:
         _print_notice(f"Used the embeddings of {answer.provider} instead", answer.fallback)
     if not answer.results:
-        print(f"No results ({answer.reason}). {answer.action}", file=sys.stderr)
+        print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
 
 
 def _print_notice(notice: str, reason: str, remedy: str = "") -> None:

@@ -78,6 +78,8 @@ def _builtin_lines(status: Status) -> Iterator[tuple[str, str]]:
     if status.extra_paths:
         yield "Extra paths", ", ".join(status.extra_paths)
     yield "Search", _format_search(status)
+    if beside := status.vector.get("beside"):
+        yield "Beside it", _format_beside(beside, status.chunks)
     if status.fallback:
         yield "Fallback", _format_fallback(status)
     if embedder := status.custom.get("embeddingFallback"):
@@ -174,9 +176,18 @@ def _format_batch(batch: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
+def _format_beside(beside: dict[str, Any], chunks: int) -> str:
+    done = beside["chunks"]
+    state = (
+        "" if done == chunks else f"; {done:,} of {plural(chunks, 'chunk')} embedded, `mdrecall index` adds the rest"
+    )
+    error = f"; last error: {beside['error']}" if "error" in beside else ""
+    return f"{beside['provider']}, {beside['model']}{state}{error}"
+
+
 def _format_search(status: Status) -> str:
     vectors = status.vector
-    if not vectors["enabled"]:
+    if status.requested_provider == "none":
         return "keywords only; embeddings are switched off"
     if not vectors["available"]:
         return f"keywords only: {vectors['loadError']}"

@@ -5,7 +5,6 @@ the defaults for all agents), built-in defaults. This is the only reader of the 
 """
 
 import os
-import zlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,13 +13,13 @@ from mdrecall.config.credentials import Credentials, find_agent_folder
 from mdrecall.config.declare import each_setting
 from mdrecall.config.environment import (
     Locations,
-    default_workspace,
     expand,
     explain_unread_config,
     find_locations,
     find_proxy,
     shorten,
 )
+from mdrecall.config.include import read_config, read_variables
 from mdrecall.config.layers import (
     AgentEntry,
     ConfigFile,
@@ -32,12 +31,10 @@ from mdrecall.config.layers import (
     memory_layers,
     read_agents,
 )
-from mdrecall.config.read import Layer, ResolvedValue, build, first_with, read_file, resolve
+from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
-from mdrecall.errors import ConfigError, WorkspaceError
-
-#: The origin of a workspace that is neither configured nor given by the caller.
-CURRENT_FOLDER = "the current folder"
+from mdrecall.config.workspace import Workspace, WorkspaceRequest, find_workspace
+from mdrecall.errors import ConfigError
 
 
 class Loaded(NamedTuple):
@@ -54,23 +51,15 @@ class Loaded(NamedTuple):
     proxy: Callable[[str], str | None]
     """Returns the proxy for an address, if any."""
     environment: Mapping[str, str]
-    """The variables that child processes inherit."""
+    """The variables that child processes inherit: those of this process, then those that the configuration adds."""
     unread: str = ""
     """A warning about a file that looks like configuration and is not read."""
+    is_elsewhere: bool = False
+    """True if the caller neither named the workspace nor is in it: then an answer says whose memory it is from."""
     default_agent: str = "main"
     """The agent to use when none is named."""
     plugin_configs: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """The object at ``plugins.entries.<id>.config`` for each plugin, unchecked."""
-
-
-class _Workspace(NamedTuple):
-    """Where the agent's notes and its index are."""
-
-    folder: ResolvedValue
-    index_path: ResolvedValue
-    index_is_ours: bool
-    has_own_index: bool
-    """True if the index belongs to the folder rather than to the agent."""
 
 
 def load(
@@ -90,7 +79,7 @@ def load(
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
     locations = find_locations(env, cwd)
-    files = _read_files(locations, cwd, config)
+    files = _read_files(locations, env, cwd, config)
     problems: list[str] = []
     agents = read_agents(files, problems)
     chosen = choose_agent(agents, agent)
@@ -99,25 +88,26 @@ def load(
     if problems:
         raise _config_error(problems)
     _normalise(values, locations)
-    standalone = not _has_openclaw(locations, env, own_file=config is not None)
     default = default_agent(agents)
-    folder = ResolvedValue(expand(workspace, locations.home, cwd), "--workspace") if workspace is not None else None
-    folder = folder or _configured_workspace(locations, files, entries, chosen == default)
-    folder = folder or _default_folder(locations, env, cwd, standalone, None if chosen == default else chosen)
-    _require_folder(folder)
-    place = _locate_index(values, locations, chosen, folder, has_own_index=workspace is not None or standalone)
-    settings = _build_settings(values, chosen, place, locations, standalone)
+    request = WorkspaceRequest(locations, env, cwd, files, entries, chosen, chosen == default, agent is not None,
+                               workspace, config)  # fmt: skip
+    found = find_workspace(request, values["memorySearch.store.path"])
+    settings = _build_settings(values, chosen, found)
+    env_file = os.path.join(locations.state_dir, ".env") if config is None else None
+    variables, env_problem = read_variables(env, [file.values for file in files], env_file, locations.home)
+    unread = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
         settings=settings,
-        values={"agent": agent_value, "workspace": folder, "index": place.index_path, **values},
+        values={"agent": agent_value, "workspace": found.folder, "index": found.index_path, **values},
         files=tuple(file.label for file in files),
         home=locations.home,
-        credentials=_credentials(env, files, entries, locations, settings),
-        hub=env.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
-        proxy=lambda url: find_proxy(url, env),
-        environment=env,
-        unread="" if config else explain_unread_config(locations, folder.value),
+        credentials=_credentials(variables, files, entries, locations, settings),
+        hub=variables.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
+        proxy=lambda url: find_proxy(url, variables),
+        environment=variables,
+        unread=f"{unread} {env_problem}".strip(),
+        is_elsewhere=found.is_elsewhere,
         default_agent=default,
         plugin_configs=_plugin_configs(files),
     )
@@ -133,7 +123,7 @@ def list_agent_ids(
     """Return every configured agent, the default one first; only that one if a workspace is given."""
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
-    agents = read_agents(_read_files(find_locations(env, cwd), cwd, config), problems=[])
+    agents = read_agents(_read_files(find_locations(env, cwd), env, cwd, config), problems=[])
     default = default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
 
@@ -148,20 +138,18 @@ def is_secret(name: str) -> bool:
     )
 
 
-def _build_settings(
-    values: Mapping[str, ResolvedValue], agent_id: str, place: _Workspace, locations: Locations, standalone: bool
-) -> Settings:
-    state_dir = locations.own_state_dir if standalone else locations.state_dir
+def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: Workspace) -> Settings:
     built = {path: build(section, values, path) for path, section in SECTIONS.items()}
     return Settings(
         agent_id=agent_id,
         workspace=place.folder.value,
         index_path=place.index_path.value,
         index_path_is_ours=place.index_is_ours,
-        sessions_dir=os.path.join(state_dir, "agents", agent_id, "sessions"),
-        state_dir=state_dir,
-        qmd_dir=_qmd_dir(state_dir, agent_id, place),
-        standalone=standalone,
+        sessions_dir=os.path.join(place.state_dir, "agents", agent_id, "sessions"),
+        state_dir=place.state_dir,
+        shared_dir=place.shared_dir,
+        qmd_dir=place.qmd_dir,
+        standalone=not place.is_openclaws,
         memory_search=built["memorySearch"],
         memory=built["memory"],
         compaction=built["agents.defaults.compaction"],
@@ -209,11 +197,11 @@ def _credentials(
     )
 
 
-def _read_files(locations: Locations, cwd: str, config: str | None) -> list[ConfigFile]:
+def _read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: str | None) -> list[ConfigFile]:
     paths = [locations.own_config_path, locations.config_path]
     if config is not None:
         paths = [expand(config, locations.home, cwd)]
-    return [ConfigFile(shorten(path, locations.home), read_file(path)) for path in paths if path]
+    return [ConfigFile(shorten(path, locations.home), read_config(path, env)) for path in paths if path]
 
 
 def _config_error(problems: list[str]) -> ConfigError:
@@ -295,81 +283,3 @@ def _normalise(values: dict[str, ResolvedValue], locations: Locations) -> None:
         put("memorySearch.store.vector.extensionPath", expand(extension, locations.home, locations.state_dir))
     if not get("memorySearch.model").strip():
         put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
-
-
-def _has_openclaw(locations: Locations, env: Mapping[str, str], own_file: bool) -> bool:
-    """True if OpenClaw is set up here; its configuration does not count when the caller names another file."""
-    return (locations.config_path is not None and not own_file) or os.path.isdir(default_workspace(locations, env))
-
-
-def _configured_workspace(
-    locations: Locations, files: list[ConfigFile], entries: list[AgentEntry], is_default: bool
-) -> ResolvedValue | None:
-    candidates = [(entry.values, f"{entry.file}: {entry.at}.workspace") for entry in entries]
-    if is_default:
-        layers = layers_at(files, "agents.defaults", [])
-        candidates += [(layer.values, f"{layer.file}: {layer.at}.workspace") for layer in layers]
-    for values, origin in candidates:
-        path = values.get("workspace") if isinstance(values, dict) else None
-        if path is not None and not isinstance(path, str):
-            raise ConfigError(f"{origin} must be a string.", hint="Name a folder.")
-        if path and (bare := path.replace("\0", "").strip()):
-            return ResolvedValue(expand(bare, locations.home, locations.state_dir), origin)
-    return None
-
-
-def _default_folder(
-    locations: Locations, env: Mapping[str, str], cwd: str, standalone: bool, other_agent: str | None
-) -> ResolvedValue:
-    if standalone:
-        return ResolvedValue(cwd, CURRENT_FOLDER)
-    if other_agent:
-        return ResolvedValue(os.path.join(locations.state_dir, f"workspace-{other_agent}"), "default")
-    return ResolvedValue(default_workspace(locations, env), "default")
-
-
-def _require_folder(folder: ResolvedValue) -> None:
-    path = folder.value
-    if "\0" in path or not os.path.exists(path):
-        hint = "Create it, or choose another folder."
-        raise WorkspaceError(f"There is no workspace folder {path!r} (from {folder.origin}).", hint=hint)
-    if not os.path.isdir(path):
-        hint = "Choose the folder with MEMORY.md or memory/, not a file."
-        raise WorkspaceError(f"The workspace {path!r} is not a folder (from {folder.origin}).", hint=hint)
-
-
-def _locate_index(
-    values: Mapping[str, ResolvedValue],
-    locations: Locations,
-    agent_id: str,
-    folder: ResolvedValue,
-    *,
-    has_own_index: bool,
-) -> _Workspace:
-    configured = values["memorySearch.store.path"]
-    if configured.value is not None and configured.value.strip():
-        path = configured.value.replace("{agentId}", agent_id).replace("\0", "")
-        index_path = ResolvedValue(expand(path, locations.home, locations.state_dir), configured.origin)
-        return _Workspace(folder, index_path, index_is_ours=False, has_own_index=has_own_index)
-    if not has_own_index and os.path.isdir(locations.state_dir):
-        path = os.path.join(locations.state_dir, "memory", f"{agent_id}.mdrecall.sqlite")
-    else:
-        path = os.path.join(locations.own_state_dir, "index", _index_name(folder.value, agent_id))
-    return _Workspace(folder, ResolvedValue(path, "default"), index_is_ours=True, has_own_index=has_own_index)
-
-
-def _index_name(workspace: str, agent_id: str) -> str:
-    """Return the file name of the index of a folder."""
-    real = os.path.realpath(workspace)
-    digest = f"{zlib.crc32(os.fsencode(real)):08x}"
-    # 40 characters show which folder it is; the digest tells equal names apart, and file names stay below 255 bytes.
-    name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
-    suffix = "" if agent_id == "main" else f"-{agent_id}"
-    return f"{name or 'root'}-{digest}{suffix}.sqlite"
-
-
-def _qmd_dir(state_dir: str, agent_id: str, place: _Workspace) -> str:
-    """Return OpenClaw's folder for the agent's qmd; a workspace with its own index has its own, beside the index."""
-    if place.index_is_ours and place.has_own_index:
-        return f"{place.index_path.value.removesuffix('.sqlite')}.qmd"
-    return os.path.join(state_dir, "agents", agent_id, "qmd")

@@ -1,6 +1,5 @@
 """Embed the chunks that have no vector: from the cache, or by the embedder in well-filled requests."""
 
-import hashlib
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -398,4 +397,7 @@ def _embed_input(chunk: PendingChunk) -> EmbedInput:
 
 
 def _hash(text: EmbedInput) -> bytes:
+    # A search that embeds nothing does not load OpenSSL.
+    import hashlib
+
     return hashlib.sha256("\0".join(text).encode("utf-8", "surrogatepass")).digest()

@@ -78,7 +78,9 @@ class MissingVectors:
 
     def embed_in_background(self) -> None:
         """Make the vectors that are missing in a thread, if that takes time."""
-        if self._embedder and not self._embedder.is_instant and not self._embedder.is_complete():
+        if self._one_shot or self._embedder is None or self._embedder.is_instant:
+            return
+        if not self._embedder.is_complete():
             self._start_thread()
 
     def cancel(self) -> None:
@@ -134,16 +136,21 @@ class IndexRefresh:
         store: Store,
         sync: SyncRun,
         embedder: EmbedsChunks | None,
+        beside: EmbedsChunks | None = None,
         *,
         one_shot: bool,
     ) -> None:
-        """``one_shot`` says that the process ends with the answer, so that nothing can be left to a thread."""
+        """``one_shot`` says that the process ends with the answer, so that nothing can be left to a thread.
+
+        ``beside`` is a slower embedder that no search waits for: its vectors are made in the background, or by a sync.
+        """
         self._settings = settings
         self._store = store
         self._sync = sync
         self._one_shot = one_shot
         self._flight = SingleFlight(self._run, detach=SyncRequest.detach)
         self._vectors = MissingVectors(store, embedder, sync.embed_missing, one_shot=one_shot)
+        self._beside = MissingVectors(store, beside, sync.embed_beside, one_shot=one_shot)
         self._closing = threading.Event()
         self._folders: tuple[str, ...] = ()
         self._sessions: set[str] = set()
@@ -154,6 +161,7 @@ class IndexRefresh:
             return RefreshResult()
         try:
             result = self._refresh(progress)
+            self._beside.embed_in_background()
             if session_key.strip() and not result.stale:
                 self._sessions.add(session_key)
             return result
@@ -198,7 +206,7 @@ class IndexRefresh:
         self._store.health.require_writable()
         if stop() or self._closing.is_set():
             return report
-        issues = self._vectors.embed(progress, stop)
+        issues = self._vectors.embed(progress, stop) + self._beside.embed(progress, stop)
         return report._replace(issues=tuple(dict.fromkeys((*report.issues, *issues))))
 
     def sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
@@ -208,6 +216,7 @@ class IndexRefresh:
         if not self._sync.is_up_to_date(changes):
             report = self._flight.run(SyncRequest(changes=changes, progress=progress, stop=stop)) or report
         self._vectors.embed_in_background()
+        self._beside.embed_in_background()
         return report
 
     def sync_file(self, path: str, *, within_s: float | None) -> SyncReport:
@@ -226,12 +235,14 @@ class IndexRefresh:
         """End the work in progress where it can be resumed, without waiting for it."""
         self._closing.set()
         self._vectors.cancel()
+        self._beside.cancel()
 
     def close(self) -> None:
         """End the work in progress where it can be resumed; may be called twice."""
         self.cancel_pending()
         self._flight.close(_CLOSING_S)
         self._vectors.close(_CLOSING_S)
+        self._beside.close(_CLOSING_S)
 
     def _is_wanted(self, session_key: str) -> bool:
         """True if a search checks for changes: always, or when a conversation begins."""

@@ -89,10 +89,18 @@ class Indexes(Protocol):
 class SyncRun:
     """Makes runs over every source of one index."""
 
-    def __init__(self, store: Store, indexers: Sequence[Indexes], embedder: EmbedsChunks | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        indexers: Sequence[Indexes],
+        embedder: EmbedsChunks | None,
+        beside: EmbedsChunks | None = None,
+    ) -> None:
+        """``beside`` is a slower embedder that a rebuilt index does not wait for."""
         self._store = store
         self._indexers = tuple(indexers)
         self._embedder = embedder
+        self._beside = beside
         self._rebuilt_at: float | None = None
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
@@ -140,10 +148,17 @@ class SyncRun:
 
     def embed_missing(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
         """Embed the chunks that have no vector, and return the problems."""
-        if self._embedder is None:
+        return self._fill(self._embedder, progress, stop)
+
+    def embed_beside(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
+        """Do the same with the embedder beside the first one."""
+        return self._fill(self._beside, progress, stop)
+
+    def _fill(self, embedder: EmbedsChunks | None, progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
+        if embedder is None:
             return ()
         try:
-            return self._describe_problems(self._embedder.fill(progress=progress, stop=stop))
+            return self._describe_problems(embedder, embedder.fill(progress=progress, stop=stop))
         except CorruptIndex:
             raise
         except StoreError as error:
@@ -189,14 +204,15 @@ class SyncRun:
                 self._store.publish(fresh)
         self._rebuilt_at = time.monotonic()
         report = _report_rebuild(before, after, reduce(SyncReport.merge, reports))
-        return report._replace(issues=(*report.issues, *self._describe_problems(embedded)))
+        problems = self._describe_problems(self._embedder, embedded) if self._embedder else ()
+        return report._replace(issues=(*report.issues, *problems))
 
-    def _describe_problems(self, embedded: EmbedReport) -> tuple[Issue, ...]:
+    def _describe_problems(self, embedder: EmbedsChunks, embedded: EmbedReport) -> tuple[Issue, ...]:
         if embedded.error:
             problem = "has the vectors of the fallback" if embedded.is_complete else "is without some vectors"
             return (Issue(self._store.admin.place, f"{problem}: {embedded.error}"),)
-        if embedded.refused and self._embedder:
-            problem = f"has {embedded.refused} chunks that {self._embedder.space.provider} does not embed"
+        if embedded.refused:
+            problem = f"has {embedded.refused} chunks that {embedder.space.provider} does not embed"
             return (Issue(self._store.admin.place, problem),)
         return ()
 

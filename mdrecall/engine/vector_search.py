@@ -26,6 +26,17 @@ class EmbeddedQuery(NamedTuple):
     """The share of the query that the embedder understands, 0 to 1."""
     fallback_reason: str = ""
     """Why another embedder than the configured one was used; empty if the configured one was."""
+    beside: "EmbeddedQuery | None" = None
+    """The same query by the embedder beside this one, whose similarities are mixed in."""
+
+    def mix(self, own: float, beside: float | None) -> float:
+        """Return the mean of two cosines, each by its trust; the second is brought to the range of this embedder."""
+        if self.beside is None or beside is None:
+            return own
+        mine, other = self.traits, self.beside.traits
+        share = (beside - other.unrelated) / (other.related - other.unrelated)
+        brought = mine.unrelated + share * (mine.related - mine.unrelated)
+        return (self.trust * own + self.beside.trust * brought) / (self.trust + self.beside.trust)
 
 
 class VectorSearcher:
@@ -40,12 +51,14 @@ class VectorSearcher:
         timeout_s: float,
         fallback_reason: str = "",
         why_empty: Callable[[], str] = lambda: "",
+        beside: Embedder | None = None,
     ) -> None:
         """Search with the first of the embedders that can answer.
 
         ``older`` makes embedders by provider, for embedding spaces that were filled before the settings changed.
         ``fallback_reason`` says why the first embedder is not the configured one. ``why_empty`` says why there are no
-        vectors.
+        vectors. ``beside`` is a slower embedder: where all chunks have its vectors too, they count as much as those of
+        the first.
         """
         self._vectors = vectors
         self._embedders = [_QueryEmbedder(embedder, timeout_s) for embedder in embedders]
@@ -54,6 +67,7 @@ class VectorSearcher:
         self._timeout_s = timeout_s
         self._fallback_reason = fallback_reason
         self._why_empty = why_empty
+        self._beside = _QueryEmbedder(beside, timeout_s) if beside else None
 
     @property
     def never_waits(self) -> bool:
@@ -65,7 +79,9 @@ class VectorSearcher:
         problems: list[str] = []
         for space, embedder in self._candidates():
             try:
-                return self._embed_for(space, embedder, query, weights, "; ".join(problems))
+                found = self._embed_for(space, embedder, query, weights, "; ".join(problems))
+                is_first = embedder is self._embedders[0]
+                return found._replace(beside=self._embed_beside(query)) if is_first and found.trust else found
             except Unavailable as problem:
                 problems.append(str(problem))
         if not problems:
@@ -89,6 +105,14 @@ class VectorSearcher:
 
     def nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
         """Return the chunks most similar as a whole, with their cosines, and those that tie with the last one."""
+        own = self._nearest(query, limit)
+        if query.beside is None:
+            return own
+        either = dict.fromkeys(chunk_id for chunk_id, _ in (*own, *self._nearest(query.beside, limit)))
+        mixed = self.cosines(query, list(either))
+        return sorted(mixed.items(), key=lambda entry: (-entry[1], entry[0]))
+
+    def _nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
         try:
             found = self._vectors.nearest(query.space, query.vector, (1 + _MAX_TIES) * limit)
         except StoreUnavailable as error:
@@ -97,19 +121,42 @@ class VectorSearcher:
         return [entry for place, entry in enumerate(found) if place < limit or entry[1] == found[limit - 1][1]]
 
     def cosines(self, query: EmbeddedQuery, ids: Sequence[int]) -> Mapping[int, float]:
-        """Return the cosines of these chunks; one without a vector is left out."""
-        return self._vectors.cosines(query.space, query.vector, ids)
+        """Return the cosines of these chunks, mixed with those beside; one without a vector is left out."""
+        own = self._vectors.cosines(query.space, query.vector, ids)
+        if query.beside is None:
+            return own
+        beside = self._vectors.cosines(query.beside.space, query.beside.vector, ids)
+        return {chunk_id: query.mix(cosine, beside.get(chunk_id)) for chunk_id, cosine in own.items()}
 
     def similarities(
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
     ) -> dict[int, tuple[Similarity, int | None]]:
         """Return how similar each chunk and its best window are, with the number of that window."""
         best = self._vectors.best_windows(query.space, query.vector, list(cosines))
+        beside: Mapping[int, float] = {}
+        if query.beside:
+            # An embedder beside has no windows of its own: its whole chunk stands for each of them.
+            beside = self._vectors.cosines(query.beside.space, query.beside.vector, list(cosines))
         found: dict[int, tuple[Similarity, int | None]] = {}
         for chunk_id, cosine in cosines.items():
             window, number = best.get(chunk_id, (None, None))
+            if window is not None:
+                window = query.mix(window, beside.get(chunk_id))
             found[chunk_id] = similarity(cosine, window, query.traits), number
         return found
+
+    def _embed_beside(self, query: str) -> EmbeddedQuery | None:
+        """Embed a query with the embedder beside; None if it lacks vectors, knows no word, or fails just now."""
+        if self._beside is None:
+            return None
+        space = _own_space(self._beside.embedder, self._vectors.spaces())
+        if space is None or not space.was_filled:
+            return None
+        try:
+            found = self._embed_for(space, self._beside, query, {}, "")
+        except Unavailable:
+            return None
+        return found if found.trust else None
 
     def _embed_for(
         self,

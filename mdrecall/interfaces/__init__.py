@@ -251,8 +251,10 @@ class BackendSessions(Protocol):
         """Return all transcripts, the one that changed last first."""
         ...
 
-    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return the messages of a transcript, without secrets."""
+    def read(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        """Return the messages of a transcript, without secrets; raise ``ScopeDenied`` where a search is denied."""
         ...
 
     def note_compaction(self, session: str) -> SyncReport:

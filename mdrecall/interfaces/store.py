@@ -18,6 +18,7 @@ from mdrecall.types import (
     SourceName,
     Space,
     StoredChunk,
+    StoredDocument,
     StoredSpace,
     Term,
     Transcript,
@@ -136,6 +137,14 @@ class ChunkReader(Protocol):
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         ...
 
+    def list_documents(self) -> list[StoredDocument]:
+        """Return every document, in no particular order."""
+        ...
+
+    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+        """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
+        ...
+
     def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
         """Return the source of each chunk. A chunk that no longer exists is left out."""
         ...
@@ -189,6 +198,10 @@ class VectorIndex(Protocol):
 
     def engine(self, space: StoredSpace) -> str:
         """Return the name of the engine that searches a space, after checking that it loads."""
+        ...
+
+    def engine_problem(self) -> str:
+        """Return why another engine than the preferred one searches; empty if the preferred one does."""
         ...
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:

@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.config.load import CURRENT_FOLDER, Loaded, list_agent_ids, load
+from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Slots
+from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
 from mdrecall.types.agents import normalize_agent_id
 

@@ -38,7 +38,7 @@ class PluginContext(NamedTuple):
     @property
     def state_dir(self) -> str:
         """The folder for everything that is kept."""
-        return self.loaded.settings.state_dir
+        return self.loaded.settings.shared_dir
 
 
 @runtime_checkable

@@ -49,6 +49,9 @@ class QmdAnswers:
 
     def answer(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query within the time limit; raise ``BackendUnavailable``."""
+        return self._parts.files.name_unsearched(self._answer(request))
+
+    def _answer(self, request: SearchRequest) -> SearchAnswer:
         limits = self._settings.memory.qmd.limits
         until = time.monotonic() + limits.timeout_ms / 1000
         refresh = self._catch_up(request.progress)

@@ -107,11 +107,11 @@ class QmdBackend:
     def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
         """Return lines of a file of a collection, or of any other file that the builtin backend reads."""
         from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
-        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
         name = path.strip()
-        if self._settings.memory.qmd.sessions.enabled and open_transcripts(self._settings).owns(name):
-            return self.sessions.read(name, from_line=from_line, lines=lines)
+        if self._settings.memory.qmd.sessions.enabled:
+            refuse_transcript(open_transcripts(self._settings), name)
         paths = self.parts.paths
         file = paths.resolve_path(name) if name and "\0" not in name else None
         if file is not None and file.inside.endswith(".md"):
@@ -219,8 +219,10 @@ class _QmdSessions:
     def list_all(self) -> list[Conversation]:
         return self._builtin().sessions.list_all()
 
-    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        return self._builtin().sessions.read(session, from_line=from_line, lines=lines)
+    def read(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
+        return self._builtin().sessions.read(session, from_line=from_line, lines=lines, session_key=session_key)
 
     def note_compaction(self, session: str) -> SyncReport:
         how = self._settings.compaction.post_index_sync

@@ -129,7 +129,7 @@ def _make_embedding(settings: Settings, program: "Program", database: "QmdDataba
     return Embedding(
         program,
         state_path=os.path.join(state_dir_of(settings), "embed.json"),
-        lock_path=os.path.join(settings.state_dir, "qmd-embed.lock"),
+        lock_path=os.path.join(settings.shared_dir, "qmd-embed.lock"),
         interval_s=update.embed_interval / 1000,
         timeout_s=update.embed_timeout_ms / 1000,
         pending=database.count_unembedded,

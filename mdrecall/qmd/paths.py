@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError
+from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, TranscriptRefused
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.hits import RawHit
@@ -91,6 +91,11 @@ class CollectionPaths:
         inside = os.path.normpath(inside).replace(os.sep, "/")
         if not inside.endswith(".md"):
             raise NotMarkdown(f"{path} is not a Markdown file (.md).", path=path, hint="Only .md files are read.")
+        if collection.kind == "sessions":
+            hint = "Read it as a session instead."
+            raise TranscriptRefused(
+                f"{path} is an exported transcript, not one of the memory files.", path=path, hint=hint
+            )
         if not covers(collection, inside):
             raise PathOutside(f"{path} is not in the collection {name}.", path=path)
         return self._locate(collection, inside)

@@ -1,27 +1,39 @@
 """The memory files of a workspace: which there are, and each as a document.
 
-These are ``MEMORY.md``, ``memory.md``, everything below ``memory/``, then the extra paths. Symbolic links are not
-followed. A root that is missing or cannot be listed is reported as *lost*, so that nothing indexed from it is removed
-only because a disk is not mounted.
+These are ``MEMORY.md``, ``memory.md``, everything below ``memory/``, without OpenClaw the other Markdown files of the
+folder, then the extra paths. Symbolic links are not followed. A root that is missing or cannot be listed is reported as
+*lost*, so that nothing indexed from it is removed only because a disk is not mounted.
 """
 
 import fnmatch
 import os
 import stat
 import time
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.sources.opening import decode, read_below, stamp_of
-from mdrecall.types import Document, Issue, Listing, SourceName, Stamp
+from mdrecall.types import Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
+#: Files that agents read as instructions when they start in a folder: OpenClaw's, and those of coding agents.
+AGENT_FILES = frozenset(
+    f"{name}.md"
+    for name in ("agents", "bootstrap", "claude", "gemini", "heartbeat", "identity", "skill", "soul", "tools", "user")
+)
 
 #: A folder may be moved while it is listed. If that happens this often in a row, the last listing is used.
 _TRIES = 3
 _LINK = "is a symbolic link, which is not followed"
+_FOUND_NOTHING: tuple[Reason, ...] = ("no_match", "below_min_score", "index_empty")
+#: An empty answer names this many notes that are not searched; the first few show which folder was meant.
+_MAX_NAMED = 3
+#: Looking for them ends after this many files and folders, so that a large workspace does not delay an empty answer.
+_MAX_LOOKED_AT = 2000
 
 
 class Root(NamedTuple):
@@ -49,6 +61,8 @@ class _Scan:
         self.lost: list[str] = []
         self.places: dict[str, tuple[str, str]] = {}
         self.folders: dict[str, None] = {}
+        self.walked: set[str] = set()
+        """Folders of which every Markdown file is listed already."""
         self.moved = False
 
     def add_issue(self, path: str, problem: str) -> None:
@@ -71,18 +85,25 @@ class MemoryFiles:
         roots.append(Root(workspace, MEMORY_FOLDER, False, None, "", optional=True))
         if self.is_whole_folder():
             roots.append(Root(workspace, "", False, None, ""))
-        roots += [self._extra_root(extra) for extra in self._settings.memory_search.extra_paths]
-        return tuple(dict.fromkeys(roots))
+        return tuple(dict.fromkeys([*roots, *self._extra_roots()]))
 
     def is_whole_folder(self) -> bool:
-        """True if the workspace is a plain folder of Markdown: not OpenClaw's, and without memory files.
+        """True if every Markdown file of the workspace is searched, because nothing says which ones are notes.
 
-        A whole disk or a whole home folder never is: a search there does not mean every file in it.
+        OpenClaw says so, and an extra path with a pattern does for a part of the workspace. A whole disk or a whole
+        home folder never is: a search there does not mean every file in it.
         """
         workspace = self._settings.workspace
         if not self._settings.standalone or os.path.realpath(workspace) in (os.sep, os.path.realpath(self._home)):
             return False
-        return not any(os.path.lexists(os.path.join(workspace, name)) for name in (*ROOT_FILES, MEMORY_FOLDER))
+        return all(root.pattern is None or root.folder != workspace for root in self._extra_roots())
+
+    def is_plain_folder(self) -> bool:
+        """True if the workspace is a folder of Markdown that has neither ``MEMORY.md`` nor ``memory/``."""
+        workspace = self._settings.workspace
+        return self.is_whole_folder() and not any(
+            os.path.lexists(os.path.join(workspace, name)) for name in (*ROOT_FILES, MEMORY_FOLDER)
+        )
 
     def scan(self) -> Listing:
         """List every memory file once, with its stamp."""
@@ -92,21 +113,49 @@ class MemoryFiles:
                 self._scan_root(root, scan)
             if not scan.moved:
                 break
-        self._report_unsearched_notes(scan)
         _drop_undecodable_names(scan)
         _drop_duplicates(scan)
         return Listing(scan.stamps, tuple(scan.issues), tuple(scan.lost), scan.places, tuple(scan.folders))
 
-    def _report_unsearched_notes(self, scan: _Scan) -> None:
-        """Report notes beside the memory files, which one might expect to be searched."""
-        if not self._settings.standalone or self.is_whole_folder():
+    def name_unsearched(self, answer: SearchAnswer) -> SearchAnswer:
+        """Return an answer that, if it is empty, names the notes that are not searched and how to add them.
+
+        Files that agents read as instructions are not named, nor is a name that could pass for something else.
+        """
+        if answer.reason not in _FOUND_NOTHING or answer.stale:
+            return answer
+        found = (name for name in self._list_unsearched() if name.casefold() not in AGENT_FILES)
+        names = sorted(filter(str.isprintable, found), key=lambda name: (name.count("/"), name))
+        if not names:
+            return answer
+        named = ", ".join(names[:_MAX_NAMED])
+        more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+        remedy = "add files or folders to memorySearch.extraPaths"
+        action = f"Only MEMORY.md and memory/ are searched, not {named}{more}: to search more, {remedy}."
+        return answer.replace(action=f"{answer.action} {action}".strip())
+
+    def _list_unsearched(self) -> Iterator[str]:
+        """Yield the Markdown files of the workspace that no root covers, those of the upper folders first."""
+        if self.is_whole_folder():
             return
-        with suppress(OSError):
-            names = {name for name in os.listdir(self._settings.workspace) if name.endswith(".md")}
-            beside = sorted(names - scan.stamps.keys() - set(ROOT_FILES))
-            if beside:
-                others = f", nor are {len(beside) - 1} more notes beside it" if len(beside) > 1 else ""
-                scan.add_issue(beside[0], f"is not searched{others}: only MEMORY.md, memory/ and extraPaths are")
+        workspace, roots = self._settings.workspace, self.roots()
+        covered = {os.path.join(root.folder, root.inside) for root in roots if root.pattern is None}
+        waiting, left = deque([workspace]), _MAX_LOOKED_AT
+        while waiting and left > 0:
+            try:
+                with os.scandir(waiting.popleft()) as listing:
+                    entries = list(islice(listing, left))
+            except OSError:
+                continue
+            left -= len(entries)
+            for entry in entries:
+                if entry.path in covered or entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name.lower() not in self._settings.mdrecall.ignore:
+                        waiting.append(entry.path)
+                elif entry.name.endswith(".md") and all(path_inside(entry.path, root) is None for root in roots):
+                    yield _relative(entry.path, workspace)
 
     def read(self, path: str, listing: Listing) -> Document:
         """Return a listed file as a document. Raise a ``ReadError`` that names it."""
@@ -118,6 +167,9 @@ class MemoryFiles:
         opened = read_below(folder, inside, shown=path, max_bytes=self._settings.mdrecall.max_file_bytes)
         digest = hashlib.sha256(opened.data).hexdigest()
         return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)
+
+    def _extra_roots(self) -> list[Root]:
+        return [self._extra_root(extra) for extra in self._settings.memory_search.extra_paths]
 
     def _extra_root(self, extra: ExtraPath) -> Root:
         """Return the root of an extra path: the workspace if the path is inside it, else the folder that holds it."""
@@ -170,6 +222,8 @@ class MemoryFiles:
         waiting = [(os.path.join(root.folder, root.inside), root.inside)]
         while waiting:
             folder, inside = waiting.pop()
+            if folder in scan.walked:
+                continue
             shown = _join(root.prefix, inside)
             try:
                 with os.scandir(folder) as listing:
@@ -184,6 +238,8 @@ class MemoryFiles:
                 scan.lost.append(shown or ".")
                 continue
             scan.places.setdefault(shown, (root.folder, root.prefix))
+            if root.pattern is None:
+                scan.walked.add(folder)
             waiting += self._list(entries, root, inside, shown, scan)
 
     def _list(
@@ -215,6 +271,18 @@ class MemoryFiles:
                 scan.add_issue(above + name, f"cannot be read: {error.strerror}")
                 scan.lost.append(above + name)
         return folders
+
+
+def path_inside(target: str, root: Root) -> str | None:
+    """Return a path relative to the folder of a root if the root covers it, else None."""
+    if os.path.commonpath([root.folder, target]) != root.folder or target == root.folder:
+        return None
+    inside = os.path.relpath(target, root.folder).replace(os.sep, "/")
+    if root.is_file:
+        return inside if inside == root.inside else None
+    if root.inside and not inside.startswith(root.inside + "/"):
+        return None
+    return inside if root.pattern is None or matches_glob(path_below(root, inside), root.pattern) else None
 
 
 def path_below(root: Root, inside: str) -> str:

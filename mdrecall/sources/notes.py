@@ -21,7 +21,7 @@ from mdrecall.sources.appending import (
     write_at_end,
     write_error,
 )
-from mdrecall.sources.files import MEMORY_FOLDER, ROOT_FILES
+from mdrecall.sources.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES
 from mdrecall.types import Appended
 
 _ENDING = ".md"
@@ -37,11 +37,6 @@ _BAD_CATEGORIES = frozenset(("Cc", "Cs", "Zl", "Zp"))
 #: Invisible characters and changes of direction, which make a name look like another one.
 _INVISIBLE = frozenset(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff"
-)
-#: Files that agents read as instructions when they start in a folder: OpenClaw's, and those of coding agents.
-_FOR_AGENTS = frozenset(
-    f"{name}{_ENDING}"
-    for name in ("agents", "bootstrap", "claude", "gemini", "heartbeat", "identity", "skill", "soul", "tools", "user")
 )
 _HINT = "Give a day as YYYY-MM-DD, the name of a note in memory/, or MEMORY.md; without a file it is today's note."
 
@@ -64,24 +59,17 @@ class NotePath(NamedTuple):
 
 
 def resolve_note(file: str, *, today: str, is_plain: bool = False) -> NotePath:
-    """Return the note that a name means. In a plain folder of Markdown, notes are not in ``memory/``.
-
-    In a plain folder all notes are searched. A first ``memory/`` or ``MEMORY.md`` would end that, so it is refused.
-    """
+    """Return the note that a name means. In a plain folder of Markdown, a bare name is not in ``memory/``."""
     asked = file.strip().removeprefix("./")
     *folders, name = (asked or today).split("/")
     in_memory = [folder.casefold() for folder in folders] == [MEMORY_FOLDER]
-    is_long_term = not folders and name.casefold() in (MEMORY_FOLDER, MEMORY_FOLDER + _ENDING)
     if folders and not in_memory:
         raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
-    if is_plain and (in_memory or is_long_term):
-        hint = "Give a name without memory/; or create the folder memory/ yourself, and only its notes are searched."
-        message = f"{_quote(asked)} is not written: all notes of this folder are searched because it has no memory/."
-        raise PathRefused(message, path=file, hint=hint)
-    if is_long_term:
+    if not folders and name.casefold() in (MEMORY_FOLDER, MEMORY_FOLDER + _ENDING):
         return NotePath("", name if name in ROOT_FILES else ROOT_FILES[0])
-    found = NotePath("" if is_plain else MEMORY_FOLDER, _note_name(name, file))
-    if is_plain and found.name.casefold() in _FOR_AGENTS:
+    is_beside = is_plain and not in_memory
+    found = NotePath("" if is_beside else MEMORY_FOLDER, _note_name(name, file))
+    if is_beside and found.name.casefold() in AGENT_FILES:
         hint = "Agents read this file as instructions. Give another name, or write it with an editor."
         raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=hint)
     return found

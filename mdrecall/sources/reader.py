@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
-from mdrecall.sources.files import MemoryFiles, Root, matches_glob, path_below
+from mdrecall.sources.files import MemoryFiles, Root, path_inside
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.types import ReadResult
 
@@ -78,23 +78,12 @@ def _candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple
     asked = path if os.path.lexists(os.path.join(workspace, path)) else path.strip()
     target = os.path.normpath(os.path.join(workspace, asked))
     for root in files.roots():
-        inside = _inside(target, root)
+        inside = path_inside(target, root)
         if inside is None:
             continue
         if not target.endswith(".md"):
             raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint="Only .md files are read.")
         yield root, inside, f"{root.prefix}/{inside}" if root.prefix else inside
-
-
-def _inside(target: str, root: Root) -> str | None:
-    if os.path.commonpath([root.folder, target]) != root.folder or target == root.folder:
-        return None
-    inside = os.path.relpath(target, root.folder).replace(os.sep, "/")
-    if root.is_file:
-        return inside if inside == root.inside else None
-    if root.inside and not inside.startswith(root.inside + "/"):
-        return None
-    return inside if root.pattern is None or matches_glob(path_below(root, inside), root.pattern) else None
 
 
 def _suggest(files: MemoryFiles, shown: str) -> str:

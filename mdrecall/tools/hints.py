@@ -27,8 +27,10 @@ from mdrecall.errors import (
     RateLimited,
     ReadError,
     RecallError,
+    ScopeDenied,
     StoreBusy,
     StoreError,
+    TranscriptRefused,
     WorkspaceError,
 )
 from mdrecall.types import Reason, SearchAnswer
@@ -48,6 +50,8 @@ ADVICE_BY_ERROR: dict[type[RecallError], str] = {
     ArgumentError: "",
     QueryError: "Call memory_search again with another query.",
     ReadError: "Call memory_search to find a path that can be read.",
+    TranscriptRefused: "Call session_get with this path.",
+    ScopeDenied: "Do not read transcripts in this conversation; tell the user that they are not available here.",
     FileMissing: "Call memory_search to find the right path.",
     FileTooLarge: "Ask the user to split the file.",
     FileUnreadable: "Tell the user that the file cannot be read.",

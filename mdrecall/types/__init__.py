@@ -11,6 +11,7 @@ from mdrecall.types.documents import (
     SourceName,
     Stamp,
     StoredChunk,
+    StoredDocument,
 )
 from mdrecall.types.search import (
     MODES,
@@ -89,6 +90,7 @@ __all__ = [
     "Status",
     "Stop",
     "StoredChunk",
+    "StoredDocument",
     "StoredSpace",
     "SyncReport",
     "Term",

@@ -77,6 +77,20 @@ class KnownDocument(NamedTuple):
     index_format: str
 
 
+class StoredDocument(NamedTuple):
+    """A document as it is stored, without its text."""
+
+    id: int
+    """Its number, which holds only within one snapshot of the index."""
+    source: SourceName
+    path: str
+    """The path of its file."""
+    mtime_ns: int
+    """When the file was changed; for a part of a transcript, when its last message was written."""
+    head: str
+    """The beginning of a note's text, as far as the first chunk goes; empty for a part of a transcript."""
+
+
 class StoredChunk(NamedTuple):
     """A chunk as it is stored."""
 

@@ -1,11 +1,14 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
 
 from mdrecall.types.documents import Issue, SourceName, format_citation
 from mdrecall.types.sync import ProgressCallback
+
+if TYPE_CHECKING:
+    # Slow to import, and most searches need no dates.
+    from datetime import date, datetime
 
 Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
@@ -25,9 +28,9 @@ class SearchOptions(TypedDict, total=False):
     source: SourceName | None
     session_key: str
     progress: ProgressCallback | None
-    since: str | date | None
-    until: str | date | None
-    now: datetime | None
+    since: "str | date | None"
+    until: "str | date | None"
+    now: "datetime | None"
 
 
 class SearchRequest(NamedTuple):
@@ -48,11 +51,11 @@ class SearchRequest(NamedTuple):
     """The conversation that asks. A new one may start a sync, and scope rules may deny it."""
     progress: ProgressCallback | None = None
     """Called with the progress of indexing changed files, which comes before the search."""
-    since: str | date | None = None
+    since: "str | date | None" = None
     """Leave out what is older than this day, such as ``2026-03-01`` or ``last week``."""
-    until: str | date | None = None
+    until: "str | date | None" = None
     """Leave out what is newer than this day."""
-    now: datetime | None = None
+    now: "datetime | None" = None
     """The moment that ages and words such as "yesterday" are measured from; None means the present."""
 
 

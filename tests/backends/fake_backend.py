@@ -104,7 +104,9 @@ class _FakeSessions:
         self._backend.note("sessions")
         return []
 
-    def read(self, session: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+    ) -> ReadResult:
         return self._backend.read(session)
 
     def note_compaction(self, session: str) -> SyncReport:

@@ -120,9 +120,7 @@ class QmdWorkspace:
 
 
 def locate_note(name: str) -> tuple[str, str]:
-    if name.startswith("memory/"):
-        return "memory-dir-main", name.removeprefix("memory/")
-    return "memory-root-main", name
+    return "workspace-main", name
 
 
 def hits(names: Iterable[str]) -> list[dict[str, Any]]:

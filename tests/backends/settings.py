@@ -39,10 +39,10 @@ def configure(
 
 
 def with_openclaw(workspace: Workspace) -> None:
-    """Let OpenClaw's configuration stand in the home folder."""
+    """Let OpenClaw's configuration stand in the home folder, with the workspace as OpenClaw's."""
     path = workspace.home / ".openclaw" / "openclaw.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text("{}")
+    path.write_text(json.dumps({"agents": {"defaults": {"workspace": str(workspace.path)}}}))
 
 
 def choose(

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,9 +44,7 @@ def test_qmd_is_asked_for_keywords_and_not_for_the_question(qmd_workspace: QmdWo
     *options, separator, lists = next(call for call in qmd_workspace.qmd.calls if call[0] == "query")
     assert separator == "--"
     assert options[:3] == ["query", "--json", "--no-rerank"]
-    assert [name for flag, name in itertools.pairwise(options) if flag == "-c"] == [
-        "memory-root-main", "memory-alt-main", "memory-dir-main"
-    ]  # fmt: skip
+    assert [name for flag, name in itertools.pairwise(options) if flag == "-c"] == ["workspace-main"]
     assert lists.splitlines()[0] == "lex: Ana billing migration"
     assert "what" not in lists
 
@@ -63,7 +62,7 @@ def test_a_file_that_is_gone_is_left_out_and_told(qmd_workspace: QmdWorkspace) -
     (qmd_workspace.workspace.path / "memory/2026-01-14.md").unlink()
     answer = qmd_workspace.memory().search(QUESTION)
     assert "memory/2026-01-14.md" not in [result.path for result in answer]
-    assert any(issue.path == "2026-01-14.md" and "not on disk" in issue.problem for issue in answer.issues)
+    assert any(issue.path == "memory/2026-01-14.md" and "not on disk" in issue.problem for issue in answer.issues)
 
 
 def test_nothing_outside_the_collections_is_ever_shown(qmd_workspace: QmdWorkspace) -> None:
@@ -72,8 +71,8 @@ def test_nothing_outside_the_collections_is_ever_shown(qmd_workspace: QmdWorkspa
     (qmd_workspace.workspace.path / "memory" / "link.md").symlink_to(secret)
     assert qmd_workspace.qmd
     found = [
-        {"file": "qmd://memory-dir-main/../../secret.md", "docid": "#1", "score": 1},
-        {"file": "qmd://memory-dir-main/link.md", "docid": "#2", "score": 1},
+        {"file": "qmd://workspace-main/memory/../../secret.md", "docid": "#1", "score": 1},
+        {"file": "qmd://workspace-main/memory/link.md", "docid": "#2", "score": 1},
         {"file": "qmd://other/x.md", "docid": "#3", "score": 1},
         *hits(["memory/garden.md"]),
     ]
@@ -119,6 +118,25 @@ def test_a_session_that_may_not_search_is_told_and_nobody_is_asked(qmd_workspace
     assert "memory.qmd.scope" in answer.action
     assert qmd_workspace.qmd
     assert qmd_workspace.qmd.calls == []
+
+
+def test_a_session_that_may_not_search_may_not_read_a_transcript(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.settings_of_qmd["sessions"] = {"enabled": True}
+    folder = Path(qmd_workspace.settings.sessions_dir)
+    folder.mkdir(parents=True)
+    record = {"type": "message", "message": {"role": "user", "content": "the walrus"}}
+    (folder / "talk.jsonl").write_text(json.dumps(record) + "\n")
+    memory, asked = qmd_workspace.memory(), {"path": "sessions/talk.jsonl"}
+    group = Toolset(memory_tools(memory, "agent:main:slack:group:1"))
+    refused = group.call("session_get", asked)
+    assert (refused.is_error, refused.details["errorType"], refused.details["text"]) == (True, "ScopeDenied", "")
+    assert "memory.qmd.scope" in refused.details["action"]
+    own = Toolset(memory_tools(memory, "agent:main:main"))
+    assert own.call("session_get", asked).details["text"] == "1  User: the walrus"
+    for tools in (group, own):
+        for path in ("sessions/talk.jsonl", "qmd/sessions-main/talk.md"):
+            read = tools.call("memory_get", {"path": path})
+            assert (read.details["errorType"], read.details["text"]) == ("TranscriptRefused", "")
 
 
 def test_what_changed_is_indexed_before_the_answer(qmd_workspace: QmdWorkspace) -> None:
@@ -174,7 +192,7 @@ def test_a_file_that_is_no_markdown_is_told(qmd_workspace: QmdWorkspace) -> None
 def test_files_are_read_as_the_builtin_backend_reads_them_and_by_collection(qmd_workspace: QmdWorkspace) -> None:
     memory = qmd_workspace.memory()
     assert memory.read("memory/garden.md").text == NOTES["memory/garden.md"]
-    assert memory.read("qmd/memory-dir-main/garden.md", from_line=3, lines=1).text == "The tomatoes need water."
+    assert memory.read("qmd/workspace-main/memory/garden.md", from_line=3, lines=1).text == "The tomatoes need water."
     assert memory.read("MEMORY.md", lines=1).text == "# Memory"
 
 
@@ -193,11 +211,10 @@ def test_a_collection_outside_the_workspace_is_read_by_its_name(qmd_workspace: Q
 
 @pytest.mark.parametrize(
     "path",
-    ["qmd/nope/x.md", "qmd/memory-dir-main/../MEMORY.md", "qmd/memory-root-main/other.md", "qmd/", "../x.md", "",
-     "other.md", "/etc/hostname.md"],
-)  # fmt: skip
+    ["qmd/nope/x.md", "qmd/workspace-main/../MEMORY.md", "qmd/", "../x.md", "", "/etc/hostname.md"],
+)
 def test_no_other_file_is_read(qmd_workspace: QmdWorkspace, path: str) -> None:
-    qmd_workspace.workspace.write("other.md", "beside")
+    (qmd_workspace.workspace.path.parent / "MEMORY.md").write_text("beside")
     with pytest.raises(PathOutside):
         qmd_workspace.memory().read(path)
 
@@ -205,11 +222,11 @@ def test_no_other_file_is_read(qmd_workspace: QmdWorkspace, path: str) -> None:
 def test_a_link_and_a_missing_file_are_told(qmd_workspace: QmdWorkspace) -> None:
     os.symlink("/etc/hostname", qmd_workspace.workspace.path / "memory" / "link.md")
     memory = qmd_workspace.memory()
-    for path in ("memory/link.md", "qmd/memory-dir-main/link.md"):
+    for path in ("memory/link.md", "qmd/workspace-main/memory/link.md"):
         with pytest.raises(SymlinkRefused):
             memory.read(path)
     with pytest.raises(FileMissing):
-        memory.read("qmd/memory-dir-main/nope.md")
+        memory.read("qmd/workspace-main/memory/nope.md")
 
 
 def test_status_has_what_openclaw_has(qmd_workspace: QmdWorkspace) -> None:
@@ -224,8 +241,8 @@ def test_status_has_what_openclaw_has(qmd_workspace: QmdWorkspace) -> None:
     assert status.vector["available"]
     assert status.fallback is None
     qmd = status.custom["qmd"]
-    assert qmd["collections"] == 3
-    assert qmd["collectionFiles"]["memory-dir-main"] == 2
+    assert qmd["collections"] == 1
+    assert qmd["collectionFiles"]["workspace-main"] == 3
     assert qmd["lastUpdateAt"]
     assert not status.custom["filesChanged"]
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.errors import TranscriptRefused
 from mdrecall.memory import Memory
+from mdrecall.tools.notes import memory_tools
+from mdrecall.tools.toolset import Toolset
 from mdrecall.types import SearchAnswer
 from tests.backends.qmd_workspace import NOTES, QmdWorkspace
 from tests.processes import marked, until
@@ -79,7 +82,12 @@ def test_a_conversation_is_cited_by_its_records(notes: QmdWorkspace) -> None:
     best = memory.search("where does the walrus sleep?")[0]
     assert (best.path, best.source) == ("sessions/talk.jsonl", "sessions")
     assert (best.match_start_line, best.match_end_line) == (3, 3)
-    assert "hall seven" in memory.read(best.path, from_line=3, lines=1).text
+    assert "hall seven" in memory.read_session(best.path, from_line=3, lines=1).text
+    for path in (best.path, "qmd/sessions-main/talk.md"):
+        with pytest.raises(TranscriptRefused):
+            memory.read(path)
+    tools = Toolset(memory_tools(memory))
+    assert tools.call("memory_search", {"query": "walrus"}).details["corpus"] == ["memory", "sessions"]
     assert [result.path for result in memory.search("walrus", source="sessions")] == [best.path]
     assert memory.search("walrus", source="memory").reason == "no_match"
 

@@ -100,7 +100,7 @@ def test_get_refuses_with_one_sentence_and_exit_code_2(workspace: Workspace, run
 def test_errors_in_json_mode_are_json(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "text")
     error = run("get", "nope.md", "--json").json["error"]
-    assert error["type"] == "PathOutside"
+    assert error["type"] == "FileMissing"
     assert "nope.md" in error["message"]
     assert error["hint"]
 

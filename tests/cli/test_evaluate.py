@@ -23,7 +23,7 @@ QUESTION = {
 
 
 #: The ranks here are those of a search by words.
-WORDS_ONLY = '{"memorySearch": {"store": {"vector": {"enabled": false}}}}'
+WORDS_ONLY = '{"memorySearch": {"provider": "none"}}'
 
 
 def strict(properties: dict[str, Any], *optional: str) -> dict[str, Any]:

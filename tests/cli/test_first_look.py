@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.cli.output import shorten_home_in_text
+from mdrecall.config.load import load
 from tests.backends.settings import configure, written
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -23,7 +24,7 @@ def compatible(url: str) -> dict[str, object]:
 
 
 def sessions_of(workspace: Workspace) -> Path:
-    folder = workspace.state / "agents" / "main" / "sessions"
+    folder = Path(load(env=workspace.env, workspace=str(workspace.path)).settings.sessions_dir)
     folder.mkdir(parents=True)
     return folder
 
@@ -37,6 +38,23 @@ def test_a_configuration_among_the_notes_is_not_read_and_named(workspace: Worksp
     assert f"{lost} is not read. Move it to {right}, or" in said
     assert done.code == 0
     assert "is not read" not in run(*command.split(), "--config", str(lost)).out
+
+
+def test_a_first_memory_file_does_not_hide_the_other_notes(workspace: Workspace, run: Run) -> None:
+    workspace.write("walrus.md", "the walrus sleeps")
+    assert run("search", "walrus").code == 0
+    workspace.write("MEMORY.md", "# x\n")
+    assert "walrus.md#L1" in run("search", "walrus").out
+
+
+def test_beside_openclaw_an_empty_answer_names_what_is_not_searched(workspace: Workspace, run: Run) -> None:
+    workspace.beside_openclaw()
+    workspace.write("walrus.md", "the walrus sleeps")
+    for _ in range(2):
+        ran = run("search", "walrus", "--workspace", str(workspace.path))
+        assert ran.code == 1
+        assert "not walrus.md: to search more, add files or folders to memorySearch.extraPaths" in ran.err
+        workspace.write("MEMORY.md", "# x\n")
 
 
 def test_once_there_is_a_configuration_in_its_place_none_other_is_named(workspace: Workspace, run: Run) -> None:

@@ -73,4 +73,6 @@ def test_in_a_plain_folder_the_note_stands_beside_the_others_which_are_still_fou
     assert run("note", "Ana prefers tea", "--file", "2026-02-10").out == "Added to 2026-02-10.md#L1.\n"
     assert run("search", "walrus").code == 0
     assert run("search", "tea").code == 0
-    assert "'MEMORY.md' is not written" in run("note", "x", "--file", "MEMORY.md").err
+    assert run("note", "Ana lives in Bern", "--file", "MEMORY.md").out == "Added to MEMORY.md#L1.\n"
+    assert run("note", "Ana moved", "--file", "2026-02-11").out == "Added to memory/2026-02-11.md#L1.\n"
+    assert [run("search", word).code for word in ("walrus", "tea", "Bern", "moved")] == [0, 0, 0, 0]

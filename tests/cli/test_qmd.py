@@ -42,7 +42,7 @@ def test_a_search_says_who_stood_in_and_why(qmd_workspace: QmdWorkspace, run: Ru
 def test_status_has_the_collections_and_the_last_update(qmd_workspace: QmdWorkspace, run: Run) -> None:
     ran = run("status")
     assert f"qmd ({qmd_workspace.program})" in ran.out
-    assert "memory-dir-main (2)" in ran.out
+    assert "workspace-main (3)" in ran.out
     assert "never" in ran.out
     run("search", QUESTION)
     assert "never" not in run("status").out
@@ -66,7 +66,7 @@ def test_index_that_fails_is_told_by_its_exit_code(qmd_workspace: QmdWorkspace, 
 
 
 def test_get_reads_by_the_name_of_a_collection(qmd_workspace: QmdWorkspace, run: Run) -> None:
-    assert run("get", "qmd/memory-dir-main/garden.md", "--lines", "1").out == "# Garden\n"
+    assert run("get", "qmd/workspace-main/memory/garden.md", "--lines", "1").out == "# Garden\n"
     assert run("get", "qmd/nope/garden.md").code == 2
 
 

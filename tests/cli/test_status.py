@@ -71,7 +71,7 @@ def test_the_state_of_the_index_says_what_updates_it() -> None:
 @pytest.mark.parametrize(
     ("vector", "mode", "expected"),
     [
-        ({"enabled": False}, "hybrid", "keywords only; embeddings are switched off"),
+        ({"enabled": False}, "hybrid", "keywords and meaning (local, m, 256 dimensions)"),
         ({"available": False, "loadError": "no model"}, "hybrid", "keywords only: no model"),
         ({"chunks": 4}, "hybrid", "keywords and meaning (local, m, 256 dimensions); 1 chunk not embedded yet"),
         ({"chunks": 9}, "vector", "meaning (local, m, 256 dimensions)"),
@@ -79,6 +79,11 @@ def test_the_state_of_the_index_says_what_updates_it() -> None:
 )
 def test_how_is_searched_and_what_is_missing(vector: dict[str, Any], mode: str, expected: str) -> None:
     assert lines(status(vector=vector, custom={"searchMode": mode}))["Search"] == expected
+
+
+def test_embeddings_that_are_switched_off_are_named() -> None:
+    found = status(provider="none", requested_provider="none", vector={"available": False})
+    assert lines(found)["Search"] == "keywords only; embeddings are switched off"
 
 
 @pytest.mark.parametrize(

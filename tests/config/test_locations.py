@@ -332,3 +332,64 @@ def test_looking_into_an_openclaw_home_creates_nothing(tmp_path: Path) -> None:
     loaded(tmp_path, {})
     assert files_below(tmp_path / ".openclaw") == ["openclaw.json", "workspace"]
     assert [path.name for path in tmp_path.iterdir()] == [".openclaw"]
+
+
+def test_the_state_of_a_folder_is_its_own(tmp_path: Path) -> None:
+    first, second = folder(tmp_path / "a" / "notes"), folder(tmp_path / "b" / "notes")
+    env = {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "own")}
+    settings = [load(env=env, cwd=str(place)).settings for place in (first, second)]
+    for kind in ("sessions_dir", "state_dir", "qmd_dir", "index_path"):
+        one, other = (getattr(each, kind) for each in settings)
+        assert one != other
+        assert one.startswith(str(tmp_path / "own"))
+    assert {each.shared_dir for each in settings} == {str(tmp_path / "own")}
+    assert load(env=env, cwd="/", workspace=str(first)).settings == settings[0]
+
+
+def test_openclaws_state_belongs_to_openclaws_workspace_however_it_is_named(tmp_path: Path) -> None:
+    env, notes = openclaw_home(tmp_path, {}), folder(tmp_path / "notes")
+    openclaws = load(env=env, cwd="/").settings
+    assert openclaws.sessions_dir == str(tmp_path / ".openclaw/agents/main/sessions")
+    assert load(env=env, cwd="/", workspace="~/.openclaw/workspace").settings == openclaws
+    own = load(env=env, cwd="/", workspace=str(notes)).settings
+    assert (own.standalone, openclaws.standalone) == (True, False)
+    for kind in ("sessions_dir", "state_dir", "qmd_dir", "index_path"):
+        assert getattr(own, kind).startswith(str(tmp_path / "own"))
+
+
+@pytest.mark.parametrize("note", ["MEMORY.md", "memory.md", "memory/x.md", "memory/people/x.md", "ideas.md", "会议.md"])
+def test_the_current_folder_wins_over_openclaws_workspace_if_it_has_notes(tmp_path: Path, note: str) -> None:
+    env = openclaw_home(tmp_path, {"agents": {"defaults": {"workspace": "~/.openclaw/workspace"}}})
+    notes = write(tmp_path / "notes" / note, "hello").parents[note.count("/")]
+    result = load(env=env, cwd=str(notes))
+    assert (result.settings.workspace, result.is_elsewhere) == (str(notes), False)
+    assert result.values["workspace"].origin == "the current folder"
+    assert result.settings == load(env=env, cwd="/", workspace=str(notes)).settings
+    named = load(env=env, cwd=str(notes), agent="main")
+    assert (named.settings.workspace, named.is_elsewhere) == (str(tmp_path / ".openclaw/workspace"), True)
+
+
+@pytest.mark.parametrize("name", ["README.md", "AGENTS.md", "README.zh-CN.md", "memory/x.py", "sub/x.md", "x.txt"])
+def test_a_folder_without_notes_leaves_openclaw_its_place(tmp_path: Path, name: str) -> None:
+    env = openclaw_home(tmp_path, {})
+    write(tmp_path / "project" / name, "hello")
+    result = load(env=env, cwd=str(tmp_path / "project"))
+    assert (result.settings.workspace, result.is_elsewhere) == (str(tmp_path / ".openclaw/workspace"), True)
+
+
+def test_a_home_folder_is_not_taken_for_a_memory_and_openclaws_own_folders_are_openclaws(tmp_path: Path) -> None:
+    env = openclaw_home(tmp_path, {})
+    write(tmp_path / "MEMORY.md", "hello")
+    write(tmp_path / ".openclaw/workspace/memory/x.md", "hello")
+    for place, is_elsewhere in ((tmp_path, True), (tmp_path / ".openclaw/workspace/memory", False)):
+        result = load(env=env, cwd=str(place))
+        assert (result.settings.workspace, result.is_elsewhere) == (str(tmp_path / ".openclaw/workspace"), is_elsewhere)
+
+
+def test_a_workspace_that_mdrecalls_own_file_names_wins_over_the_current_folder(tmp_path: Path) -> None:
+    env, chosen = openclaw_home(tmp_path, {}), folder(tmp_path / "chosen")
+    notes = write(tmp_path / "notes/ideas.md", "hello").parent
+    own = write(tmp_path / "own/mdrecall.json", {"agents": {"defaults": {"workspace": str(chosen)}}})
+    for config in (None, str(own)):
+        result = load(env=env, cwd=str(notes), config=config)
+        assert (result.settings.workspace, result.is_elsewhere) == (str(chosen), True)

@@ -174,10 +174,10 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
         ("memorySearch.store.driver", "lmdb", 'is "lmdb", but must be one of sqlite.'),
         (
             "memorySearch.provider",
-            "none",
+            "nobody",
             (
-                'is "none", but must be one of auto, offline, minilm, openai, openai-compatible, local, gemini,'
-                " voyage, mistral, ollama."
+                'is "nobody", but must be one of auto, offline, minilm, openai, openai-compatible, local, gemini,'
+                " voyage, mistral, ollama, none."
             ),
         ),
         (

@@ -83,7 +83,7 @@ def test_the_schema_accepts_a_good_document(document: dict[str, Any]) -> None:
     ("path", "wrong"),
     [
         ("memorySearch.enabled", "yes"),
-        ("memorySearch.provider", "none"),
+        ("memorySearch.provider", "nobody"),
         ("memorySearch.fallback", "auto"),
         ("memorySearch.query.maxResults", 0),
         ("memorySearch.query.maxResults", 1.5),

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mdrecall.config.load import load
 from tests.conftest import LONG_AGO_NS
 
 MAX_FILE_BYTES = 120_000
@@ -52,7 +53,9 @@ def furnish(base: Path) -> dict[str, str]:
     (root / "memory/linked").symlink_to(base)
     (root / "memory/folder.md").mkdir()
     os.mkfifo(root / "memory/pipe.md")
-    sessions = state / "agents/main/sessions"
+    (base / "home").mkdir()
+    env = {"HOME": str(base / "home"), "MDRECALL_STATE_DIR": str(state), "PATH": os.environ["PATH"]}
+    sessions = Path(load(env=env, workspace=str(root)).settings.sessions_dir)
     sessions.mkdir(parents=True)
     records = [
         {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": {"role": role, "content": text}}
@@ -62,8 +65,7 @@ def furnish(base: Path) -> dict[str, str]:
     talk.write_text("".join(json.dumps(record) + "\n" for record in records))
     os.utime(talk, ns=(LONG_AGO_NS, LONG_AGO_NS))
     (state / "mdrecall.json").write_text(json.dumps(CONFIG))
-    (base / "home").mkdir()
-    return {"HOME": str(base / "home"), "MDRECALL_STATE_DIR": str(state), "PATH": os.environ["PATH"]}
+    return env
 
 
 class Call(NamedTuple):

@@ -25,7 +25,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
-from mdrecall.cli.hints import REMEDY_BY_REASON
+from mdrecall.cli.hints import REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.main import main
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
 from mdrecall.tools.hints import ADVICE_BY_REASON, advice_for
@@ -224,6 +224,9 @@ def refused(error: RecallError) -> Told:
 
 def _of_command(code: int, body: dict[str, Any]) -> Told:
     error = body["error"]
+    if error["type"] == "TranscriptRefused":
+        assert error["hint"].endswith(SHOW_SESSION)
+        error["hint"] = error["hint"].removesuffix(SHOW_SESSION).strip()
     outcome = _OUTCOMES.get(error.pop("type"), "refused")
     return Told(outcome, {} if outcome == _BAD else error)
 

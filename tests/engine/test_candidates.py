@@ -1,6 +1,6 @@
 """Which chunks of an index become candidates of a search, with an index and vectors made for the test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from mdrecall.types import (
     SourceName,
     Space,
     StoredChunk,
+    StoredDocument,
     StoredSpace,
     Term,
     Traits,
@@ -55,6 +56,14 @@ class FakeChunks:
             for number in ids
             if number in self._chunks
         ]
+
+    def list_documents(self) -> list[StoredDocument]:
+        return [
+            StoredDocument(number, source, f"{number:05d}.md", 0, "") for number, (source, *_) in self._chunks.items()
+        ]
+
+    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+        return list(documents)
 
     def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
         self.lookups.append(list(ids))

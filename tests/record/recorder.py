@@ -99,6 +99,7 @@ _USAGE = re.compile(r"(?s)\Ausage: .*?(?=^mdrecall)", re.MULTILINE)
 _VARYING_TEXTS = (
     (r"/\S*/mdrecall-(demo|doctor)-\w+", "<temporary>"),
     (r"-[0-9a-f]{8,}\.(mdrecall\.)?sqlite", "-<hash>.sqlite"),
+    (r"(/workspaces/[^/]+)-[0-9a-f]{8}/", r"\1-<hash>/"),
     (r"Python \d\S+ \w+", "Python <version>"),
     (r"\d+\.\d MB", "<size>"),
     (r"(?<=choose from )[^)]*", "<choices>"),

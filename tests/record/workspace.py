@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mdrecall.config.load import load
+
 # The times of files are part of some answers, and a file that was just written is looked at again.
 FILE_TIME_NS = 1_770_000_000_000_000_000
 
@@ -50,7 +52,6 @@ def make_workspace(base: Path) -> dict[str, str]:
         {"type": "message", "timestamp": f"2026-02-10T10:0{number}:00Z", "message": {"role": role, "content": text}}
         for number, (role, text) in enumerate(MESSAGES)
     ]
-    _write(base / "state/agents/main/sessions/talk.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     _write(base / "state/mdrecall.json", json.dumps(CONFIG))
     _write(base / "questions.jsonl", "".join(json.dumps(line) + "\n" for line in QUESTIONS))
     _write(base / "broken-questions.jsonl", '{"query": "team pricing"}\nno json\n')
@@ -60,12 +61,15 @@ def make_workspace(base: Path) -> dict[str, str]:
     _write(base / "two-agents.json", json.dumps({"agents": {"list": [{"id": "first"}, {"id": "second"}]}}))
     for folder in ("home", "no-notes", "bin"):
         (base / folder).mkdir()
-    return {
+    env = {
         "HOME": str(base / "home"),
         "MDRECALL_STATE_DIR": str(base / "state"),
         "PATH": str(base / "bin"),
         "TZ": "UTC",
     }
+    sessions = Path(load(env=env, workspace=str(base / "notes")).settings.sessions_dir)
+    _write(sessions / "talk.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    return env
 
 
 def _write(path: Path, content: str | bytes) -> None:

@@ -451,8 +451,8 @@ class AnyOrder(RuleBasedStateMachine):
         search: dict[str, Any] = {
             "chunking": {"tokens": tokens, "overlap": overlap},
             "extraPaths": self.extra,
-            "store": {"vector": {"enabled": self.vectors}},
         }
+        search |= {} if self.vectors else {"provider": "none"}
         own = {"searchWaitMs": 60_000} if "searchWaitMs" in SECTIONS["mdrecall"].entries else {}
         self.space.configure(json.dumps({"memorySearch": search, "mdrecall": own}))
 

@@ -1,11 +1,12 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mdrecall.config.load import load
 from mdrecall.sources.files import MemoryFiles, matches_glob
-from mdrecall.types import Listing
+from mdrecall.types import Listing, SearchAnswer
 from tests.conftest import Workspace
 
 
@@ -27,6 +28,7 @@ def problems(workspace: Workspace) -> dict[str, str]:
 
 
 def test_root_files_and_everything_below_memory_are_found(workspace: Workspace) -> None:
+    workspace.beside_openclaw()
     for name in (
         "MEMORY.md",
         "memory/2026-02-10.md",
@@ -53,11 +55,93 @@ def test_a_plain_folder_of_markdown_is_searched_whole(workspace: Workspace) -> N
     assert paths(workspace) == ["notes.md", "recipes/bread.md"]
 
 
-def test_a_folder_with_memory_files_is_not_searched_whole(workspace: Workspace) -> None:
+@pytest.mark.parametrize("name", ["MEMORY.md", "memory.md", "memory/2026-02-10.md"])
+def test_a_first_memory_file_hides_no_other_note(workspace: Workspace, name: str) -> None:
+    workspace.write("recipes/bread.md", "flour")
+    workspace.write("notes.md", "text")
+    workspace.write(name, "text")
+    assert paths(workspace) == sorted([name, "notes.md", "recipes/bread.md"])
+    assert problems(workspace) == {}
+
+
+def test_beside_openclaw_a_folder_is_not_searched_whole(workspace: Workspace) -> None:
+    workspace.beside_openclaw()
     workspace.write("MEMORY.md", "text")
     workspace.write("notes.md", "text")
     assert paths(workspace) == ["MEMORY.md"]
-    assert "not searched" in problems(workspace)["notes.md"]
+
+
+def test_an_empty_answer_names_the_notes_that_are_not_searched(workspace: Workspace) -> None:
+    workspace.beside_openclaw()
+    for name in ("memory/a.md", "docs/b.md", "c.md", "d/e/f.md", "z.md", "AGENTS.md", "node_modules/g.md", ".h/i.md"):
+        workspace.write(name, "text")
+    workspace.write("bad\x1b[2J.md", "text")
+    workspace.configure('{memorySearch: {extraPaths: [{path: "docs", pattern: "b*.md"}]}}')
+    empty = SearchAnswer((), reason="no_match", action="Try other words.")
+    assert files_of(workspace).name_unsearched(empty).action == (
+        "Try other words. Only MEMORY.md and memory/ are searched, not c.md, z.md, d/e/f.md: to search more, add files"
+        " or folders to memorySearch.extraPaths."
+    )
+    workspace.write("y.md", "text")
+    assert "not c.md, y.md, z.md and 1 more:" in files_of(workspace).name_unsearched(empty).action
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        SearchAnswer((), reason="no_searchable_words", action="x"),
+        SearchAnswer((), reason="scope_denied", action="x"),
+        SearchAnswer((), reason="index_empty", action="x", stale="3 files"),
+    ],
+)
+def test_an_answer_that_is_empty_for_another_reason_names_no_notes(workspace: Workspace, answer: SearchAnswer) -> None:
+    workspace.beside_openclaw()
+    workspace.write("c.md", "text")
+    assert files_of(workspace).name_unsearched(answer) is answer
+
+
+def test_looking_for_notes_that_are_not_searched_is_bounded(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.beside_openclaw()
+    monkeypatch.setattr("mdrecall.sources.files._MAX_LOOKED_AT", 5)
+    for number in range(20):
+        workspace.write(f"{number}.md", "text")
+    answer = SearchAnswer((), reason="no_match")
+    assert "and 2 more" in files_of(workspace).name_unsearched(answer).action
+
+
+def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace.write("memory/people/priya.md", "text")
+    workspace.configure('{memorySearch: {extraPaths: ["memory/people"]}}')
+    walked: list[str] = []
+    scandir = os.scandir
+
+    def record(path: str) -> Any:
+        walked.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", record)
+    assert paths(workspace) == ["memory/people/priya.md"]
+    assert len(walked) == len(set(walked)) == 3
+
+
+@pytest.mark.parametrize(
+    ("extra", "found"),
+    [
+        ('{path: "docs", pattern: "public/*.md"}', ["MEMORY.md", "docs/public/a.md"]),
+        ('{path: ".", pattern: "*.md"}', ["MEMORY.md", "notes.md"]),
+        ('"docs"', ["MEMORY.md", "docs/private/b.md", "docs/public/a.md", "notes.md"]),
+        ('{path: "../elsewhere", pattern: "*.md"}', ["MEMORY.md", "docs/private/b.md", "docs/public/a.md", "notes.md"]),
+    ],
+)
+def test_a_pattern_for_a_part_of_the_workspace_says_which_files_are_notes(
+    workspace: Workspace, extra: str, found: list[str]
+) -> None:
+    for name in ("MEMORY.md", "notes.md", "docs/public/a.md", "docs/private/b.md"):
+        workspace.write(name, "text")
+    workspace.configure(f"{{memorySearch: {{extraPaths: [{extra}]}}}}")
+    assert paths(workspace) == found
 
 
 def test_a_home_is_not_searched_whole(workspace: Workspace) -> None:

@@ -61,12 +61,11 @@ def test_any_other_name_is_refused(file: str) -> None:
     str(caught.value).encode()
 
 
-@pytest.mark.parametrize("file", ["MEMORY.md", "memory", "memory/x.md"])
-def test_a_plain_folder_gets_no_memory_folder_that_would_hide_its_notes(file: str) -> None:
+def test_in_a_plain_folder_a_bare_name_is_not_in_memory() -> None:
     assert resolve_note("", today=DAY, is_plain=True) == NotePath("", f"{DAY}.md")
     assert resolve_note("ideas", today=DAY, is_plain=True) == NotePath("", "ideas.md")
-    with pytest.raises(PathRefused):
-        resolve_note(file, today=DAY, is_plain=True)
+    assert resolve_note("memory/ideas", today=DAY, is_plain=True) == NotePath("memory", "ideas.md")
+    assert resolve_note("MEMORY.md", today=DAY, is_plain=True) == NotePath("", "MEMORY.md")
 
 
 @pytest.mark.parametrize(

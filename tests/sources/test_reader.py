@@ -104,6 +104,7 @@ def test_absolute_paths_and_dotted_spellings_inside_are_fine(workspace: Workspac
     ],
 )
 def test_what_is_refused_says_why(workspace: Workspace, tmp_path: Path, path: str, error: type[ReadError]) -> None:
+    workspace.beside_openclaw()
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "x.md").write_text("secret")

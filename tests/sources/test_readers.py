@@ -14,7 +14,7 @@ from mdrecall import Memory
 from mdrecall.config.settings import Settings
 from mdrecall.context import save_session
 from mdrecall.core.redact import make_redactor
-from mdrecall.errors import FileMissing, PathOutside
+from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.flush import Flush
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.qmd.export import ExportReport, Origin, SessionExport
@@ -171,7 +171,9 @@ def test_it_is_listed_read_and_saved(memory: Memory) -> None:
         shown = memory.read_session(name).text
         assert shown.startswith("1  User: the walrus sleeps\n3  Assistant: key sk-")
         assert SECRET not in shown
-    assert memory.read("sessions/list/new", from_line=3).text.startswith("3  Assistant")
+    assert memory.read_session("sessions/list/new", from_line=3).text.startswith("3  Assistant")
+    with pytest.raises(TranscriptRefused):
+        memory.read("sessions/list/new")
     note = save_session(memory, "new", now=datetime(2026, 2, 10, 9, 30, tzinfo=UTC))
     saved = (Path(memory.settings.workspace) / note).read_text()
     assert "- Session: new\n" in saved

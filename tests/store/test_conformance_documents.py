@@ -251,6 +251,25 @@ def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -
     assert found_in(store, "walrus seal") == {"a.md"}
 
 
+def test_documents_are_listed_with_their_head_and_their_chunks_in_order(store: Store) -> None:
+    text = "---\ndate: 2026-03-01\n---\n" + "\n\n".join(f"walrus {number} " * 40 for number in range(6))
+    state = Transcript("s/a.jsonl", 10, 2, 3, 10, 5, 1, 1, b"seal")
+    store.documents.put([indexed("a.md", text, 100), indexed("empty.md", "")], "r")
+    store.documents.put_transcript(state, 0, [part_of(state.path, 0, "seal")], "r")
+    listed = {entry.path: entry for entry in store.chunks.list_documents()}
+    assert {entry.source for entry in listed.values()} == {"memory", "sessions"}
+    assert set(listed) == {"a.md", "empty.md", "s/a.jsonl"}
+    assert text.startswith(listed["a.md"].head)
+    assert "2026-03-01" in listed["a.md"].head
+    assert (listed["s/a.jsonl"].head, listed["empty.md"].head) == ("", "")
+    assert listed["a.md"].mtime_ns == STAMP[1]
+    chunks = store.chunks.load(store.chunks.chunks_of([listed["s/a.jsonl"].id, listed["a.md"].id]))
+    assert len(chunks) > 3
+    assert [chunk.path for chunk in chunks] == ["s/a.jsonl"] + ["a.md"] * (len(chunks) - 1)
+    assert sorted(chunk.start_line for chunk in chunks[1:]) == [chunk.start_line for chunk in chunks[1:]]
+    assert store.chunks.chunks_of([listed["empty.md"].id]) == store.chunks.chunks_of([]) == []
+
+
 def test_one_thread_has_the_right_to_write_and_may_take_it_twice(open_store: OpenStore) -> None:
     store, other = open_store(), open_store()
     refused: list[StoreBusy] = []

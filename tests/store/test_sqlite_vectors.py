@@ -224,20 +224,57 @@ def test_a_single_question_takes_a_matrix_if_numpy_is_loaded_anyway(workspace: W
     assert in_a_fresh_process(workspace, code) == "matrix"
 
 
-def test_a_library_that_is_not_there_leaves_the_words(workspace: Workspace) -> None:
+@pytest.mark.parametrize("one_shot", [True, False])
+def test_a_library_that_cannot_be_loaded_leaves_vectors_to_this_process(
+    workspace: Workspace, one_shot: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     workspace.configure('{mdrecall: {vectors: {engine: "sqlite-vec"}}}')
     workspace.write("memory/a.md", "the walrus sleeps on the ice")
     with Memory.open(workspace.path, env=workspace.env) as memory:
-        healthy = memory.search("walrus")
+        healthy = memory.search("sea animal resting", min_score=0)
+        assert memory.status().vector["engine"] == "sqlite-vec"
     overrides = {"store.vector.extensionPath": str(workspace.home / "no-such-library")}
-    with Memory.open(workspace.path, env=workspace.env, overrides=overrides) as memory:
+    with Memory.open(workspace.path, env=workspace.env, overrides=overrides, one_shot=one_shot) as memory:
+        answer = memory.search("sea animal resting", min_score=0)
+        assert (answer.mode, answer.degraded, answer.results) == ("hybrid", "", healthy.results)
+        assert memory.probe_vectors()
+        vector = memory.status().vector
+    assert (vector["engine"], vector["available"]) == ("matrix", True)
+    assert "no-such-library" in vector["loadError"]
+    (record,) = caplog.records
+    assert "no-such-library" in record.getMessage()
+
+
+def test_a_single_question_keeps_its_vectors_when_the_library_cannot_be_loaded(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.memory().sync()
+    code = """
+overrides = {"store.vector.extensionPath": "/no-such-library"}
+answer = Memory.open(space, one_shot=True, overrides=overrides).search("sea animal resting", min_score=0)
+print(answer.mode, answer.degraded, answer[0].path)
+"""
+    assert in_a_fresh_process(workspace, code) == "hybrid  memory/a.md"
+
+
+def test_without_sqlite_vec_vectors_are_searched_in_this_process(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    healthy = workspace.memory().search("sea animal resting", min_score=0)
+    overrides = {"store.vector.enabled": False}
+    with Memory.open(workspace.path, env=workspace.env, overrides=overrides, one_shot=True) as memory:
+        answer = memory.search("sea animal resting", min_score=0)
+        assert (answer.mode, answer.provider, answer.results) == ("hybrid", "offline", healthy.results)
+        vector = memory.status().vector
+    assert (vector["enabled"], vector["available"], vector["engine"]) == (False, True, "matrix")
+
+
+def test_without_a_provider_there_are_keywords_only(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    with Memory.open(workspace.path, env=workspace.env, overrides={"provider": "none"}) as memory:
         answer = memory.search("walrus")
-        assert (answer.mode, [result.path for result in answer]) == ("keyword", ["memory/a.md"])
-        assert "no-such-library" in answer.degraded
-        assert answer.results == memory.search("walrus", mode="keyword").results
-        assert not memory.probe_vectors()
-        assert "no-such-library" in memory.status().vector["loadError"]
-    assert (healthy.mode, healthy.degraded) == ("hybrid", "")
+        assert (answer.mode, answer.degraded, answer[0].path) == ("keyword", "", "memory/a.md")
+        assert memory.sync().unembedded == 0
+        assert not memory.probe_embedding().ok
+        assert (memory.status().provider, memory.status().vector["available"]) == ("none", False)
 
 
 def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(workspace: Workspace) -> None:

@@ -12,7 +12,7 @@ from mdrecall import errors
 from mdrecall.context import prompt_section
 from mdrecall.errors import KeyRefused, RateLimited, ReadError, RecallError, StoreUnavailable
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import NOTICE, READ_NOTICE, MemorySearch, memory_tools
+from mdrecall.tools.notes import NOTICE, READ_NOTICE, SESSION_NOTICE, MemorySearch, memory_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types import SearchAnswer
 
@@ -167,6 +167,28 @@ def test_a_refused_path_does_not_read_as_a_memory_that_is_off(tools: Toolset, pa
     assert issubclass(getattr(errors, found.details["errorType"]), ReadError)
     assert found.details["text"] == ""
     found.text.encode()
+
+
+def test_a_transcript_is_read_by_a_tool_of_its_own_and_only_where_transcripts_are_searched(
+    workspace: Path, env: dict[str, str], tools: Toolset
+) -> None:
+    assert "session_get" not in tools.names
+    search = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+    with open_configured(workspace, env, memorySearch=search) as memory:
+        folder = Path(memory.settings.sessions_dir)
+        folder.mkdir(parents=True)
+        for text in ("the walrus", "the seal"):
+            record = {"type": "message", "message": {"role": "user", "content": text}}
+            with (folder / "talk.jsonl").open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        for key in ("", "agent:main:main", "agent:main:slack:group:1"):
+            own = Toolset(memory_tools(memory, key))
+            refused = own.call("memory_get", {"path": "sessions/talk.jsonl"})
+            assert (refused.is_error, refused.details["text"]) == (True, "")
+            assert refused.details["action"].endswith("Call session_get with this path.")
+        read = own.call("session_get", {"path": "sessions/talk.jsonl", "from": 2})
+        assert (read.details["text"], read.details["notice"]) == ("2  User: the seal", SESSION_NOTICE)
+        assert own.call("session_get", {"path": "sessions/none.jsonl"}).details["missing"]
 
 
 def test_a_search_that_cannot_be_made_says_that_memory_is_unavailable(workspace: Path, env: dict[str, str]) -> None:

@@ -4,7 +4,15 @@ from typing import NamedTuple
 
 from mdrecall.config.declare import section_of
 from mdrecall.config.settings.mdrecall import IGNORED_FOLDERS, MdrecallSettings
-from mdrecall.config.settings.memory_search import DEFAULT_MODELS, PROVIDERS, Chunking, ExtraPath, MemorySearch, Remote
+from mdrecall.config.settings.memory_search import (
+    DEFAULT_MODELS,
+    PROVIDERS,
+    Chunking,
+    ExtraPath,
+    MemorySearch,
+    Remote,
+    VectorStore,
+)
 from mdrecall.config.settings.openclaw import (
     DEFAULT_SCOPE,
     AgentDefaults,
@@ -32,6 +40,7 @@ __all__ = [
     "Remote",
     "Settings",
     "Slots",
+    "VectorStore",
 ]
 
 #: Every section by the path of its settings in a configuration file.
@@ -56,13 +65,15 @@ class Settings(NamedTuple):
     index_path_is_ours: bool
     """True if only mdrecall writes to the path; False if it comes from ``store.path``."""
     sessions_dir: str
-    """The folder with this agent's transcripts and ``sessions.json``; without OpenClaw, in mdrecall's own folder."""
+    """The folder with this agent's transcripts and ``sessions.json``."""
     state_dir: str
-    """OpenClaw's state folder; without OpenClaw, mdrecall's own."""
+    """OpenClaw's state folder; for a workspace that is not OpenClaw's, a folder of its own in mdrecall's."""
+    shared_dir: str
+    """OpenClaw's state folder, or mdrecall's without OpenClaw, for what belongs to an agent and not to a workspace."""
     qmd_dir: str
     """The folder with qmd's configuration, its index and the exported transcripts of this agent."""
     standalone: bool
-    """True if there is no OpenClaw configuration, so that a plain folder of Markdown may be the memory."""
+    """True if the workspace is not one of OpenClaw's, so that a plain folder of Markdown may be the memory."""
     memory_search: MemorySearch
     memory: MemoryBackend
     compaction: Compaction

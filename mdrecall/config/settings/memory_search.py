@@ -70,7 +70,7 @@ class Local(NamedTuple):
 class VectorStore(NamedTuple):
     """``memorySearch.store.vector``."""
 
-    enabled: bool = setting(flag(), True, "Store and search vectors.")
+    enabled: bool = setting(flag(), True, "Let sqlite-vec search vectors; if off, they are searched in this process.")
     extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
 
 
@@ -193,7 +193,9 @@ class MemorySearch(NamedTuple):
     )
     experimental: Experimental = section(Experimental)
     provider: str | None = setting(
-        choice("auto", *PROVIDERS), None, "The embedding provider; if not set, the first one with a key, else offline."
+        choice("auto", *PROVIDERS, "none"),
+        None,
+        "The embedding provider; if not set, the first one with a key, else offline. With `none`, keywords only.",
     )
     model: str = setting(text(), "", "The embedding model; if not set, the provider's default.")
     fallback: str = setting(choice(*PROVIDERS, "none"), "none", "The provider to use when the first one fails.")

@@ -1,5 +1,9 @@
-"""Days as numbers: a day is counted from 1 January of year 1, so that ranges and ages are plain arithmetic."""
+"""Days as numbers, and the day that a note is about.
 
+A day is counted from 1 January of year 1, so that ranges and ages are plain arithmetic.
+"""
+
+import re
 from typing import Literal, NamedTuple, TypeAlias
 
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
@@ -8,6 +12,28 @@ Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
 EPOCH = 719_163
 _MS_A_DAY = 86_400_000
 _MAX_YEAR = 9999
+# A date in a file name, or at the end of a path: 2026-03-01-standup.md, 2026/03/01.md, log_20260301.md.
+_IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)(?:([-_./])(\d\d)\2(\d\d)|(\d\d)(\d\d))(?!\d)[^/]*$")
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---", re.DOTALL | re.MULTILINE)
+_DATE_FIELD = re.compile(r"^(?:date|day|created)[ \t]*:[ \t]*[\"']?(\d{4})-(\d\d)-(\d\d)", re.IGNORECASE | re.MULTILINE)
+
+
+class Moment(NamedTuple):
+    """The moment of a search."""
+
+    ms: float
+    """Milliseconds since 1970."""
+    offset_ms: float = 0.0
+    """How far the user's clock is ahead of UTC."""
+
+    @property
+    def today(self) -> int:
+        """The user's day."""
+        return self.day_of(self.ms)
+
+    def day_of(self, time_ms: float) -> int:
+        """Return the user's day at another time."""
+        return EPOCH + int((time_ms + self.offset_ms) // _MS_A_DAY)
 
 
 class DayRange(NamedTuple):
@@ -92,14 +118,24 @@ def unit_range(today: int, unit: Unit, offset: int) -> DayRange | None:
     return None if found is None or found.first < 1 else found._replace(is_relative=True)
 
 
-def day_of_ms(time_ms: float) -> int:
-    """Return the day of a time in milliseconds since 1970."""
-    return EPOCH + int(time_ms // _MS_A_DAY)
-
-
 def ms_of_day(number: int) -> float:
     """Return the beginning of a day in milliseconds since 1970."""
     return float((number - EPOCH) * _MS_A_DAY)
+
+
+def note_day(path: str, head: str) -> int | None:
+    """Return the day that a note is about: the one in its file's name, or in its front matter; None if it has none.
+
+    ``head`` is the beginning of its text. When a file was changed is not what it tells of, so that is no such day.
+    """
+    if found := _IN_NAME.search(path):
+        year, _, month, day, short_month, short_day = found.groups()
+        number = day_number(int(year), int(month or short_month), int(day or short_day))
+        if number is not None:
+            return number
+    front = _FRONT_MATTER.match(head) if head.startswith("---") else None
+    field = _DATE_FIELD.search(front[1]) if front else None
+    return day_number(*map(int, field.groups())) if field else None
 
 
 def _first_of(year: int, month: int) -> int:

@@ -158,6 +158,7 @@ class Analyser:
     def __init__(self, max_remembered: int = 50_000) -> None:
         self._terms: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
+        self._initials: dict[str, str] = {}
         self._max_remembered = max_remembered
 
     def indexable(self, text: str) -> tuple[str, str]:
@@ -170,12 +171,13 @@ class Analyser:
     def terms_like(self, text: str, initials: frozenset[str]) -> set[str]:
         """Return the terms of a text, without plain words that begin with none of ``initials``."""
         self._forget_some()
-        known, learn = self._terms.get, self._learn
+        known, learn, initial_of = self._terms.get, self._learn, self._initials.get
+        wanted = {*initials, ""}
         there: set[str] = set()
         for token in tokens(text):
-            if token[0].lower() not in initials and token.isascii() and token.isalpha() and token[1:].islower():
-                continue
-            there |= known(token) or learn(token)
+            initial = initial_of(token)
+            if (self._learn_initial(token) if initial is None else initial) in wanted:
+                there |= known(token) or learn(token)
         return there
 
     def terms(self, text: str) -> frozenset[str]:
@@ -206,6 +208,14 @@ class Analyser:
                 self._names[bit] = names
         return names
 
+    def _learn_initial(self, token: str) -> str:
+        """Return the first letter of a plain word; empty for any other token, whose terms may begin otherwise."""
+        is_word = token.isascii() and token.isalpha() and token[1:].islower()
+        initial = token[0].lower() if is_word else ""
+        if len(token) <= _REMEMBERED_CHARS:
+            self._initials[token] = initial
+        return initial
+
     def _learn(self, token: str) -> frozenset[str]:
         words, names = surface_words(token), name_terms(token)
         terms = frozenset((*map(stem, words), *(stem(name) if name.isalnum() else name for name in names)))
@@ -214,7 +224,7 @@ class Analyser:
         return terms
 
     def _forget_some(self) -> None:
-        for memory in (self._terms, self._names):
+        for memory in (self._terms, self._names, self._initials):
             if len(memory) > self._max_remembered:
                 memory.clear()
 

@@ -5,6 +5,7 @@ import importlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import groupby, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from mdrecall.embed.minilm.files import (
     RECIPE_VERSION,
     TOKEN_LIMIT,
     ModelLocation,
+    is_on_disk,
     load_graph,
     model_file,
     save_graph,
@@ -26,6 +28,7 @@ from mdrecall.embed.prompts import join_title
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
+_PACKAGES = ("numpy", "onnxruntime", "tokenizers")
 #: Bounds the memory of a batch: four texts of the longest length, or many short ones.
 _BATCH_TOKENS = 1024
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
@@ -65,6 +68,11 @@ class MiniLM:
         """Identifies the embedding space: vectors with the same fingerprint can be compared."""
         parts = [self.provider, self.model, MODEL.sha256, RECIPE_VERSION, TOKEN_LIMIT]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def is_on_disk(self) -> bool:
+        """True if the packages and the model's files are there, so that nothing is downloaded."""
+        return all(map(find_spec, _PACKAGES)) and is_on_disk(self._location)
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
         """Load the model now, downloading it if needed, instead of at the first text."""
@@ -106,7 +114,7 @@ class MiniLM:
     def _load(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                for package in ("numpy", "onnxruntime", "tokenizers"):
+                for package in _PACKAGES:
                     require_package(package)
                 tokenizer, graph = self._files()
                 self._loaded = _Loaded(_encoder(tokenizer), _session(graph, self._threads))

@@ -42,6 +42,16 @@ class ModelLocation(NamedTuple):
     progress: ProgressCallback | None = None
 
 
+def is_on_disk(location: ModelLocation) -> bool:
+    """True if the model can be loaded without a download, as far as the names of its files tell."""
+    folder = location.cache_dir if location.folder is None else location.folder
+    has_weights = os.path.isfile(os.path.join(folder, MODEL.name)) or (
+        location.folder is None and os.path.isfile(graph_path(folder))
+    )
+    tokenizers = (TOKENIZER.name,) if location.folder is None else (TOKENIZER.name, VOCABULARY.name)
+    return has_weights and any(os.path.isfile(os.path.join(folder, name)) for name in tokenizers)
+
+
 def model_file(location: ModelLocation) -> str:
     """Return the path of the weights, checked and downloaded if need be."""
     return _in_folder(location.folder, MODEL) if location.folder is not None else _in_cache(location, MODEL)

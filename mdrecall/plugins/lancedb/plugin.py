@@ -144,12 +144,12 @@ def database_uri(loaded: Loaded) -> str:
     """Return a path or the address of an object store; by default ``<state folder>/memory/lancedb``."""
     setting = loaded.settings.lancedb.db_path
     if setting is None or not setting.strip():
-        return os.path.join(loaded.settings.state_dir, "memory", "lancedb")
+        return os.path.join(loaded.settings.shared_dir, "memory", "lancedb")
     try:
         path = References(loaded.environment, (), loaded.home).text(setting, f"{_SETTING}.dbPath")
     except UnresolvedValue as reason:
         raise ConfigError(str(reason), hint="Correct it in the configuration file.") from None
-    return path if "://" in path else expand(path, loaded.home, loaded.settings.state_dir)
+    return path if "://" in path else expand(path, loaded.home, loaded.settings.shared_dir)
 
 
 def has_own_embedder(loaded: Loaded) -> bool:

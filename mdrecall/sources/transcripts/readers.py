@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
-from mdrecall.errors import FileMissing, PathOutside
+from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.types import Conversation, Listing, ReadResult, SourceName, Stamp, TranscriptRecord
@@ -97,6 +97,14 @@ def find_conversation(reader: TranscriptReader, session: str) -> Conversation:
         return reader.describe(path, listing.stamps[path])
     hint = "Give the id, the file name or the path of a session from the list of sessions."
     raise FileMissing(f"There is no transcript {session}.", path=session, hint=hint)
+
+
+def refuse_transcript(reader: TranscriptReader, path: str) -> None:
+    """Raise ``TranscriptRefused`` if a path is that of a transcript: who reads memory files need not see those."""
+    if reader.owns(path):
+        name = path.strip()
+        hint = "Read it as a session instead."
+        raise TranscriptRefused(f"{name} is a transcript, not one of the memory files.", path=name, hint=hint)
 
 
 def read_transcript(

@@ -5,7 +5,7 @@ is in most rows, so it is divided out again, and only the saturation from 0 to 1
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
@@ -14,7 +14,7 @@ import apsw
 from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.sql import rows, single
-from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, Term
+from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import file_path
 
 _COUNTS = """
@@ -30,6 +30,14 @@ _CHUNK = """
 """
 _SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
 _OWN_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
+
+# The beginning of a note is enough for its front matter; the parts of a transcript have none.
+_DOCUMENTS = """
+    SELECT documents.id, source, path, mtime_ns,
+        CASE source WHEN 'sessions' THEN '' ELSE coalesce(substr(text, 1, 2000), '') END
+    FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
+"""
+_CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
 
 # Occurrences in the title count as much as those in the text, camelCase parts a little less.
 _COLUMN_WEIGHTS = "1.0, 0.7, 1.0"
@@ -84,6 +92,19 @@ class SqliteChunks:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         with self._file.reading() as db:
             return [chunk for chunk_id in ids if (chunk := _load(db, chunk_id)) is not None]
+
+    def list_documents(self) -> list[StoredDocument]:
+        """Return every document, in no particular order."""
+        with self._file.reading() as db:
+            return [
+                StoredDocument(number, source, file_path(path), mtime_ns, head)
+                for number, source, path, mtime_ns, head in rows(db, _DOCUMENTS)
+            ]
+
+    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+        """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
+        with self._file.reading() as db:
+            return [chunk_id for number in documents for (chunk_id,) in rows(db, _CHUNKS_OF, (number,))]
 
     def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
         """Return the source of each chunk. A chunk that no longer exists is left out."""

@@ -4,6 +4,7 @@ A chunk's vector is stored once, as 32-bit floats. Its windows, as bytes, are st
 for the few chunks that are ranked closely.
 """
 
+import logging
 import sys
 import threading
 import weakref
@@ -24,6 +25,7 @@ from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
+_log = logging.getLogger(__name__)
 _FLOAT_BYTES = 4
 _INSTALL_HINT = "Install it (pip install sqlite-vec), or set mdrecall.vectors.engine to matrix."
 _SPACES = """
@@ -78,6 +80,8 @@ class VecEngine:
         """Give a connection the functions of the library, unless it has them already."""
         if db in self._loaded:
             return
+        if not self._library:
+            raise StoreUnavailable("The package sqlite-vec is not installed.", hint=_INSTALL_HINT)
         try:
             db.enable_load_extension(True)
             db.load_extension(self._library)
@@ -88,13 +92,13 @@ class VecEngine:
             db.enable_load_extension(False)
         self._loaded.add(db)
 
-    def can_load(self, db: apsw.Connection) -> bool:
-        """True if the library can be loaded on this machine."""
+    def explain_load_failure(self, db: apsw.Connection) -> str:
+        """Return why the library cannot be loaded on this machine; empty if it can."""
         try:
             self.load(db)
-        except StoreUnavailable:
-            return False
-        return True
+        except StoreUnavailable as error:
+            return str(error)
+        return ""
 
     def nearest(self, space: SpaceRows, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -148,6 +152,8 @@ class Engines:
         self._wanted = wanted
         self._lock = threading.Lock()
         self._by_space: dict[tuple[int, tuple[str, int]], Engine] = {}
+        self.problem = ""
+        """Why sqlite-vec does not search although it should; empty if nothing is wrong."""
 
     def get(self, tables: SpaceRows, space: StoredSpace) -> Engine:
         """Return the engine that searches a space; raise if the space has been dropped since it was looked up."""
@@ -177,17 +183,19 @@ class Engines:
         if self._wanted.engine == "sqlite-vec" or (
             self._wanted.engine == "auto" and self._prefers_vec(tables, dimensions, library)
         ):
-            if not library:
-                raise StoreUnavailable("The package sqlite-vec is not installed.", hint=_INSTALL_HINT)
             engine = VecEngine(dimensions, library)
-            if self._wanted.engine == "sqlite-vec" or self._wanted.extension or engine.can_load(tables.db):
+            if not (problem := engine.explain_load_failure(tables.db)):
                 return engine
+            if problem != self.problem:
+                _log.warning("%s Vectors are searched in this process instead.", problem)
+            self.problem = problem
         if not find_spec("numpy"):
-            raise StoreUnavailable("numpy is not installed.", hint="Install it: pip install numpy")
+            message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
+            raise StoreUnavailable(message, hint="Install it: pip install numpy")
         return MatrixEngine(dimensions)
 
     def _prefers_vec(self, tables: SpaceRows, dimensions: int, library: str) -> bool:
-        """True if sqlite-vec is installed and suits better than a matrix."""
+        """True if sqlite-vec is installed, or a library is named, and it suits better than a matrix."""
         if not library:
             return False
         if self._wanted.one_shot and "numpy" not in sys.modules:
@@ -277,6 +285,10 @@ class SqliteVectors:
         """Return the name of the engine that searches a space, after checking that it loads."""
         with self._file.reading() as db:
             return self._engines.load(SpaceRows(db, space.id), space)
+
+    def engine_problem(self) -> str:
+        """Return why sqlite-vec does not search although it should; empty if nothing is wrong."""
+        return self._engines.problem
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""

@@ -104,6 +104,18 @@ def test_terms_like_passes_over_only_words_that_begin_otherwise() -> None:
     assert "dog" not in there
 
 
+PASSED_OVER = ("dog", "Dog", "x" * 70)
+ALWAYS_READ = ("run", "Run", "RUN", "DOG", "I", "dog-1", "memorySearch", "é", "ran2")
+
+
+@given(st.lists(st.sampled_from(PASSED_OVER + ALWAYS_READ)))
+def test_terms_like_reads_every_token_but_plain_words_that_begin_otherwise(written: list[str]) -> None:
+    analyser = Analyser(max_remembered=4)
+    read = " ".join(word for word in written if word in ALWAYS_READ)
+    for _ in range(2):
+        assert analyser.terms_like(" ".join(written), frozenset("r")) == analyser.terms(read)
+
+
 # A y after a vowel stays in ours; see the test of forms in tests/store.
 ENDINGS = ("", "s", "ed", "ing", "ies", "ly", "ness", "ation", "ational", "ement", "ful", "able", "ibly", "er", "e")
 

@@ -1,0 +1,199 @@
+"""Which folder is the workspace, and where its index and its other state are.
+
+Strongest first: the folder that the caller names, the folder that ``mdrecall.json`` names, the current folder if it has
+notes, OpenClaw's workspace, the current folder. OpenClaw's state belongs to OpenClaw's workspace. Any other folder has
+its own in mdrecall's state folder, so that no workspace sees the conversations of another.
+"""
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from mdrecall.config.environment import Locations, default_workspace, expand, shorten
+from mdrecall.config.layers import AgentEntry, ConfigFile, layers_at
+from mdrecall.config.read import ResolvedValue
+from mdrecall.errors import ConfigError, WorkspaceError
+
+#: The origin of a workspace that is neither configured nor given by the caller.
+CURRENT_FOLDER = "the current folder"
+#: The origin of a workspace that the caller gives.
+_NAMED = "--workspace"
+#: Folders below ``memory/`` that are looked into for a note; a workspace with notes has one in the first few.
+_MAX_FOLDERS = 100
+
+
+class WorkspaceRequest(NamedTuple):
+    """Everything that decides which folder is the workspace."""
+
+    locations: Locations
+    env: Mapping[str, str]
+    cwd: str
+    files: list[ConfigFile]
+    entries: list[AgentEntry]
+    """The entries of the agent."""
+    agent_id: str
+    is_default_agent: bool
+    is_agent_named: bool
+    """True if the caller names the agent: then its own workspace is meant, wherever the caller is."""
+    folder: str | None
+    """The folder that the caller names."""
+    config: str | None
+    """The only configuration file to read, if the caller names one."""
+
+
+class Workspace(NamedTuple):
+    """The folder with an agent's notes, and the places of everything that is kept about it."""
+
+    folder: ResolvedValue
+    index_path: ResolvedValue
+    index_is_ours: bool
+    state_dir: str
+    shared_dir: str
+    qmd_dir: str
+    is_openclaws: bool
+    """True if it is the workspace of one of OpenClaw's agents."""
+    is_elsewhere: bool
+    """True if the caller neither named it nor is in it."""
+
+
+def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Workspace:
+    """Return the workspace and the places of its state; ``store_path`` is the configured index. Nothing is created."""
+    agents_folder = _find_agents_folder(request)
+    folder = _choose_folder(request, agents_folder)
+    _require_folder(folder)
+    is_agents = agents_folder is not None and _is_same(agents_folder.value, folder.value)
+    is_openclaws = is_agents and _has_openclaw(request)
+    locations, agent_id = request.locations, request.agent_id
+    shared_dir = locations.state_dir if _has_openclaw(request) else locations.own_state_dir
+    own_dir = os.path.join(locations.own_state_dir, "workspaces", _folder_id(folder.value))
+    state_dir = locations.state_dir if is_openclaws else own_dir
+    index_path, index_is_ours = _locate_index(request, store_path, folder.value, is_openclaws)
+    qmd_dir = os.path.join(state_dir, "agents", agent_id, "qmd")
+    if index_is_ours and not is_openclaws:
+        qmd_dir = f"{index_path.value.removesuffix('.sqlite')}.qmd"
+    is_elsewhere = folder.origin != _NAMED and not _is_inside(request.cwd, folder.value)
+    return Workspace(folder, index_path, index_is_ours, state_dir, shared_dir, qmd_dir, is_openclaws, is_elsewhere)
+
+
+def has_notes(folder: str, home: str) -> bool:
+    """True if a folder has notes directly in it or in ``memory/``; a home folder or a whole disk never counts.
+
+    A name in capitals, such as README.md or AGENTS.md, is that of a project's document: a program that is started in a
+    project must not take it for a memory. MEMORY.md is one.
+    """
+    if os.path.realpath(folder) in (os.sep, os.path.realpath(home)):
+        return False
+    notes = (name for name in _list_markdown(folder) if name == "MEMORY.md" or not name.split(".")[0].isupper())
+    return any(notes) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
+
+
+def _choose_folder(request: WorkspaceRequest, agents_folder: ResolvedValue | None) -> ResolvedValue:
+    if request.folder is not None:
+        return ResolvedValue(expand(request.folder, request.locations.home, request.cwd), _NAMED)
+    here = ResolvedValue(request.cwd, CURRENT_FOLDER)
+    if agents_folder is None:
+        return here
+    is_own_choice = request.is_agent_named or not _is_from_openclaw(request, agents_folder)
+    if is_own_choice or _is_inside(request.cwd, agents_folder.value):
+        return agents_folder
+    return here if has_notes(request.cwd, request.locations.home) else agents_folder
+
+
+def _find_agents_folder(request: WorkspaceRequest) -> ResolvedValue | None:
+    """Return the agent's own workspace: the configured one, else OpenClaw's default; None without OpenClaw."""
+    if configured := _configured_folder(request):
+        return configured
+    if not _has_openclaw(request):
+        return None
+    if not request.is_default_agent:
+        return ResolvedValue(os.path.join(request.locations.state_dir, f"workspace-{request.agent_id}"), "default")
+    return ResolvedValue(default_workspace(request.locations, request.env), "default")
+
+
+def _configured_folder(request: WorkspaceRequest) -> ResolvedValue | None:
+    locations = request.locations
+    candidates = [(entry.values, f"{entry.file}: {entry.at}.workspace") for entry in request.entries]
+    if request.is_default_agent:
+        layers = layers_at(request.files, "agents.defaults", [])
+        candidates += [(layer.values, f"{layer.file}: {layer.at}.workspace") for layer in layers]
+    for values, origin in candidates:
+        path = values.get("workspace") if isinstance(values, dict) else None
+        if path is not None and not isinstance(path, str):
+            raise ConfigError(f"{origin} must be a string.", hint="Name a folder.")
+        if path and (bare := path.replace("\0", "").strip()):
+            return ResolvedValue(expand(bare, locations.home, locations.state_dir), origin)
+    return None
+
+
+def _has_openclaw(request: WorkspaceRequest) -> bool:
+    """True if OpenClaw is set up here; its configuration does not count when the caller names another file."""
+    has_config = request.locations.config_path is not None and request.config is None
+    return has_config or os.path.isdir(default_workspace(request.locations, request.env))
+
+
+def _is_from_openclaw(request: WorkspaceRequest, folder: ResolvedValue) -> bool:
+    """True if a workspace is OpenClaw's default or comes from its configuration file."""
+    path = request.locations.config_path
+    if folder.origin == "default" or path is None or request.config is not None:
+        return folder.origin == "default"
+    return folder.origin.startswith(f"{shorten(path, request.locations.home)}: ")
+
+
+def _require_folder(folder: ResolvedValue) -> None:
+    path = folder.value
+    if "\0" in path or not os.path.exists(path):
+        hint = "Create it, or choose another folder."
+        raise WorkspaceError(f"There is no workspace folder {path!r} (from {folder.origin}).", hint=hint)
+    if not os.path.isdir(path):
+        hint = "Choose the folder with MEMORY.md or memory/, not a file."
+        raise WorkspaceError(f"The workspace {path!r} is not a folder (from {folder.origin}).", hint=hint)
+
+
+def _locate_index(
+    request: WorkspaceRequest, configured: ResolvedValue, folder: str, is_openclaws: bool
+) -> tuple[ResolvedValue, bool]:
+    """Return the path of the index, and True if only mdrecall writes there."""
+    locations, agent_id = request.locations, request.agent_id
+    if configured.value is not None and configured.value.strip():
+        path = configured.value.replace("{agentId}", agent_id).replace("\0", "")
+        return ResolvedValue(expand(path, locations.home, locations.state_dir), configured.origin), False
+    if is_openclaws and os.path.isdir(locations.state_dir):
+        path = os.path.join(locations.state_dir, "memory", f"{agent_id}.mdrecall.sqlite")
+    else:
+        suffix = "" if agent_id == "main" else f"-{agent_id}"
+        path = os.path.join(locations.own_state_dir, "index", f"{_folder_id(folder)}{suffix}.sqlite")
+    return ResolvedValue(path, "default"), True
+
+
+def _folder_id(folder: str) -> str:
+    """Return a file name that stands for a folder."""
+    real = os.path.realpath(folder)
+    digest = f"{zlib.crc32(os.fsencode(real)):08x}"
+    # 40 characters show which folder it is; the digest tells equal names apart, and file names stay below 255 bytes.
+    name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
+    return f"{name or 'root'}-{digest}"
+
+
+def _memory_folders(folder: str) -> Iterator[str]:
+    """Yield ``memory/`` and the first folders below it."""
+    below = (path for path, _, _ in os.walk(os.path.join(folder, "memory")))
+    return (path for path, _ in zip(below, range(_MAX_FOLDERS), strict=False))
+
+
+def _list_markdown(folder: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from (
+            entry.name for entry in entries if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False)
+        )
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    """True if a path is a folder or lies in it."""
+    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

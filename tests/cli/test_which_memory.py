@@ -1,0 +1,56 @@
+"""Beside OpenClaw: the folder a person stands in is the memory if it has notes; otherwise the command names the one."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import LONG_AGO_NS, Workspace
+
+
+@pytest.fixture
+def claw(workspace: Workspace) -> Path:
+    """OpenClaw's workspace, with two agents and a transcript about a walrus."""
+    state = workspace.home / ".openclaw"
+    (state / "workspace").mkdir(parents=True)
+    (state / "workspace-second").mkdir()
+    (state / "workspace/MEMORY.md").write_text("The walrus sleeps in the harbour.\n")
+    search = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+    agents = {"defaults": {"memorySearch": search}, "list": [{"id": "main"}, {"id": "second"}]}
+    (state / "openclaw.json").write_text(json.dumps({"agents": agents}))
+    talk = state / "agents/main/sessions/talk.jsonl"
+    talk.parent.mkdir(parents=True)
+    record = {"type": "message", "message": {"role": "user", "content": "The walrus told a secret."}}
+    talk.write_text(json.dumps(record) + "\n")
+    os.utime(talk, ns=(LONG_AGO_NS, LONG_AGO_NS))
+    return state / "workspace"
+
+
+def test_in_a_folder_with_notes_that_folder_is_searched_and_written_to(
+    workspace: Workspace, run: Run, claw: Path
+) -> None:
+    workspace.write("ideas.md", "A walrus made of paper.\n")
+    found = run("search", "walrus", "--json")
+    assert [result["path"] for result in found.json["results"]] == ["ideas.md"]
+    assert found.err == ""
+    assert run("note", "tea", "--file", "drinks").err == ""
+    assert list(claw.iterdir()) == [claw / "MEMORY.md"]
+    assert run("sessions", "list", "--json").json == []
+    assert [record["status"]["workspaceDir"] for record in run("status", "--json").json] == [str(workspace.path)]
+    assert [record["files"] for record in run("index", "--json").json] == [2]
+
+
+def test_in_a_folder_without_notes_openclaws_memory_answers_and_says_so(
+    workspace: Workspace, run: Run, claw: Path
+) -> None:
+    workspace.write("README.md", "A walrus made of paper.\n")
+    said = "Using the memory in ~/.openclaw/workspace (OpenClaw's default), not this folder.\n"
+    found = run("search", "walrus", "--json")
+    assert {result["path"] for result in found.json["results"]} == {"MEMORY.md", "sessions/talk.jsonl"}
+    assert found.err == said
+    assert run("note", "tea").err == said
+    assert len(list((claw / "memory").iterdir())) == 1
+    assert run("search", "walrus", "--workspace", ".").err == ""
+    assert len(run("status", "--json").json) == 2

@@ -1,0 +1,126 @@
+"""An embedder beside the first one: its similarities count as much, once it has vectors of every chunk."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mdrecall.core.ranking.score import similarity
+from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
+from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.errors import EmbedderUnavailable
+from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.types import Traits
+from tests.engine.embedders import HashEmbedder
+from tests.store.stores import indexed
+
+NOTES = {"a.md": "the walrus sleeps", "b.md": "a plain pool", "c.md": "the seal dozes", "d.md": "nothing of the kind"}
+FIRST = Traits(never_waits=True, unrelated=0.1, related=0.8)
+BESIDE = Traits(unrelated=0.3, related=0.5)
+CACHING = Caching(enabled=True, most=None)
+SYNONYMS = {"walrus": "seal", "sleeps": "dozes"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+    store.documents.put([indexed(path, text) for path, text in NOTES.items()], "r")
+    ChunkEmbedder(store, first_embedder(), CACHING, keep="beside").fill()
+    yield store
+    store.admin.close()
+
+
+def first_embedder() -> HashEmbedder:
+    return HashEmbedder("words", provider="first", traits=FIRST)
+
+
+def beside_embedder() -> HashEmbedder:
+    return HashEmbedder("synonyms", provider="beside", traits=BESIDE, synonyms=SYNONYMS)
+
+
+def fill_beside(store: SqliteStore) -> None:
+    assert ChunkEmbedder(store, beside_embedder(), CACHING, keep="first").fill().is_complete
+
+
+def search_vectors(store: SqliteStore, beside: HashEmbedder | None = None) -> VectorSearcher:
+    return VectorSearcher(store.vectors, [first_embedder()], older={}, timeout_s=60, beside=beside)
+
+
+def test_the_similarity_is_the_mean_of_both(store: SqliteStore) -> None:
+    fill_beside(store)
+    vectors = search_vectors(store, beside_embedder())
+    query = vectors.embed_query("walrus sleeps", {})
+    assert query.beside
+    ids = [1, 2, 3, 4]
+    own = store.vectors.cosines(query.space, query.vector, ids)
+    beside = store.vectors.cosines(query.beside.space, query.beside.vector, ids)
+    mixed = vectors.cosines(query, ids)
+    for chunk_id in ids:
+        share = (own[chunk_id] - 0.1) / 0.7 / 2 + (beside[chunk_id] - 0.3) / 0.2 / 2
+        assert (mixed[chunk_id] - 0.1) / 0.7 == pytest.approx(share)
+    found = vectors.similarities(query, mixed)
+    assert {chunk_id: found[chunk_id][0].value for chunk_id in ids} == {
+        chunk_id: similarity(mixed[chunk_id], None, FIRST).value for chunk_id in ids
+    }
+
+
+def test_the_candidates_are_those_of_both(store: SqliteStore) -> None:
+    fill_beside(store)
+    alone, both = search_vectors(store), search_vectors(store, beside_embedder())
+    assert [chunk_id for chunk_id, _ in alone.nearest(alone.embed_query("walrus sleeps", {}), 1)] == [1]
+    found = both.nearest(both.embed_query("seal", {}), 1)
+    assert {chunk_id for chunk_id, _ in found} >= {1, 3}
+    assert found == sorted(found, key=lambda entry: -entry[1])
+
+
+def test_an_embedder_beside_that_lacks_vectors_is_not_asked(store: SqliteStore) -> None:
+    beside = beside_embedder()
+    vectors = search_vectors(store, beside)
+    assert vectors.embed_query("walrus", {}).beside is None
+    assert beside.queries == []
+
+
+def test_a_new_chunk_that_it_has_no_vector_of_yet_counts_by_the_first_alone(store: SqliteStore) -> None:
+    fill_beside(store)
+    store.documents.put([indexed("e.md", "a seal again")], "r")
+    ChunkEmbedder(store, first_embedder(), CACHING, keep="beside").fill()
+    vectors = search_vectors(store, beside_embedder())
+    query = vectors.embed_query("seal", {})
+    assert query.beside
+    assert vectors.cosines(query, [5]) == store.vectors.cosines(query.space, query.vector, [5]) != {}
+
+
+def test_one_that_fails_leaves_the_first(store: SqliteStore) -> None:
+    class Failing(HashEmbedder):
+        def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
+            raise EmbedderUnavailable("onnxruntime is broken.")
+
+    fill_beside(store)
+    vectors = search_vectors(store, Failing("synonyms", provider="beside", traits=BESIDE))
+    query = vectors.embed_query("walrus", {})
+    assert (query.beside, query.fallback_reason) == (None, "")
+    assert vectors.nearest(query, 2) == search_vectors(store).nearest(query, 2)
+
+
+def test_its_share_is_that_of_the_query_that_it_reads(store: SqliteStore) -> None:
+    latin = BESIDE._replace(latin_only=True)
+    beside = HashEmbedder("synonyms", provider="beside", traits=latin, synonyms=SYNONYMS)
+    fill_beside(store)
+    vectors = search_vectors(store, beside)
+    assert vectors.embed_query("海象", {}).beside is None
+    query = vectors.embed_query("海象 ab", {})
+    assert query.beside
+    assert query.beside.trust == 0.5
+    # A cosine that is "related" (1) for the first and "unrelated" (0) beside: two thirds of the way.
+    assert (query.mix(0.8, 0.3) - 0.1) / 0.7 == pytest.approx(2 / 3)
+
+
+def test_filling_one_keeps_the_vectors_of_the_other(store: SqliteStore) -> None:
+    fill_beside(store)
+    store.documents.put([indexed("e.md", "more")], "r")
+    ChunkEmbedder(store, first_embedder(), CACHING, keep="beside").fill()
+    fill_beside(store)
+    assert {(space.space.provider, space.is_filled) for space in store.vectors.spaces()} == {
+        ("first", True),
+        ("beside", True),
+    }

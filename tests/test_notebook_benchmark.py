@@ -1,0 +1,78 @@
+"""The generated notebook: the same seed makes the same notes, its questions are fair, and a small one is answered."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.notebook import GOALS, HARD_NOTES, NOW, Ask, Notebook, ask_all, generate, generate_hard, summarize
+from benchmarks.notebook_text import DAYS, FOREIGN_FACTS, HARD_QUESTIONS, PARAPHRASES
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.text.words import Analyser
+
+
+def test_the_same_seed_makes_the_same_notebook_and_another_seed_another() -> None:
+    assert generate(1) == generate(1)
+    assert generate_hard(1) == generate_hard(1)
+    assert generate(1).notes != generate(2).notes
+
+
+def test_a_notebook_has_a_year_of_notes_and_every_kind_of_question() -> None:
+    notebook = generate(0)
+    days = [path for path in notebook.notes if path.startswith("memory/20")]
+    assert 300 < len(days) < 366
+    assert max(days) == f"memory/{NOW.date().replace(day=1).isoformat()}.md"
+    kinds = Counter(ask.kind for ask in [*notebook.asks, *generate_hard(0).asks])
+    assert set(kinds) == set(GOALS)
+    assert min(kinds.values()) >= 25
+    assert set(DAYS) == {"en", *FOREIGN_FACTS}
+
+
+def test_every_place_is_one_line_of_the_notes_and_no_question_is_asked_twice() -> None:
+    for notebook in (generate(3), generate_hard(3)):
+        for ask in notebook.asks:
+            for place in ask.places:
+                assert place.path in notebook.notes, ask
+                if place.line:
+                    everywhere = "".join(notebook.notes.values())
+                    assert everywhere.count(f"- {place.line}\n") == 1, ask
+        asked = Counter(ask.query for ask in notebook.asks)
+        assert asked.most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize(("note", "question"), PARAPHRASES)
+def test_a_paraphrase_shares_no_content_word_with_its_note(note: str, question: str) -> None:
+    content = {term.text for term in parse_query(question) if not term.stop}
+    assert content
+    assert not content & Analyser().terms(note)
+
+
+def test_hard_questions_stand_whole_in_forty_notes_with_another_identifier() -> None:
+    notebook = generate_hard(0)
+    for question in HARD_QUESTIONS.values():
+        opening = question.partition("{id}")[0]
+        assert sum(opening in note for note in notebook.notes.values()) == HARD_NOTES
+    for ask in notebook.asks:
+        assert not any(ask.query in note for note in notebook.notes.values())
+
+
+def test_a_small_notebook_is_answered_sensibly() -> None:
+    small = generate(0, days=30, instances=1)
+    kinds = {"identifier", "languages", "natural"}
+    outcomes = list(ask_all(Notebook(small.notes, [ask for ask in small.asks if ask.kind in kinds]), {}))
+    shares = {kind: share for kind, _, _, share, _ in summarize(outcomes)}
+    assert shares["identifier"] == 1
+    assert shares["languages"] > 0.8
+    assert shares["natural"] > 0.6
+
+
+def test_an_answer_is_judged_by_its_own_kind() -> None:
+    notes = {"memory/2026-01-02.md": "# 2026-01-02\n\n- The walrus sleeps on the ice.\n"}
+    place = generate(0).asks[0].places[0]._replace(path="memory/2026-01-02.md", line="The walrus sleeps on the ice.")
+    elsewhere = place._replace(path="memory/2026-01-03.md", line="")
+    asks = [
+        Ask("natural", "where does the walrus sleep?", (place,)),
+        Ask("changed", "where does the walrus sleep?", (place, elsewhere)),
+        Ask("natural", "where does the walrus sleep?", (elsewhere,)),
+        Ask("absent", "quantum chromodynamics", ()),
+    ]
+    assert [outcome["right"] for outcome in ask_all(Notebook(notes, asks), {})] == [True, False, False, True]
