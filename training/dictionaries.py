@@ -4,7 +4,6 @@ Every reader gives words with their English glosses, the most usual first. No co
 """
 
 import gzip
-import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,12 +8,23 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
+from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.embedder import OfflineEmbedder
 from mdrecall.embed.offline.glosses import Entry, make_word_file
 from mdrecall.embed.offline.word_file import Card, read_card
-from training.dictionaries import is_hiragana, listed, read_cedict, read_edict, read_frequencies
+from training.dictionaries import (
+    UNLISTED,
+    Glosses,
+    is_hiragana,
+    listed,
+    read_cedict,
+    read_edict,
+    read_frequencies,
+)
+from training.pivots import read_glosses, single_words
 
 CEDICT_SOURCE = "CC-CEDICT, published by MDBG, https://www.mdbg.net/chinese/dictionary?page=cc-cedict; wordfreq"
 EDICT_SOURCE = "EDICT by the Electronic Dictionary Research and Development Group, https://www.edrdg.org; wordfreq"
@@ -21,8 +32,8 @@ BY_SA_4 = "CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/"
 
 # More words answered no more questions across languages (80,000: recall@5 .909, all 191,000: .908), and a file must
 # stay small; Japanese gains from more, because each verb also needs its stems.
-_MOST_CHINESE = 100_000
-_MOST_JAPANESE = 140_000
+_MOST_CHINESE = 80_000
+_MOST_JAPANESE = 110_000
 # Longer entries are sayings and names of institutions, which a cut into words serves better.
 _LONGEST_CHINESE = 6
 _LONGEST_JAPANESE = 8
@@ -60,6 +71,93 @@ def japanese(packages: Path) -> tuple[Card, list[Entry]]:
     return card, most_frequent([*entries, *particles], _MOST_JAPANESE)
 
 
+# --- languages with spaces
+
+#: Code, WikDict's code, name, script, and whether words are joined without a space.
+SPACED = {
+    "de": ("deu", "German", "latin", True),
+    "fr": ("fra", "French", "latin", False),
+    "es": ("spa", "Spanish", "latin", False),
+    "it": ("ita", "Italian", "latin", False),
+    "pt": ("por", "Portuguese", "latin", False),
+    "ru": ("rus", "Russian", "cyrillic", False),
+}
+WIKDICT_SOURCE = "WikDict, from Wiktionary by way of DBnary, https://www.wikdict.com; FreeDict; wordfreq"
+BY_SA = "CC BY-SA 3.0, https://creativecommons.org/licenses/by-sa/3.0/; frequencies " + BY_SA_4
+# What the words of a language may end with besides the form in the dictionary, and what that form may end with.
+ENDINGS = {
+    "de": ("e en er es em n s t st te ten tet est et end ende enden ern", " e en n er eln ern"),
+    "fr": ("s x e es ee ees ent ait aient ais ons ez er ant era eront iez ir is it", " e er ir re"),
+    "es": (
+        "s es a o as os an en e ado ada ados ando iendo ar er ir aba aban aron io ieron era ara amos",
+        " a o e ar er ir",
+    ),
+    "it": ("i e a o are ere ire ato ata ati ate ano ono ava avano ando endo ito uto era ara", " a o e are ere ire"),
+    "pt": (
+        "s es a o as os am em e ado ada ados ando endo ar er ir ava avam aram ou eu iu era ara amos",
+        " a o e ar er ir",
+    ),
+    "ru": (
+        "а я ы и у ю е о ом ем ои ам ям ами ах ов ев ь ии ия ие ию ым им ых их ого ую ая ое ые ет ит ут ют ла ли",
+        " а я ь о е и ть ти ыи ии ои ать ить еть ия ие",
+    ),
+}
+_MOST_SPACED = 28_000
+_COMMON_WORDS = 60
+# A word this much more frequent in a language than in English is not taken for English.
+_CLEARLY = 0.3
+# The most frequent words tell the language only if English hardly has them.
+_COMMON_CLEARLY = 1.5
+# Forms are looked for among so many of the most frequent words; their beginning must be this long.
+_FREQUENT_FORMS = 60_000
+_SHORTEST_BEGINNING = 3
+
+
+def spaced(language: str, packages: Path) -> tuple[Card, list[Entry]]:
+    source, name, script, compounds = SPACED[language]
+    glosses = single_words(read_glosses(source, packages))
+    english = fold_keys(read_frequencies("en", packages))
+    frequencies = fold_keys(read_frequencies(language, packages))
+    own = {word: known for word, known in frequencies.items() if known >= english.get(word, 0.0) + _CLEARLY}
+    forms = sorted((word for word in own if word.isalpha()), key=lambda word: (-own[word], word))[:_FREQUENT_FORMS]
+    bases = {word: word for word in glosses}
+    for form in forms:
+        if form not in glosses and (base := find_base(form, language, glosses, frequencies)):
+            bases[form] = base
+    common = [word for word in forms[:400] if frequencies[word] >= english.get(word, 0.0) + _COMMON_CLEARLY]
+    entries = [
+        Entry(word, [] if word in common[:_COMMON_WORDS] else glosses[base], frequencies.get(word, UNLISTED))
+        for word, base in bases.items()
+        if word in own or (word not in frequencies and word not in english)
+    ]
+    digest = " ".join(common[:_COMMON_WORDS])
+    card = Card(language, name, script, 0, 0, "", WIKDICT_SOURCE, BY_SA, digest, compounds)
+    return card, most_frequent(entries, _MOST_SPACED)
+
+
+def find_base(form: str, language: str, glosses: Glosses, frequencies: dict[str, float]) -> str:
+    """Return the word of the dictionary that a form belongs to: the one it shares most letters with."""
+    of_form, of_base = ENDINGS[language]
+    for ending in sorted(of_form.split(), key=len):
+        if form.endswith(ending) and len(form) - len(ending) >= _SHORTEST_BEGINNING:
+            beginnings = [form[: -len(ending)]]
+            if language == "de" and beginnings[0].startswith("ge"):
+                beginnings.append(beginnings[0][2:])
+            found = [beginning + last for beginning in beginnings for last in of_base.split(" ")]
+            if known := [word for word in found if word in glosses and len(word) > _SHORTEST_BEGINNING]:
+                return max(known, key=lambda word: (frequencies.get(word, 0.0), word))
+    return ""
+
+
+def fold_keys(frequencies: dict[str, float]) -> dict[str, float]:
+    """Return the frequencies of folded words; the most frequent of those that are equal then counts."""
+    found: dict[str, float] = {}
+    for word, known in frequencies.items():
+        folded = fold(word)
+        found[folded] = max(known, found.get(folded, 0.0))
+    return found
+
+
 def is_kanji(char: str) -> bool:
     return "\u3400" <= char <= "\u9fff"
 
@@ -72,7 +170,11 @@ def most_frequent(entries: Iterable[Entry], most: int) -> list[Entry]:
     return sorted(entries, key=lambda entry: (-entry.frequency, entry.word))[:most]
 
 
-MAKERS: dict[str, Callable[[Path], tuple[Card, list[Entry]]]] = {"zh": chinese, "ja": japanese}
+MAKERS: dict[str, Callable[[Path], tuple[Card, list[Entry]]]] = {
+    "zh": chinese,
+    "ja": japanese,
+    **{language: partial(spaced, language) for language in SPACED},
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,9 +190,9 @@ def main(arguments: list[str] | None = None) -> int:
         card, entries = MAKERS[language](options.packages)
         data = make_word_file(entries, table, card)
         (options.out / f"{language}.words").write_bytes(data)
-        print(language, read_card(data, language).count, "words,", len(data), "bytes")
-    cards = {path.stem: read_card(path.read_bytes(), str(path)).digest for path in sorted(options.out.glob("*.words"))}
-    (options.out / "digests.json").write_text(json.dumps(cards, indent=2) + "\n")
+        print(language, read_card(data, language).words, "words,", len(data), "bytes")
+    cards = [read_card(path.read_bytes(), str(path))._asdict() for path in sorted(options.out.glob("*.words"))]
+    (options.out / "languages.json").write_text(json.dumps(cards, indent=2, ensure_ascii=False) + "\n")
     return 0
 
 

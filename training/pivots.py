@@ -7,19 +7,27 @@ meaning of the word in between.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from mdrecall.core.text.words import fold
-from training.corpus import Unavailable
 from training.dictionaries import Glosses, Package, read_files
 
 VERSION = "2022.12.07-2"
-#: The languages in between, with the direction of their dictionaries: ("pol", "eng") is Polish to English.
-TO_ENGLISH = (("pol", "eng"), ("fin", "eng"), ("ell", "eng"), ("eng", "fin"), ("eng", "bul"), ("eng", "ind"),
-              ("eng", "nor"), ("eng", "jpn"))  # fmt: skip
+#: The languages in between. German comes last: its own way into English leads through the others.
 BETWEEN = ("pol", "fin", "ell", "bul", "jpn", "ind", "nor")
+#: The dictionaries of WikDict that are read; Debian has no others between these languages.
+DICTIONARIES = """
+    pol-eng fin-eng ell-eng eng-fin eng-bul eng-ind eng-nor eng-jpn
+    deu-pol pol-deu deu-fin fin-deu deu-ell deu-bul deu-ind
+    fra-pol pol-fra fra-fin fin-fra fra-ell ell-fra fra-bul fra-jpn fra-deu deu-fra
+    pol-spa ell-spa deu-spa
+    ita-pol pol-ita ita-fin fin-ita ita-ell ell-ita ita-bul ita-jpn ita-ind ita-nor
+    pol-por fin-por ell-por
+    pol-rus ell-rus deu-rus
+"""
 
 _HEAD = re.compile(r"(.+?)(?: /.*/)* <([^<>]*)>$")
 _NUMBERED = re.compile(r"\d+\. ")
@@ -34,31 +42,28 @@ _LEAST_SHARE = 0.3
 Pairs = dict[str, list[str]]
 
 
+@cache
 def read_glosses(language: str, packages: Path) -> Glosses:
     """Return the English glosses of a language's words, those with the most votes first."""
-    english = {between: _to_english(between, packages) for between in BETWEEN}
-    votes: dict[str, Counter[str]] = defaultdict(Counter)
-    for between in BETWEEN:
+    english = {between: _link(between, "eng", packages) for between in BETWEEN}
+    if language != "deu":
+        german = read_glosses("deu", packages)
+        english["deu"] = {word: {gloss: 1 / len(found) for gloss in found} for word, found in german.items()}
+    votes: dict[str, dict[str, float]] = defaultdict(dict)
+    for between in english:
         for word, meanings in _link(language, between, packages).items():
-            found: Counter[str] = Counter()
             for middle, share in meanings.items():
-                glosses = english[between].get(middle, {})
-                for gloss, weight in glosses.items():
-                    found[gloss] += share * weight  # type: ignore[assignment]
-            for gloss, weight in found.items():
-                votes[word][gloss] += weight
+                for gloss, weight in english[between].get(middle, {}).items():
+                    _add(votes[word], gloss, share * weight)
     return {word: _choose(counted) for word, counted in votes.items() if counted}
 
 
-def _choose(votes: Counter[str]) -> list[str]:
-    best = votes.most_common(_MOST_GLOSSES)
+def _choose(votes: dict[str, float]) -> list[str]:
+    best = sorted(votes.items(), key=lambda entry: (-entry[1], entry[0]))[:_MOST_GLOSSES]
     return [gloss for gloss, count in best if count >= _LEAST_SHARE * best[0][1]]
 
 
-def _to_english(between: str, packages: Path) -> dict[str, dict[str, float]]:
-    return _link(between, "eng", packages)
-
-
+@cache
 def _link(one: str, other: str, packages: Path) -> dict[str, dict[str, float]]:
     """Return the translations of one language's words with the weight of each, from both directions' dictionaries."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
@@ -80,13 +85,10 @@ def _add(weights: dict[str, float], translation: str, weight: float) -> None:
 
 def _read(one: str, other: str, packages: Path) -> Pairs:
     """Return a dictionary of WikDict; empty if there is none for this direction."""
-    package = Package("debian", f"dict-freedict-{one}-{other}", VERSION, r"\.dict\.dz$")
-    try:
-        files = read_files(package, packages)
-    except Unavailable:
+    if f"{one}-{other}" not in DICTIONARIES.split():
         return {}
-    text = files[0].decode("utf-8", "replace")
-    return dict(_entries(text)) if "WikDict" in text else {}
+    package = Package("debian", f"dict-freedict-{one}-{other}", VERSION, r"\.dict\.dz$")
+    return dict(_entries(read_files(package, packages)[0].decode("utf-8", "replace")))
 
 
 def _entries(text: str) -> Iterator[tuple[str, list[str]]]:

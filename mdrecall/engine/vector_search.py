@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.score import Similarity, latin_share, measure_traits, similarity
+from mdrecall.core.ranking.score import Similarity, measure_traits, similarity
+from mdrecall.core.text.scripts import is_mostly_unspaced, script_share
 from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
@@ -173,7 +174,7 @@ class VectorSearcher:
                 f" {space.space.dimensions}: if the model has changed, index again with force"
             )
         traits = embedder.embedder.traits
-        trust = latin_share(query) if traits.latin_only else 1.0
+        trust = 1.0 if traits.scripts is None else script_share(query, traits.scripts)
         if not any(vector):
             trust = 0.0
         first = self._embedders[0]
@@ -181,9 +182,12 @@ class VectorSearcher:
             fallback_reason = self._fallback_reason
         elif not fallback_reason:
             fallback_reason = f"there are no vectors from {first.embedder.provider} yet"
-        return EmbeddedQuery(space, vector, self._traits(space, traits, vector), trust, fallback_reason)
+        return EmbeddedQuery(space, vector, self._traits(space, traits, vector, query), trust, fallback_reason)
 
-    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
+    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes, query: str) -> Traits:
+        if traits.unspaced and is_mostly_unspaced(query):
+            unrelated, related = traits.unspaced
+            return traits._replace(unrelated=unrelated, related=related)
         if not traits.measured:
             return traits
         try:

@@ -127,12 +127,14 @@ class Traits(NamedTuple):
 
     never_waits: bool = False
     """True if it never waits for anything, so that it needs neither a deadline nor a cache."""
-    latin_only: bool = False
-    """True if it knows only words in Latin letters."""
+    scripts: tuple[str, ...] | None = None
+    """The scripts whose words it knows, such as ``latin``; None if it knows all."""
     unrelated: float = 0.0
     """The typical cosine of a query and an unrelated chunk; up to here a chunk counts as not similar."""
     related: float = 1.0
     """The typical cosine of a query and a chunk that answers it; from here on a chunk counts as fully similar."""
+    unspaced: tuple[float, float] | None = None
+    """The same two for queries in Chinese or Japanese, if they lie elsewhere."""
     measured: bool = False
     """True if these two are not known beforehand, and are measured on the stored vectors."""
     input_bytes: int = 8_000

@@ -6,6 +6,7 @@ not load numpy. The many texts of an index run are cut at once by numpy.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from mdrecall.embed.offline.word_file import (
@@ -151,7 +152,7 @@ def _choose_steps(left: Any, costs: Any) -> Any:
     steps = numpy.zeros(len(left), numpy.int32)
     order = numpy.argsort(left, kind="stable")
     bounds = numpy.searchsorted(left[order], numpy.arange(1, RUN_CHARS + 2))
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in pairwise(bounds):
         places = order[first:last]
         if len(places):
             offers = numpy.stack([costs[step, places] + best[places + step + 1] for step in range(longest)])

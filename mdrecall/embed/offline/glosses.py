@@ -1,4 +1,4 @@
-"""Make a word file from a dictionary: every word becomes the few English word pieces that its translations consist of."""
+"""Make a word file from a dictionary: a word becomes the few English word pieces that its translations consist of."""
 
 import hashlib
 import re
@@ -24,7 +24,7 @@ _NEXT_GLOSS = 0.75
 _EXPLANATION_WORDS = 8
 _EXPLANATION_SHARE = 0.5
 # Words of a gloss that belong to the style of dictionaries.
-_STYLE = frozenset("to a an the of sth sb smth smb someone something one's etc ie eg esp also or".split())
+_STYLE = frozenset(("to", "a", "an", "the", "of", "sth", "sb", "someone", "something", "etc", "ie", "eg", "esp"))
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>")
 _LN_10 = 2.302585
 
@@ -48,7 +48,7 @@ class Table(NamedTuple):
 
 
 def make_word_file(entries: Iterable[Entry], table: Table, card: Card) -> bytes:
-    """Return a word file. ``count``, ``longest`` and ``digest`` of the card are filled in.
+    """Return a word file. ``words``, ``longest`` and ``digest`` of the card are filled in.
 
     Of words that are equal after folding the more frequent one is kept, and so of words with the same hash.
     """
@@ -65,7 +65,7 @@ def make_word_file(entries: Iterable[Entry], table: Table, card: Card) -> bytes:
     hashes = sorted(records)
     body = b"".join(key.to_bytes(4, "little") for key in hashes) + b"".join(records[key] for key in hashes)
     digest = hashlib.sha256(body).hexdigest()
-    return pack_card(card._replace(count=len(hashes), longest=longest, digest=digest)) + body
+    return pack_card(card._replace(words=len(hashes), longest=longest, digest=digest)) + body
 
 
 def make_record(entry: Entry, table: Table) -> bytes:

@@ -23,6 +23,10 @@ class Pieces(dict[str, tuple[int, ...]]):
         self._numbers = {piece: number for number, piece in enumerate(vocabulary.split("\n"))}
         self._longest = max(map(len, self._numbers))
 
+    def is_whole(self, word: str) -> bool:
+        """True if a word is a piece by itself: English has it, or it is a frequent name."""
+        return word in self._numbers
+
     def __missing__(self, word: str) -> tuple[int, ...]:
         pieces = self[word] = self._split(word)
         return pieces

@@ -1,7 +1,7 @@
 """Word files: what the words of another language mean, each as a few English word pieces of the table.
 
 A file begins with one line of JSON (its *card*) and has two parts after it: the hashes of all words in ascending
-order, and one record for each in the same order. A record holds up to four pieces of the table, a weight from 0 to 15
+order, and one record for each in the same order. A record holds up to three pieces of the table, a weight from 0 to 15
 for each, the scale of the whole, and how improbable the word is. The file is mapped, so a process pays only for the
 words that it meets, and the words themselves are not stored: two words with the same hash would be taken for each
 other, which happens to one in a hundred thousand.
@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from mdrecall.errors import ModelFileError
 
-#: How many pieces a record holds. With eight or twelve, questions across languages were answered no better.
-PIECES = 4
+#: How many pieces a record holds. With five, eight or twelve, questions across languages were answered no better.
+PIECES = 3
 #: The highest weight of a piece: four bits.
 MAX_WEIGHT = 15
 #: Bytes of a record: the pieces, two weights in each byte, the scale, the cost.
-RECORD_BYTES = 2 * PIECES + PIECES // 2 + 2
+RECORD_BYTES = 2 * PIECES + (PIECES + 1) // 2 + 2
 #: Scales are stored as logarithms, this many steps for a factor of two; the middle of the byte is 1.
 SCALE_STEPS = 16
 SCALE_MIDDLE = 128
@@ -48,7 +48,7 @@ class Card(NamedTuple):
     name: str
     script: str
     """The script of its words: ``han``, ``kana``, ``hangul``, ``latin``, ``cyrillic`` or ``greek``."""
-    count: int
+    words: int
     longest: int
     """The characters of its longest word."""
     digest: str
@@ -57,6 +57,8 @@ class Card(NamedTuple):
     licence: str
     common: str = ""
     """Its most frequent words, separated by spaces: they tell that a text is in this language."""
+    compounds: bool = False
+    """True if words are joined to longer ones without a space, as in German."""
 
 
 class Word(NamedTuple):
@@ -88,11 +90,17 @@ def word_length(cost: float) -> float:
 class WordFile:
     """A mapped word file; raises ``ModelFileError`` when it is first used if it cannot be read."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, card: Card | None = None) -> None:
+        """``card`` is the file's card if it is known, so that the file need not be opened to have it."""
         self.path = path
+        self._known_card = card
+
+    @property
+    def card(self) -> Card:
+        return self._known_card or self._own_card
 
     @cached_property
-    def card(self) -> Card:
+    def _own_card(self) -> Card:
         return read_card(self._data, self.path)
 
     @cached_property
@@ -106,12 +114,14 @@ class WordFile:
     @cached_property
     def start(self) -> int:
         """Where the hashes begin."""
+        if self.card != self._own_card:
+            raise _unreadable(self.path, "it belongs to another version")
         return self._data.find(b"\n") + 1
 
     @cached_property
     def hashes(self) -> Any:
         """The hashes as unsigned numbers of 32 bits."""
-        part = memoryview(self._data)[self.start : self.start + 4 * self.card.count]
+        part = memoryview(self._data)[self.start : self.start + 4 * self.card.words]
         if sys.byteorder == "big":
             swapped = array.array("I", bytes(part))
             swapped.byteswap()
@@ -121,8 +131,8 @@ class WordFile:
     @cached_property
     def records(self) -> Any:
         """The records as bytes."""
-        first = self.start + 4 * self.card.count
-        return memoryview(self._data)[first : first + RECORD_BYTES * self.card.count]
+        first = self.start + 4 * self.card.words
+        return memoryview(self._data)[first : first + RECORD_BYTES * self.card.words]
 
     def find(self, word: str) -> int:
         """Return the number of a word's record; -1 if the file does not have the word."""
@@ -157,7 +167,7 @@ def read_card(data: Any, path: str) -> Card:
         raise _unreadable(path, "it does not begin with a card") from error
     if known != _FORMAT:
         raise _unreadable(path, f"its format is {known}, and only {_FORMAT} is known")
-    if len(data) != len(line) + 1 + card.count * (4 + RECORD_BYTES):
+    if len(data) != len(line) + 1 + card.words * (4 + RECORD_BYTES):
         raise _unreadable(path, "it is not complete")
     return card
 
@@ -172,7 +182,8 @@ def pack_record(pieces: list[tuple[int, int]], scale: float, cost: float) -> byt
     """Return a record; ``pieces`` are piece numbers with weights from 1 to 15."""
     padded = [*pieces, *[(0, 0)] * (PIECES - len(pieces))]
     numbers = b"".join(number.to_bytes(2, "little") for number, _ in padded)
-    weights = bytes(padded[place][1] | padded[place + 1][1] << 4 for place in range(0, PIECES, 2))
+    halves = [weight for _, weight in padded] + [0]
+    weights = bytes(low | high << 4 for low, high in zip(halves[0:PIECES:2], halves[1::2], strict=False))
     stored_scale = round(math.log2(scale) * SCALE_STEPS) + SCALE_MIDDLE
     return numbers + weights + bytes((min(255, max(0, stored_scale)), min(255, max(0, round(cost / COST_STEP)))))
 
