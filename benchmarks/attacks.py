@@ -1,13 +1,19 @@
-"""What hostile notes and rough handling do: ``python -m benchmarks.attacks sizes --count 500``.
+"""Attacks that a memory must survive: ``python -m benchmarks.attacks sizes``, ``replace``, ``delete`` or ``restore``.
 
 ``sizes`` indexes notes of odd shapes, from a hundred bytes to the largest that is read, and looks at the memory that it
-takes. The tests run the same machinery for a shorter time; ``pip install -e '.[dev]'`` has what it needs.
+takes. The others do something to an index while two processes search it with several threads, for a minute: replace it
+by a rename, delete it, or restore an older state in place. The tests run the same machinery for a shorter time;
+``pip install -e '.[dev]'`` has what it needs.
 """
 
 import argparse
 import random
 import sys
+import tempfile
+import time
+from pathlib import Path
 
+from tests.reliability.replacing import HARMS, attack
 from tests.reliability.sizes import LARGEST, MOST_MB, index_all, pick
 
 
@@ -20,10 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
     sizes = attacks.add_parser("sizes", help="notes of odd shapes and sizes")
     sizes.add_argument("--count", type=int, default=500, help="how many notes (default: 500)")
     sizes.add_argument("--largest", type=int, default=LARGEST, help="in bytes (default: the largest that is read)")
+    for harm in HARMS:
+        searched = attacks.add_parser(harm, help=f"{harm} an index under processes that search it")
+        searched.add_argument("--seconds", type=float, default=60.0, help="for how long (default: 60)")
     options = parser.parse_args(arguments)
     seed = random.randrange(2**32) if options.seed is None else options.seed
     print(f"seed {seed}")
-    return {"sizes": _sizes}[options.attack](options, seed)
+    return _sizes(options, seed) if options.attack == "sizes" else _harm(options, seed)
 
 
 def _sizes(options: argparse.Namespace, seed: int) -> int:
@@ -34,6 +43,19 @@ def _sizes(options: argparse.Namespace, seed: int) -> int:
             print(f"{done.shape:26}{done.size:12,}{done.seconds:9.2f}{done.peak_mb:9} {done.problem}", flush=True)
         bad, peak = bad + done.is_bad, max(peak, done.peak_mb)
     print(f"{options.count} notes, {bad} bad. At most {peak} MB; the limit is {MOST_MB} MB.")
+    return 1 if bad else 0
+
+
+def _harm(options: argparse.Namespace, seed: int) -> int:
+    until, bad = time.monotonic() + options.seconds, 0
+    with tempfile.TemporaryDirectory(prefix="mdrecall-attacks-") as scratch:
+        for number in range(1_000_000):
+            outcome = attack(Path(scratch) / str(number), options.attack, times=100, seed=seed + number)
+            bad += outcome.is_bad
+            print(outcome, flush=True)
+            if time.monotonic() >= until:
+                break
+    print(f"{bad} bad." if bad else "Nothing was wrong.")
     return 1 if bad else 0
 
 

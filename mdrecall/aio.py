@@ -124,9 +124,15 @@ class AsyncMemory:
     read_file = read
 
     async def append(
-        self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
+        self,
+        text: str,
+        *,
+        file: str | None = None,
+        now: "datetime | None" = None,
+        session_key: str = "",
+        author: str = "",
     ) -> Appended:
-        return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key)
+        return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key, author=author)
 
     async def sync(
         self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never

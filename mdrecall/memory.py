@@ -112,19 +112,26 @@ class Memory:
     read_file = read
 
     def append(
-        self, text: str, *, file: str | None = None, now: "datetime | None" = None, session_key: str = ""
+        self,
+        text: str,
+        *,
+        file: str | None = None,
+        now: "datetime | None" = None,
+        session_key: str = "",
+        author: str = "",
     ) -> Appended:
         """Append a text to a note; what the note contains is not changed.
 
         ``file`` is a day (``YYYY-MM-DD``), the name of a note or its path in ``memory/``, or ``MEMORY.md``. The default
-        is the note of the user's day at ``now``. With a ``session_key`` of another conversation than the agent's main
-        one, only that note may be written, as in a memory flush. Sections that the note has already are left out. A
-        ``WriteError`` says why a text is not written.
+        is the note of the user's day at ``now``. ``author`` is noted in a comment after the text. With a
+        ``session_key`` of another conversation than the agent's main one, only that note may be written, as in a memory
+        flush. Sections that the note has already are left out. A ``WriteError`` says why a text is not written.
         """
         from mdrecall.sources.notes import append_note
 
         note = self._resolve_note(file or "", now, session_key)
-        return append_note(self.settings.workspace, text, note, max_bytes=self.settings.mdrecall.max_file_bytes)
+        max_bytes = self.settings.mdrecall.max_file_bytes
+        return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
     def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse
@@ -134,7 +141,10 @@ class Memory:
         files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
         is_plain = files.is_plain_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
-        note, daily = (resolve_note(name, today=today, is_plain=is_plain) for name in (file, ""))
+        note, daily = (
+            resolve_note(name, today=today, is_plain=is_plain, ignored=self.settings.mdrecall.ignore)
+            for name in (file, "")
+        )
         if note != daily and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
             hint = f"Write to {daily.shown}, the only note that this conversation may append to."
             raise PathRefused(f"{note.shown} is not the note of the day.", path=note.shown, hint=hint)

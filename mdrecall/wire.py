@@ -30,6 +30,10 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
     ``embeddingFallback`` is about the embedder.
     """
     json: dict[str, Any] = {"results": [result_to_json(result) for result in answer], "mode": answer.mode}
+    if answer.results:
+        json["confidence"] = answer.confidence
+    if answer.caution:
+        json["caution"] = answer.caution
     if answer.reason:
         json |= {"reason": answer.reason, "action": answer.action}
     if answer.provider:
@@ -58,14 +62,18 @@ def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
 
 
 def result_to_json(result: SearchResult) -> dict[str, Any]:
-    """Convert one result, with its citation; an empty heading and a missing explanation are left out."""
+    """Convert one result, with its citation; an empty heading or speaker and a missing explanation are left out."""
     json: dict[str, Any] = to_json(result._replace(why=None))
-    if not result.heading:
-        del json["heading"]
+    for name in ("heading", "speaker"):
+        if not json[name]:
+            del json[name]
     json["citation"] = result.citation
     if result.why:
         why = to_json(result.why)
-        why["terms"] = [{"term": term, "weight": weight, "held": held} for term, weight, held in result.why.terms]
+        why["terms"] = [
+            {"term": term, "weight": weight, "held": held, "inPassage": in_passage}
+            for term, weight, held, in_passage in result.why.terms
+        ]
         json["why"] = why
     return json
 

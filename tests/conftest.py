@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -110,8 +111,10 @@ class Workspace:
         return path
 
     def beside_openclaw(self) -> None:
-        """Set OpenClaw up in the home, so that only ``MEMORY.md`` and ``memory/`` are notes."""
-        (self.home / ".openclaw" / "workspace").mkdir(parents=True)
+        """Make this the workspace of OpenClaw's agent, in which only ``MEMORY.md`` and ``memory/`` are notes."""
+        (self.home / ".openclaw").mkdir()
+        config = {"agents": {"defaults": {"workspace": str(self.path)}}}
+        (self.home / ".openclaw" / "openclaw.json").write_text(json.dumps(config))
 
     def memory(self) -> Memory:
         """Open the memory of this workspace; it is closed when the test ends."""

@@ -9,7 +9,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.watch_loop import IndexWatcher
-from mdrecall.errors import CorruptIndex
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
 from mdrecall.interfaces import Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
@@ -29,6 +29,9 @@ from mdrecall.types import (
 )
 
 _T = TypeVar("_T")
+
+# How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
+_EMPTY_TRIES = 3
 
 
 class IndexRepair:
@@ -77,13 +80,26 @@ class BuiltinBackend:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
         answer = self._search_index(request)
-        if answer.reason == "index_empty" and not result.stale and self._settings.memory_search.sync.on_search:
-            # The index may have been deleted since it was brought up to date.
+        for _ in range(_EMPTY_TRIES):
+            if answer.reason != "index_empty" or result.stale or self._is_truly_empty():
+                break
+            # The index was deleted or replaced since it was brought up to date.
             result = self._catch_up(request)
             answer = self._search_index(request)
+        else:
+            result = result._replace(stale=result.stale or "the index is being deleted or replaced by another program")
         issues = (*result.issues, *self._index_issues(result.issues))
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
         return self._files.name_unsearched(answer.replace(action=action, stale=result.stale, issues=issues))
+
+    def _is_truly_empty(self) -> bool:
+        """True if the index is empty because there is nothing to index, or because searches do not look for changes."""
+        if not self._settings.memory_search.sync.on_search:
+            return True
+        try:
+            return self._repair.run(self._refresh.has_nothing_to_index)
+        except (StoreBusy, StoreUnavailable):
+            return False
 
     def _search_index(self, request: SearchRequest) -> SearchAnswer:
         now_ms = 1000 * (request.now.timestamp() if request.now else time.time())

@@ -28,6 +28,8 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)
     parser.add_argument("--all-agents", action="store_true", help="serve the memories of all configured agents")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
+    about = "offer no tool that writes (default: agents may append to notes)"
+    parser.add_argument("--read-only", action="store_true", help=about)
     about = "the session key, which names the conversation; sub-agents get no tools (default: from each request)"
     parser.add_argument("--session-key", metavar="KEY", default="", help=about)
 
@@ -63,7 +65,9 @@ def make_selection(options: argparse.Namespace) -> "Selection":
     """Return the memories that the options choose."""
     from mdrecall.mcp_server.workspaces import Selection
 
-    return Selection(tuple(options.workspace), tuple(options.agent), options.all_agents, options.config)
+    return Selection(
+        tuple(options.workspace), tuple(options.agent), options.all_agents, options.config, options.read_only
+    )
 
 
 def _install(options: argparse.Namespace) -> int:

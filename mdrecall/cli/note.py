@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file",
         metavar="NAME",
-        help="a day (YYYY-MM-DD), the name of a note in memory/, or MEMORY.md (default: today's note)",
+        help="a day (YYYY-MM-DD), a note in memory/ such as people/priya, or MEMORY.md (default: today's note)",
     )
     add_common(parser)
 

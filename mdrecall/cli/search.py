@@ -9,6 +9,8 @@ from mdrecall.cli.output import print_issues, print_json, printable, progress_li
 from mdrecall.errors import QueryError
 from mdrecall.types import MODES, SearchAnswer, SearchResult, Why
 
+_CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="QUERY", help="a question, some words, or an identifier")
@@ -68,6 +70,8 @@ def print_answer(answer: SearchAnswer) -> None:
         _print_notice("Searched by keywords only", answer.degraded)
     if answer.fallback:
         _print_notice(f"Used the embeddings of {answer.provider} instead", answer.fallback)
+    if answer.caution:
+        print(answer.caution, file=sys.stderr)
     if not answer.results:
         print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
 
@@ -81,7 +85,7 @@ def _format_headline(result: SearchResult) -> str:
     if result.match_end_line != result.match_start_line:
         lines += f"-L{result.match_end_line}"
     parts = [
-        style(f"{result.score:.3f}", "green"),
+        style(f"{result.score:.3f} {result.confidence}", *_CONFIDENCE_STYLES[result.confidence]),
         style(printable(result.citation), "bold", "cyan"),
         style(f"match {lines}", "dim"),
     ]
@@ -91,23 +95,33 @@ def _format_headline(result: SearchResult) -> str:
 
 
 def _format_explanation(why: Why) -> str:
-    verdict = "has every rare term" if why.complete else "lacks a rare term"
-    present = ", ".join(f"{term} {weight:.0%}" for term, weight, is_there in why.terms if is_there) or "none"
-    missing = ", ".join(f"{term} {weight:.0%}" for term, weight, is_there in why.terms if not is_there)
-    passage = f"best passage covers {why.passage_coverage:.0%} of the query"
-    lines = [
-        f"why: {verdict}; terms found: {present}" + (f"; terms missing: {missing}" if missing else ""),
-        f"keywords {why.keyword_score:.3f}{_format_rank(why.keyword_rank)}: strength {why.strength:.2f}, {passage}",
-    ]
-    if why.vector_score is not None:
-        lines.append(
-            f"embedding {why.vector_score:.3f}{_format_rank(why.vector_rank)}: cosine {why.cosine:.2f},"
-            f" best window {why.window_cosine:.2f}; {why.vector_weight:.0%} of the score"
-        )
-    if why.decay < 1:
-        lines.append(f"age reduces the score to {why.decay:.0%}")
+    present = ", ".join(f"{term} {weight:.0%}" for term, weight, _, is_there in why.terms if is_there) or "none"
+    around = ", ".join(f"{term} {weight:.0%}" for term, weight, near, is_there in why.terms if near and not is_there)
+    missing = ", ".join(f"{term} {weight:.0%}" for term, weight, near, _ in why.terms if not near)
+    found = f"why: the passage has {present}"
+    found += f"; the text around it {around}" if around else ""
+    found += f"; missing: {missing}" if missing else ""
+    words = f"words {why.words:.2f} (passage {why.coverage:.0%} of the query"
+    words += f", beside it {why.neighbours:.0%} more" if why.neighbours else ""
+    lines = [found, words + (f", title {why.title:.0%})" if why.title else ")")]
+    if why.likeness is not None:
+        passage = "" if why.passage_cosine is None else f", passage {why.passage_cosine:.2f}"
+        cosine = "" if why.cosine is None else f" (cosine {why.cosine:.2f}{passage})"
+        lines.append(f"meaning {why.likeness:.2f}{cosine}, {why.vector_weight:.0%} of the mix")
+    lines += _format_changes(why)
     return "\n".join(style(f"    {line}", "dim") for line in lines)
 
 
-def _format_rank(rank: int | None) -> str:
-    return f" (#{rank})" if rank else ""
+def _format_changes(why: Why) -> list[str]:
+    """Return what else has changed the worth of a result."""
+    lines = []
+    if why.identified:
+        lines.append(f"holds {why.identified:.0%} of the identifiers and quoted phrases")
+    if why.naming:
+        lines.append("the query names its file or heading")
+    if why.speaker:
+        lines.append(f"speaker {why.speaker:+.2f}: the query names somebody who speaks")
+    if why.decay < 1:
+        lines.append(f"age reduces the score to {why.decay:.0%}")
+    lines.append(f"worth {why.worth:.2f} in all")
+    return lines

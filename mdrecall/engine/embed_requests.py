@@ -38,7 +38,7 @@ def embed_inputs(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embed
 def has_right_size(embedder: Embedder, embedding: Embedding) -> bool:
     """True if an embedding has as many dimensions as the embedder's."""
     size = embedder.dimensions
-    return len(embedding.vector) == 4 * size and len(embedding.windows) % size == 0
+    return len(embedding.vector) == 4 * size and len(embedding.passages) % size == 0
 
 
 def _embed_pieces(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding | None]:
@@ -99,7 +99,7 @@ def _halves(text: EmbedInput) -> list[EmbedInput]:
 
 
 def _mean(parts: Sequence[tuple[int, Embedding | None]]) -> Embedding | None:
-    """Return the weighted mean of vectors, scaled to unit length, with the windows of all of them."""
+    """Return the weighted mean of vectors, scaled to unit length, with the passages of all of them."""
     from array import array
 
     made = [(weight, part) for weight, part in parts if part]
@@ -110,4 +110,4 @@ def _mean(parts: Sequence[tuple[int, Embedding | None]]) -> Embedding | None:
         total = [value + weight * number for value, number in zip(total, array("f", part.vector), strict=True)]
     length = sum(value * value for value in total) ** 0.5
     vector = array("f", (value / length if length else 0.0 for value in total)).tobytes()
-    return Embedding(vector, b"".join(part.windows for _, part in made))
+    return Embedding(vector, b"".join(part.passages for _, part in made))

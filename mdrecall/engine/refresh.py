@@ -196,6 +196,11 @@ class IndexRefresh:
             self.compare()
         return len(self._folders)
 
+    def has_nothing_to_index(self) -> bool:
+        """True if the index is empty and no file is missing in it, both in the same state of the index."""
+        with self._store.chunks.snapshot():
+            return not self._store.chunks.count() and not self._sync.is_behind(self.compare())
+
     def is_dirty(self) -> bool:
         """True if a sync would find something to do."""
         return self._sync.is_behind(self.compare())

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mdrecall.core.ranking.features import Query, ReadChunk
+from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.score import Strengths, Weighted, most_promising, rank, strengths, weigh, word_weights
 from mdrecall.core.ranking.stages import (
@@ -12,6 +14,7 @@ from mdrecall.core.ranking.stages import (
     RankingOptions,
     Stage,
     apply_age,
+    describe_doubt,
     diversify_results,
     drop_low_scores,
     explain_empty,
@@ -19,9 +22,11 @@ from mdrecall.core.ranking.stages import (
     find_passages,
     limit_per_file,
     limit_results,
+    merge_neighbours,
+    prefer_speakers,
     reserve_note_places,
     score_candidates,
-    to_result,
+    to_results,
 )
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
@@ -31,12 +36,14 @@ from mdrecall.types import Mode, SearchAnswer, SearchRequest, SourceName
 
 #: The ranking, in the order in which it runs. A new stage, such as a reranker, is one more entry.
 STAGES: tuple[Stage, ...] = (
-    find_passages,  # features: the passage to show, and the keyword score
+    find_passages,  # chunks become passages, each with its features and its worth
+    prefer_speakers,  # a query that names a speaker prefers that speaker's words
     apply_age,  # an old note counts less
-    score_candidates,  # one score for keywords, vectors and age; best first
+    score_candidates,  # worth and age become a probability; best first
     explain_scores,  # on request: why each candidate has its score
     drop_low_scores,  # the minimum score
-    limit_per_file,  # thinning: a few chunks of each file
+    merge_neighbours,  # passages that follow each other become one result
+    limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
     reserve_note_places,  # sessions leave half of the places to notes
     limit_results,  # as many as were asked for
@@ -103,7 +110,8 @@ class Searcher:
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
             matches = self._chunks.match_terms(terms)
-            weights = weigh(matches, chunk_count)
+            naming = read_naming(query, terms)
+            weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 embedded, degraded = _embed(self._vectors, query, options.mode, word_weights(matches, chunk_count))
             lookup = _Lookup(strengths(matches, weights), embedded, options, request.source)
@@ -113,9 +121,16 @@ class Searcher:
                 embedded, degraded = None, str(reason)
                 pool = self._gather(lookup._replace(embedded=None))
         mode: Mode = options.mode if embedded else "keyword"
-        context = RankingContext(
-            options, mode, matches, weights, pool.vector_weight, self._analyser, request.explain, now_ms
+        asked = Query(
+            weights,
+            naming,
+            self._analyser,
+            pool.vector_weight,
+            embedded.trust if embedded else 0.0,
+            embedded.traits if embedded else None,
+            mode == "vector",
         )
+        context = RankingContext(options, mode, matches, asked, query, request.explain, now_ms)
         return _describe_search(_rank(pool.candidates, context), mode, degraded, embedded)
 
     def _embed_before(self, query: str, mode: Mode) -> tuple[EmbeddedQuery | None, str]:
@@ -185,13 +200,13 @@ class Searcher:
     def _load(
         self, best: Sequence[Weighted], embedded: EmbeddedQuery | None, cosines: Mapping[int, float]
     ) -> list[Candidate]:
-        """Load the chunks, and compare the windows of those that have a vector."""
+        """Load the chunks, and compare the passages of those that have a vector."""
         ids = [entry.chunk_id for entry in best]
         chunks = {chunk.id: chunk for chunk in self._chunks.load(ids)}
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
         return [
-            Candidate(chunks[entry.chunk_id], entry, *similarities.get(entry.chunk_id, (None, None)))
+            Candidate(ReadChunk(chunks[entry.chunk_id], entry, *similarities.get(entry.chunk_id, (None, ()))))
             for entry in best
             if entry.chunk_id in chunks
         ]
@@ -226,7 +241,7 @@ def _rank(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         if not remaining:
             return explain_empty(candidates, context.options.min_score)
         candidates = remaining
-    return SearchAnswer(tuple(map(to_result, candidates)))
+    return SearchAnswer(to_results(candidates), caution=describe_doubt(candidates, context))
 
 
 def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: EmbeddedQuery | None) -> SearchAnswer:

@@ -131,19 +131,19 @@ class VectorSearcher:
 
     def similarities(
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
-    ) -> dict[int, tuple[Similarity, int | None]]:
-        """Return how similar each chunk and its best window are, with the number of that window."""
-        best = self._vectors.best_windows(query.space, query.vector, list(cosines))
+    ) -> dict[int, tuple[Similarity, Sequence[float]]]:
+        """Return how similar each chunk is, with the cosines of its passages."""
+        by_passage = self._vectors.passage_cosines(query.space, query.vector, list(cosines))
         beside: Mapping[int, float] = {}
         if query.beside:
-            # An embedder beside has no windows of its own: its whole chunk stands for each of them.
+            # An embedder beside has no vectors of passages: its whole chunk stands for each of them.
             beside = self._vectors.cosines(query.beside.space, query.beside.vector, list(cosines))
-        found: dict[int, tuple[Similarity, int | None]] = {}
+        found: dict[int, tuple[Similarity, Sequence[float]]] = {}
         for chunk_id, cosine in cosines.items():
-            window, number = best.get(chunk_id, (None, None))
-            if window is not None:
-                window = query.mix(window, beside.get(chunk_id))
-            found[chunk_id] = similarity(cosine, window, query.traits), number
+            passages = by_passage.get(chunk_id, ())
+            if chunk_id in beside:
+                passages = [query.mix(own, beside[chunk_id]) for own in passages]
+            found[chunk_id] = similarity(cosine, max(passages, default=None), query.traits), passages
         return found
 
     def _embed_beside(self, query: str) -> EmbeddedQuery | None:

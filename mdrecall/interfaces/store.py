@@ -216,8 +216,8 @@ class VectorIndex(Protocol):
         """Return the cosines of chunks. A chunk without a vector is left out."""
         ...
 
-    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of the first window that has it."""
+    def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return the cosines of the passages of each chunk, in order. A chunk without any is left out."""
         ...
 
 

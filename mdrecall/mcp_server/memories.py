@@ -89,6 +89,11 @@ class Memories:
         return frozenset(served.plugin for served in self._served.values())
 
     @property
+    def can_append(self) -> bool:
+        """True if the configuration lets agents append to the notes of every memory."""
+        return all(served.can_append for served in self._served.values())
+
+    @property
     def default(self) -> str:
         return next(iter(self._served))
 

@@ -63,9 +63,14 @@ class InFlight:
             self.greeted.set()
 
 
-def build_server(memories: Memories, session_key: str = "", make_tools: MakeTools | None = None) -> MemoryServer:
-    """Return a server for some memories; ``make_tools`` decides on the tools instead of the plugins in their slots."""
-    session_tools = SessionTools()
+def build_server(
+    memories: Memories, session_key: str = "", make_tools: MakeTools | None = None, *, read_only: bool = False
+) -> MemoryServer:
+    """Return a server for some memories; ``make_tools`` decides on the tools instead of the plugins in their slots.
+
+    ``read_only`` leaves out every tool that writes.
+    """
+    session_tools = SessionTools(read_only=read_only)
     threads, sessions, in_flight = Threads(), Sessions(session_key), InFlight()
     toolbox = Toolbox(memories, sessions, threads, make_tools or session_tools)
     resources = Resources(memories, sessions, threads)
@@ -75,7 +80,7 @@ def build_server(memories: Memories, session_key: str = "", make_tools: MakeTool
         version=mdrecall.__version__,
         title="mdrecall",
         description="Long-term memory for AI agents in plain Markdown.",
-        instructions=instructions(memories.names, memories.plugins) if sessions.has_memory else None,
+        instructions=_instruct(memories, read_only=read_only) if sessions.has_memory else None,
         # No tool takes an argument from a header, which is all that the SDK would look for in a schema.
         get_tool_input_schema=lambda name: None,
         on_list_tools=toolbox.on_list,
@@ -91,6 +96,10 @@ def build_server(memories: Memories, session_key: str = "", make_tools: MakeTool
     server.middleware.extend([in_flight, logs.during_request])
     logs.open()
     return MemoryServer(server, memories, threads, in_flight, logs, session_tools)
+
+
+def _instruct(memories: Memories, *, read_only: bool) -> str:
+    return instructions(memories.names, memories.plugins, can_append=memories.can_append and not read_only)
 
 
 def _redact(text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.core.conversation.session_key import parse
+from mdrecall.mcp_server.workspaces import may_append
 from mdrecall.tools.toolset import Toolset
 from mdrecall.types import ProgressCallback
 
@@ -51,20 +52,29 @@ class SessionTools:
     Safe to use from several threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_only: bool = False) -> None:
+        """``read_only`` leaves out every tool that writes."""
+        self._read_only = read_only
         self._lock = threading.Lock()
         self._open: dict[tuple[int, str], Slot] = {}
         self._is_closed = False
 
-    def __call__(self, memory: "Memory", session_key: str, progress: ProgressCallback | None = None) -> Toolset:
-        """Return the tools of one memory in one session."""
+    def __call__(
+        self, memory: "Memory", session_key: str, progress: ProgressCallback | None = None, author: str = ""
+    ) -> Toolset:
+        """Return the tools of one memory in one session; ``author`` is the client that calls them."""
+        toolset = self._make(memory, session_key, progress, author)
+        return Toolset(tool for tool in toolset if not tool.spec.writes) if self._read_only else toolset
+
+    def _make(self, memory: "Memory", session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
         from mdrecall.plugins.registry import CORE, choose_plugin
 
         loaded = memory.loaded
         if loaded is None or choose_plugin(memory.settings.plugins).id == CORE:
             from mdrecall.tools.notes import memory_tools
 
-            return Toolset(memory_tools(memory, session_key, progress))
+            can_append = loaded is None or may_append(loaded)
+            return Toolset(memory_tools(memory, session_key, progress, can_append=can_append, author=author))
         with self._lock:
             if self._is_closed:
                 return Toolset(())

@@ -47,7 +47,7 @@ def run_http(
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import build_server
 
-    built = build_server(Memories(served), session_key)
+    built = build_server(Memories(served), session_key, read_only=selection.read_only)
     # From here on uvicorn takes the signals, and raises them again when it is done.
     _ignore_signals()
     try:
@@ -71,7 +71,7 @@ def run_stdio(selection: Selection, session_key: str = "") -> int:
     from mdrecall.mcp_server.server import build_server
     from mdrecall.mcp_server.stdio import serve
 
-    built = build_server(Memories(served), session_key)
+    built = build_server(Memories(served), session_key, read_only=selection.read_only)
     try:
         asyncio.run(serve(built, streams))
     finally:

@@ -27,8 +27,10 @@ _log = logging.getLogger(__name__)
 _PROGRESS_INTERVAL_S = 0.1
 #: A client may call a tool by a name of any length; the error quotes this much of it.
 _MAX_NAME_CHARS = 80
+#: Noted as the author of what a client appends that has not said its name.
+_UNKNOWN_CLIENT = "an MCP client"
 
-MakeTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None], Toolset]
+MakeTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None, str], Toolset]
 
 
 class Toolbox:
@@ -56,9 +58,10 @@ class Toolbox:
     ) -> types.CallToolResult:
         session_key = self._sessions.key(context.meta)
         arguments = dict(params.arguments or {})
+        author = _name_client(context)
         async with ProgressReporter(context) as reporter:
             answer = await self._threads.call(
-                lambda: self._answer(params.name, arguments, session_key, reporter.callback)
+                lambda: self._answer(params.name, arguments, session_key, reporter.callback, author)
             )
         if answer is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:_MAX_NAME_CHARS]}")
@@ -70,7 +73,7 @@ class Toolbox:
 
     def names(self, memory: "Memory", session_key: str) -> tuple[str, ...]:
         """Return the names of the tools of one memory."""
-        return self._make_tools(memory, session_key, None).names
+        return self._make_tools(memory, session_key, None, "").names
 
     def _specs(self, session_key: str) -> tuple[ToolSpec, ...]:
         """Return the tools of all memories, each name once; a memory that cannot be opened hides no other."""
@@ -78,7 +81,7 @@ class Toolbox:
         failures: list[RecallError] = []
         for name in self._memories.names:
             try:
-                tools = self._make_tools(self._memories.get(name), session_key, None)
+                tools = self._make_tools(self._memories.get(name), session_key, None, "")
             except RecallError as error:
                 _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
                 failures.append(error)
@@ -90,12 +93,12 @@ class Toolbox:
         return tuple(specs.values())
 
     def _answer(
-        self, tool: str, arguments: dict[str, Any], session_key: str, progress: ProgressCallback | None
+        self, tool: str, arguments: dict[str, Any], session_key: str, progress: ProgressCallback | None, author: str
     ) -> ToolAnswer | None:
         """Return the answer of a tool; None if there is no such tool."""
         try:
             name = self._pop_memory_name(arguments)
-            tools = self._make_tools(self._memories.get(name), session_key, progress)
+            tools = self._make_tools(self._memories.get(name), session_key, progress, author)
         except RecallError as error:
             return error_answer(error)
         if tool not in tools.names:
@@ -134,6 +137,12 @@ class Toolbox:
         about = f"Whose memory. Default: {names[0]}. A path belongs to the agent that it was found with."
         agent = {"type": "string", "enum": list(names), "description": about}
         return {**parameters, "properties": {**(parameters.get("properties") or {}), "agent": agent}}
+
+
+def _name_client(context: ServerRequestContext[Any]) -> str:
+    """Return the name that a client gave when it said hello."""
+    params = context.session.client_params
+    return params.client_info.name if params else _UNKNOWN_CLIENT
 
 
 class ProgressReporter:

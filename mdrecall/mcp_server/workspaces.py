@@ -23,6 +23,8 @@ class Selection(NamedTuple):
     agents: tuple[str, ...] = ()
     all_agents: bool = False
     config: str | None = None
+    read_only: bool = False
+    """True to offer no tool that writes."""
 
 
 class ServedMemory(NamedTuple):
@@ -36,6 +38,8 @@ class ServedMemory(NamedTuple):
     home: str
     plugin: str
     """The id of the plugin in the memory slot; empty if there is none."""
+    can_append: bool = True
+    """True if the configuration lets agents append to its notes."""
 
 
 def select_memories(selection: Selection, env: Mapping[str, str] | None = None) -> tuple[ServedMemory, ...]:
@@ -106,7 +110,13 @@ def _require_enabled(loaded: Loaded) -> Loaded:
 
 def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
-    return ServedMemory(name, workspace, agent, config, loaded.home, plugin)
+    return ServedMemory(name, workspace, agent, config, loaded.home, plugin, may_append(loaded))
+
+
+def may_append(loaded: Loaded) -> bool:
+    """True if agents may append to notes: a server lets them unless the configuration says otherwise."""
+    value = loaded.values["mdrecall.tools.append"]
+    return bool(value.value) or value.origin == "default"
 
 
 def _plugin_id(plugins: Plugins) -> str:

@@ -101,9 +101,9 @@ class QmdAnswers:
     def _build_answer(self, request: SearchRequest, found: SearchHits, total: int, most: int) -> SearchAnswer:
         issues: list[Issue] = []
         if found.mode == "search":
-            results = self._results.from_keywords(found.hits, request.query, total, issues)
+            results = self._results.from_keywords(found.hits, request, total, most, issues)
         else:
-            results = self._results.from_models(found.hits, issues)
+            results = self._results.from_models(found.hits, most, issues)
         min_score = request.min_score
         good = [result for result in results if min_score is None or result.score >= min_score]
         if not good:

@@ -10,6 +10,7 @@ for a complete one.
 import codecs
 import errno
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -30,6 +31,11 @@ _RETRY_S = 0.002
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+#: Enough to tell programs apart. The name comes from the program itself, which could send any text.
+_MAX_AUTHOR_CHARS = 40
+_NOT_IN_AUTHOR = re.compile(r"[^A-Za-z0-9 ._/]+")
+_AUTHOR = re.compile(r"^<!-- by [A-Za-z0-9 ._/-]{1,40} -->\n?", re.MULTILINE)
+
 
 class Addition(NamedTuple):
     """A text to append."""
@@ -40,6 +46,8 @@ class Addition(NamedTuple):
     wait_s: float = WAIT_S
     after_blank_line: bool = False
     """True to separate it from what precedes it by a blank line."""
+    author: str = ""
+    """Who wrote it; empty if that is not to be noted."""
 
 
 class _Opened(NamedTuple):
@@ -58,8 +66,8 @@ def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
     """Open a folder of the workspace, and create it if it is missing; an empty name is the workspace itself."""
     folder = os.open(workspace, _FOLDER)
     try:
-        if name:
-            folder = _enter(folder, name)
+        for part in name.split("/") if name else ():
+            folder = _enter(folder, part)
         yield folder
     finally:
         os.close(folder)
@@ -128,10 +136,11 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
     data = _read(opened.file, found.st_size)
     codec = _codec(data)
     note = data.decode(codec, "replace")
-    fresh = find_new_sections(note.replace("\r\n", "\n"), addition.text.replace("\r\n", "\n"))
+    fresh = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), addition.text.replace("\r\n", "\n"))
     if not fresh.text:
         return Appended(shown, 0, fresh.known)
-    body = fresh.text if fresh.text.endswith("\n") else fresh.text + "\n"
+    body = sign(fresh.text, addition.author)
+    body = body if body.endswith("\n") else body + "\n"
     if note.strip("\ufeff") and not note.endswith("\n") and not body.startswith("\n"):
         body = "\n" + body
     if addition.after_blank_line and note.strip("\ufeff\r\n"):
@@ -143,6 +152,12 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
     write_at_end(opened.file, written, found.st_size)
     start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
     return Appended(shown, len(written), fresh.known, start, (note + body.rstrip()).count("\n") + 1)
+
+
+def sign(text: str, author: str) -> str:
+    """Return a text with a last line, which Markdown does not show, that says who wrote it."""
+    name = " ".join(_NOT_IN_AUTHOR.sub("-", author).split())[:_MAX_AUTHOR_CHARS].strip("- ")
+    return f"{text.rstrip()}\n<!-- by {name} -->" if name and text.strip() else text
 
 
 def _newlines_at_end(note: str) -> int:
@@ -192,7 +207,8 @@ def sync_folder(folder: int) -> None:
 
 def write_error(error: OSError, workspace: str, shown: str) -> FileUnwritable:
     """Return an error that says why a file cannot be written."""
-    for name in (os.path.join(workspace, os.path.dirname(shown)), os.path.join(workspace, shown)):
+    parts = shown.split("/")
+    for name in (os.path.join(workspace, *parts[:depth]) for depth in range(1, len(parts) + 1)):
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and os.path.islink(name):
             hint = "Replace the link with a folder or a file."
             return FileUnwritable(f"{shown} is reached through a symbolic link.", path=shown, hint=hint)

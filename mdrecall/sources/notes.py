@@ -6,6 +6,7 @@ A memory flush appends to the note of the day and to nothing else.
 import os
 import re
 import unicodedata
+from collections.abc import Container
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from typing import NamedTuple
@@ -38,14 +39,19 @@ _BAD_CATEGORIES = frozenset(("Cc", "Cs", "Zl", "Zp"))
 _INVISIBLE = frozenset(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff"
 )
-_HINT = "Give a day as YYYY-MM-DD, the name of a note in memory/, or MEMORY.md; without a file it is today's note."
+_HINT = (
+    "Give a day as YYYY-MM-DD, the name of a note in memory/ such as people/priya, or MEMORY.md; without a file it is"
+    " today's note."
+)
+#: Deeper than anybody sorts notes; it keeps a path within what file systems accept.
+_MAX_FOLDERS = 8
 
 
 class NotePath(NamedTuple):
     """Where a note is, or will be."""
 
     folder: str
-    """``memory``, or empty for the workspace itself."""
+    """``memory``, a folder below it such as ``memory/people``, or empty for the workspace itself."""
     name: str
 
     @property
@@ -58,31 +64,48 @@ class NotePath(NamedTuple):
         return not self.folder and self.name in ROOT_FILES
 
 
-def resolve_note(file: str, *, today: str, is_plain: bool = False) -> NotePath:
-    """Return the note that a name means. In a plain folder of Markdown, a bare name is not in ``memory/``."""
+def resolve_note(file: str, *, today: str, is_plain: bool = False, ignored: Container[str] = frozenset()) -> NotePath:
+    """Return the note that a name means: ``people/priya`` is ``memory/people/priya.md``.
+
+    In a plain folder of Markdown, a bare name is not in ``memory/``. ``ignored`` are folders that are never searched.
+    """
     asked = file.strip().removeprefix("./")
     *folders, name = (asked or today).split("/")
-    in_memory = [folder.casefold() for folder in folders] == [MEMORY_FOLDER]
-    if folders and not in_memory:
-        raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
     if not folders and name.casefold() in (MEMORY_FOLDER, MEMORY_FOLDER + _ENDING):
         return NotePath("", name if name in ROOT_FILES else ROOT_FILES[0])
-    is_beside = is_plain and not in_memory
-    found = NotePath("" if is_beside else MEMORY_FOLDER, _note_name(name, file))
-    if is_beside and found.name.casefold() in AGENT_FILES:
+    if is_plain and not folders:
+        return NotePath("", _refuse_agent_file(_note_name(name, file), file))
+    if folders and folders[0].casefold() == MEMORY_FOLDER:
+        folders = folders[1:]
+    if len(folders) > _MAX_FOLDERS or any(_is_bad_folder(folder, ignored) for folder in folders):
+        raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
+    found = _note_name(name, file)
+    return NotePath("/".join((MEMORY_FOLDER, *folders)), _refuse_agent_file(found, file) if folders else found)
+
+
+def _is_bad_folder(name: str, ignored: Container[str]) -> bool:
+    """True if no note may be written into a folder of this name: hidden, misleading, or never searched."""
+    is_odd = not name.strip() or name != name.strip() or name.startswith((".", "~")) or name.endswith((".", ":"))
+    return is_odd or _has_bad_characters(name) or name.lower() in ignored or len(name.encode()) > _MAX_NAME_BYTES
+
+
+def _refuse_agent_file(name: str, file: str) -> str:
+    if name.casefold() in AGENT_FILES:
         hint = "Agents read this file as instructions. Give another name, or write it with an editor."
-        raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=hint)
-    return found
+        raise PathRefused(f"{_quote(file)} is not a note that may be written.", path=file, hint=hint)
+    return name
 
 
-def append_note(workspace: str, text: str, note: NotePath, *, max_bytes: int) -> Appended:
-    """Append a text to a note, after a blank line. The note is created if it does not exist."""
+def append_note(workspace: str, text: str, note: NotePath, *, max_bytes: int, author: str = "") -> Appended:
+    """Append a text to a note, after a blank line, with its author. The note is created if it does not exist."""
     if not text.strip():
         raise NothingToWrite(f"There is nothing to append to {note.shown}.", path=note.shown, hint="Give some text.")
+    note = note._replace(folder=_existing_folder(workspace, note.folder))
     try:
         with open_folder(workspace, note.folder) as folder:
             found = note._replace(name=_existing_name(note, os.listdir(folder)))
-            return append_to(folder, found.name, found.shown, Addition(text, max_bytes, after_blank_line=True))
+            addition = Addition(text, max_bytes, after_blank_line=True, author=author)
+            return append_to(folder, found.name, found.shown, addition)
     except OSError as error:
         raise write_error(error, workspace, note.shown) from error
 
@@ -164,7 +187,7 @@ def _note_name(name: str, file: str) -> str:
     stem = name[: -len(_ENDING)] if name.casefold().endswith(_ENDING) else name
     if not stem.strip() or stem.startswith("."):
         raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=_HINT)
-    if "\\" in stem or any(char in _INVISIBLE or unicodedata.category(char) in _BAD_CATEGORIES for char in stem):
+    if _has_bad_characters(stem):
         hint = "Leave out control characters and backslashes."
         raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=hint)
     if stem is name and _OTHER_ENDING.search(name):
@@ -177,12 +200,29 @@ def _note_name(name: str, file: str) -> str:
     return stem + _ENDING
 
 
+def _has_bad_characters(name: str) -> bool:
+    return "\\" in name or any(char in _INVISIBLE or unicodedata.category(char) in _BAD_CATEGORIES for char in name)
+
+
 def _is_day(text: str) -> bool:
     try:
         date.fromisoformat(text)
     except ValueError:
         return False
     return True
+
+
+def _existing_folder(workspace: str, folder: str) -> str:
+    """Return the path of a folder below ``memory/`` as the disk spells it."""
+    spelled: list[str] = []
+    for name in folder.split("/"):
+        try:
+            names = os.listdir(os.path.join(workspace, *spelled)) if spelled else []
+        except OSError:
+            names = []
+        same = sorted(each for each in names if _fold(each) == _fold(name))
+        spelled.append(same[0] if same and name not in names else name)
+    return "/".join(spelled)
 
 
 def _existing_name(note: NotePath, names: list[str]) -> str:

@@ -13,7 +13,7 @@ from mdrecall.types import SourceName
 #: Every engine rounds to as many places, so that equal cosines are equal in all of them.
 PLACES = 5
 _ROUNDED_AWAY = 10.0**-PLACES
-# Divides windows of length 0, whose cosine is then 0 and not undefined.
+# Divides vectors of length 0, whose cosine is then 0 and not undefined.
 _LEAST_LENGTH = 1e-12
 
 
@@ -32,23 +32,19 @@ class VectorChanges(Protocol):
     """One space of a store, as one thread sees it at one moment."""
 
     def revision(self) -> int:
-        """Return the number of the last change, which never becomes smaller while the same index answers."""
+        """Return the number of the last change. It becomes smaller if an earlier state of the index is restored."""
         ...
 
-    def changes_since(self, seen: int) -> ChangedVectors:
-        """Return what has changed after the revision ``seen``; everything if that is below 0 or too long ago."""
+    def changes_since(self, seen: int) -> ChangedVectors | None:
+        """Return what has changed after the revision ``seen``; everything if that is unknown or too long ago.
+
+        None if the thread sees an earlier state, while others already see the one that ``seen`` belongs to.
+        """
         ...
 
-    def windows_of(self, ids: Iterable[int]) -> Mapping[int, bytes]:
-        """Return the windows of chunks. A chunk without windows is left out."""
+    def passages_of(self, ids: Iterable[int]) -> Mapping[int, bytes]:
+        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
         ...
-
-
-def best_of(cosines: Sequence[float]) -> tuple[float, int]:
-    """Return the largest cosine, rounded, and the place of the first that equals it."""
-    rounded = [round(cosine, PLACES) for cosine in cosines]
-    best = max(rounded)
-    return best, rounded.index(best)
 
 
 class MatrixEngine:
@@ -104,30 +100,31 @@ class MatrixEngine:
         found = rows @ numpy.frombuffer(query, "<f4")
         return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found.tolist(), strict=True)}
 
-    def best_windows(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of that window."""
+    def passage_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
+        """Return the cosines of the passages of each chunk, in order."""
         numpy = self._numpy
-        blobs = space.windows_of(ids)
+        blobs = space.passages_of(ids)
         if not blobs:
             return {}
         wanted = numpy.frombuffer(query, "<f4")
         rows = numpy.frombuffer(b"".join(blobs.values()), numpy.int8).reshape(-1, len(wanted)).astype(numpy.float32)
         lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
-        cosines = (rows @ wanted / numpy.maximum(lengths, _LEAST_LENGTH)).tolist()
-        found: dict[int, tuple[float, int]] = {}
+        cosines = (rows @ wanted / numpy.maximum(lengths, _LEAST_LENGTH)).round(PLACES).tolist()
+        found: dict[int, list[float]] = {}
         start = 0
         for chunk_id, blob in blobs.items():
             end = start + len(blob) // len(wanted)
-            found[chunk_id] = best_of(cosines[start:end])
+            found[chunk_id] = cosines[start:end]
             start = end
         return found
 
     def _refresh(self, space: VectorChanges) -> None:
         if self._seen == space.revision():
             return
-        now, removed, newer = space.changes_since(self._seen)
-        if now < self._seen:
+        changed = space.changes_since(self._seen)
+        if changed is None:
             return
+        now, removed, newer = changed
         if removed is None:
             self._count, self._place = 0, {}
         for chunk_id in removed or ():

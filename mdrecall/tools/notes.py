@@ -92,8 +92,8 @@ _APPEND_TEXT = {
 }
 _APPEND_FILE = {
     "type": "string",
-    "description": "A day (YYYY-MM-DD), the name of a note in memory/, or MEMORY.md for what is always true. Default:"
-    " today's note.",
+    "description": "A day (YYYY-MM-DD), the name of a note in memory/ such as people/priya, or MEMORY.md for what is"
+    " always true. Default: today's note.",
 }
 _APPEND_DESCRIPTION = (
     "Append to {where}: decisions, facts, preferences, names, dates and open tasks that should outlive the"
@@ -214,19 +214,27 @@ def _call_read(read: Callable[..., ReadResult], arguments: Mapping[str, Any], no
         return answer({"path": path, "text": "", "disabled": True} | error_fields(error), is_error=True)
 
 
-def memory_tools(memory: Memory, session_key: str = "", progress: ProgressCallback | None = None) -> list[Tool]:
+def memory_tools(
+    memory: Memory,
+    session_key: str = "",
+    progress: ProgressCallback | None = None,
+    *,
+    can_append: bool | None = None,
+    author: str = "",
+) -> list[Tool]:
     """Return the tools of a conversation, named by its session key; a sub-agent has none.
 
-    ``session_get`` is among them if transcripts are searched, and ``memory_append`` if the setting
-    ``mdrecall.tools.append`` is on. ``progress`` receives how far a search has come with indexing.
+    ``session_get`` is among them if transcripts are searched, and ``memory_append`` if ``can_append`` says so, by
+    default as the setting ``mdrecall.tools.append`` does. ``progress`` receives how far a search has come with
+    indexing. ``author`` is noted with what is appended.
     """
     if parse(session_key).kind == "subagent":
         return []
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
     if _searches_transcripts(memory.settings):
         tools.append(SessionGet(memory, session_key))
-    if memory.settings.mdrecall.tools.append:
-        tools.append(MemoryAppend(memory, session_key))
+    if memory.settings.mdrecall.tools.append if can_append is None else can_append:
+        tools.append(MemoryAppend(memory, session_key, author))
     return tools
 
 
@@ -281,9 +289,10 @@ def append_spec(*, may_choose: bool) -> ToolSpec:
 class MemoryAppend:
     """Appends to any note in the agent's main private conversation, and to today's note in any other."""
 
-    def __init__(self, memory: Memory, session_key: str = "") -> None:
+    def __init__(self, memory: Memory, session_key: str = "", author: str = "") -> None:
         self._memory = memory
         self._session_key = session_key
+        self._author = author
 
     @property
     def spec(self) -> ToolSpec:
@@ -295,7 +304,8 @@ class MemoryAppend:
         text = read_text(arguments, "text", required=True, trim=False)
         file = read_text(arguments, "file")
         try:
-            return answer(appended_to_json(self._memory.append(text, file=file, session_key=self._session_key)))
+            appended = self._memory.append(text, file=file, session_key=self._session_key, author=self._author)
+            return answer(appended_to_json(appended))
         except NothingToWrite as error:
             raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
         except PathRefused as error:

@@ -12,9 +12,11 @@ from mdrecall.types.documents import (
     Stamp,
     StoredChunk,
     StoredDocument,
+    format_citation,
 )
 from mdrecall.types.search import (
     MODES,
+    Confidence,
     FallbackNotice,
     Match,
     Mode,
@@ -26,6 +28,7 @@ from mdrecall.types.search import (
     SearchResult,
     Term,
     Why,
+    confidence_of,
 )
 from mdrecall.types.sync import (
     FileChange,
@@ -57,6 +60,7 @@ __all__ = [
     "MODES",
     "Appended",
     "Chunk",
+    "Confidence",
     "Conversation",
     "Document",
     "EmbedInput",
@@ -99,5 +103,7 @@ __all__ = [
     "TranscriptRecord",
     "WatchEvent",
     "Why",
+    "confidence_of",
+    "format_citation",
     "never",
 ]

@@ -12,10 +12,21 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
+Confidence: TypeAlias = Literal["high", "medium", "low"]
 Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "no_searchable_words", "scope_denied"]
 
 
 _T = TypeVar("_T")
+
+
+# Of questions that a memory cannot answer, hardly any have a result above the first; above the second, the best result
+# is right in most cases. See docs/ranking.md for the figures.
+_MEDIUM_FROM, _HIGH_FROM = 0.4, 0.7
+
+
+def confidence_of(score: float) -> Confidence:
+    """Return a score in a word."""
+    return "high" if score >= _HIGH_FROM else "medium" if score >= _MEDIUM_FROM else "low"
 
 
 class SearchOptions(TypedDict, total=False):
@@ -90,48 +101,59 @@ class Match(NamedTuple):
 
 
 class Why(NamedTuple):
-    """Why a result has its score and rank."""
+    """Why a result has its score: what its passage holds of the query, each share from 0 to 1."""
 
-    complete: bool
-    """True if it holds every rare term of the query, and there are rare terms."""
-    strength: float
-    """The share of the query's weight that its terms hold, by how often and how densely they occur."""
-    passage_coverage: float
-    """The share of the query's weight that its best passage holds."""
-    terms: tuple[tuple[str, float, bool], ...]
-    """Each term of the query, its share of the weight, and True if this result holds it."""
-    keyword_score: float
-    """Its score by keywords alone, before it is mixed with the vector score."""
-    keyword_rank: int | None
-    """Its rank by keywords alone among the candidates; None if it holds no term."""
-    vector_score: float | None
-    """Its similarity to the query by vectors, 0 to 1; None without vectors."""
-    vector_rank: int | None
-    """Its rank by vectors alone among the candidates."""
+    terms: tuple[tuple[str, float, bool, bool], ...]
+    """Each term of the query, its share of the weight, True if the text around holds it, True if the passage does."""
+    words: float
+    """The share of the query's weight that the text around the passage holds, by how often and how densely."""
+    coverage: float
+    """The share that the passage holds by itself."""
+    neighbours: float
+    """The share that the passages beside it add."""
+    title: float
+    """The share that the path and the headings hold."""
+    likeness: float | None
+    """How alike query and passage are by their vectors; None without vectors."""
     cosine: float | None
     """The cosine of the whole chunk."""
-    window_cosine: float | None
-    """The cosine of its most similar window of lines."""
+    passage_cosine: float | None
+    """The cosine of the passage; None if passages have no vectors of their own."""
     vector_weight: float
-    """The share of the vector score in the score, for this query."""
+    """The share of the likeness in the worth, for this query."""
+    identified: float
+    """The share of the query's identifiers and quoted phrases that the passage holds."""
+    naming: float
+    """What it gains because the query names its file or heading."""
+    speaker: float
+    """What it loses because the query names another speaker."""
     decay: float
     """The factor for its age; 1 without temporal decay."""
+    worth: float
+    """All of this in one number, which the score is made from."""
 
 
 class SearchResult(NamedTuple):
-    """One result: the lines of a chunk, their score, and the snippet to show."""
+    """One result: a passage, its lines and its score."""
 
     path: str
     start_line: int
     end_line: int
+    """The lines that the snippet shows."""
     score: float
+    """How likely it is that the passage answers the query, 0 to 1."""
     snippet: str
     source: SourceName
     match_start_line: int
     match_end_line: int
+    """The lines that match, among those that are shown."""
     heading: str
     """The headings above the match, outermost first, joined with `` › ``; empty if there are none."""
     why: Why | None = None
+    confidence: Confidence = "low"
+    """The score in a word."""
+    speaker: str = ""
+    """Who says it, in a conversation."""
 
     @property
     def citation(self) -> str:
@@ -201,6 +223,13 @@ class SearchAnswer:
     """The backend that answered."""
     answered_for: FallbackNotice | None = None
     """The configured backend that could not answer, and why; None if it did answer."""
+    caution: str = ""
+    """Why the results should be doubted, as a sentence; empty if there is no reason to."""
+
+    @property
+    def confidence(self) -> Confidence:
+        """How sure it is that the memory holds an answer: the confidence of the best result."""
+        return confidence_of(max((result.score for result in self.results), default=0.0))
 
     def replace(self, **changes: Any) -> "SearchAnswer":
         """Return a copy with some fields changed."""

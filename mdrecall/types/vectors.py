@@ -38,8 +38,8 @@ class Embedding(NamedTuple):
 
     vector: bytes
     """Little-endian 32-bit floats of unit length; all zero if the embedder knows no word of the text."""
-    windows: bytes = b""
-    """The vectors of the text's windows, one signed byte per number, end to end; empty if there are none."""
+    passages: bytes = b""
+    """The vectors of the text's passages, one signed byte per number, end to end; empty if there are none."""
 
 
 class Space(NamedTuple):

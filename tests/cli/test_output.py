@@ -13,18 +13,20 @@ from mdrecall.errors import RecallError
 from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, Why
 
 WHY = Why(
-    complete=True,
-    strength=0.5,
-    passage_coverage=0.75,
-    terms=(("walrus", 0.6, True), ("zebra", 0.4, False)),
-    keyword_score=0.25,
-    keyword_rank=2,
-    vector_score=None,
-    vector_rank=None,
+    terms=(("walrus", 0.6, True, True), ("pool", 0.25, True, False), ("zebra", 0.15, False, False)),
+    words=0.5,
+    coverage=0.6,
+    neighbours=0.25,
+    title=0.0,
+    likeness=None,
     cosine=None,
-    window_cosine=None,
-    vector_weight=0.4,
+    passage_cosine=None,
+    vector_weight=0.35,
+    identified=0.0,
+    naming=0.0,
+    speaker=0.0,
     decay=1.0,
+    worth=0.45,
 )
 
 
@@ -47,37 +49,47 @@ class Clock:
 
 def result(**more: Any) -> SearchResult:
     return SearchResult("memory/a.md", 3, 9, 0.4567, "the walrus\nsleeps", "memory", 4, 5, "Zoo › Pool")._replace(
-        **more
+        confidence="medium", **more
     )
 
 
 def test_a_result_is_its_score_its_citation_its_lines_and_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
     print_answer(SearchAnswer((result(), result(match_end_line=4, heading="", snippet="\x1b[2Jx"))))
     assert capsys.readouterr().out == (
-        "0.457  memory/a.md#L3-L9  match L4-L5  Zoo › Pool\n    the walrus\n    sleeps\n\n"
-        "0.457  memory/a.md#L3-L9  match L4\n    \ufffd[2Jx\n"
+        "0.457 medium  memory/a.md#L3-L9  match L4-L5  Zoo › Pool\n    the walrus\n    sleeps\n\n"
+        "0.457 medium  memory/a.md#L3-L9  match L4\n    \ufffd[2Jx\n"
     )
 
 
-def test_an_explanation_names_the_terms_the_ranks_and_the_age(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_explanation_names_the_terms_and_what_else_counts(capsys: pytest.CaptureFixture[str]) -> None:
     print_answer(SearchAnswer((result(why=WHY),)))
     assert capsys.readouterr().out.splitlines()[3:] == [
-        "    why: has every rare term; terms found: walrus 60%; terms missing: zebra 40%",
-        "    keywords 0.250 (#2): strength 0.50, best passage covers 75% of the query",
+        "    why: the passage has walrus 60%; the text around it pool 25%; missing: zebra 15%",
+        "    words 0.50 (passage 60% of the query, beside it 25% more)",
+        "    worth 0.45 in all",
     ]
-    by_vectors = WHY._replace(
-        complete=False, terms=(("zebra", 1.0, False),), keyword_rank=None, keyword_score=0.0, decay=0.5,
-        vector_score=0.3, vector_rank=1, cosine=0.25, window_cosine=0.75,
+    everything = WHY._replace(
+        terms=(("zebra", 1.0, False, False),), words=0.0, coverage=0.0, neighbours=0.0, title=0.4, likeness=0.3,
+        cosine=0.25, passage_cosine=0.75, identified=0.5, naming=1.2, speaker=-0.1, decay=0.5,
     )  # fmt: skip
-    print_answer(SearchAnswer((result(why=by_vectors),)))
+    print_answer(SearchAnswer((result(why=everything),)))
     assert capsys.readouterr().out.splitlines()[3:] == [
-        "    why: lacks a rare term; terms found: none; terms missing: zebra 100%",
-        "    keywords 0.000: strength 0.50, best passage covers 75% of the query",
-        "    embedding 0.300 (#1): cosine 0.25, best window 0.75; 40% of the score",
+        "    why: the passage has none; missing: zebra 100%",
+        "    words 0.00 (passage 0% of the query, title 40%)",
+        "    meaning 0.30 (cosine 0.25, passage 0.75), 35% of the mix",
+        "    holds 50% of the identifiers and quoted phrases",
+        "    the query names its file or heading",
+        "    speaker -0.10: the query names somebody who speaks",
         "    age reduces the score to 50%",
+        "    worth 0.45 in all",
     ]
-    print_answer(SearchAnswer((result(why=WHY._replace(terms=(("walrus", 1.0, True),))),)))
+    print_answer(SearchAnswer((result(why=WHY._replace(terms=(("walrus", 1.0, True, True),))),)))
     assert "missing" not in capsys.readouterr().out
+
+
+def test_a_caution_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(SearchAnswer((result(),), caution="Probably not in memory: even the best match is weak."))
+    assert capsys.readouterr().err == "Probably not in memory: even the best match is weak.\n"
 
 
 def test_a_good_answer_says_nothing_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

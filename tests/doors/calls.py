@@ -163,6 +163,6 @@ APPENDED = [
     "",
 ]
 NOT_APPENDED = [
-    "../x.md", "/etc/passwd", "memory/../x.md", ".hidden", "x.txt", "a/b", "2026-02-30", "memory/link.md",
+    "../x.md", "/etc/passwd", "memory/../x.md", ".hidden", "x.txt", "a/.b", "2026-02-30", "memory/link.md",
     "memory/pipe.md", "memory/folder.md", "memory/huge.md",
 ]  # fmt: skip

@@ -95,7 +95,7 @@ def test_a_vector_is_the_same_alone_in_a_batch_and_again(local: GgufEmbedder) ->
 def test_the_title_counts(local: GgufEmbedder) -> None:
     (made,) = local.embed_chunks([EmbedInput("cat\ndog", "mat")])
     assert made.vector == embedded(local, "cat dog mat")[0]
-    assert made.windows == b""
+    assert made.passages == b""
 
 
 def test_a_text_fills_the_context_and_a_longer_one_is_refused(local: GgufEmbedder) -> None:

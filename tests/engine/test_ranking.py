@@ -298,10 +298,9 @@ def test_a_note_that_says_it_in_other_words_is_found_by_meaning(workspace: Works
     assert (best.path, best.snippet) == (right, PARAPHRASES[query])
     assert best.why
     assert best.score < 0.7
-    assert (best.why.complete, best.why.keyword_rank, best.why.keyword_score) == (False, None, 0)
-    assert (best.why.vector_rank, best.why.vector_weight) == (1, 0.35)
-    assert best.why.vector_score
-    assert not any(held for _, _, held in best.why.terms)
+    assert (best.why.words, best.why.coverage, best.why.vector_weight) == (0, 0, 0.35)
+    assert best.why.likeness
+    assert not any(held for _, _, held, _ in best.why.terms)
 
 
 def test_of_a_long_note_the_window_that_says_it_is_shown(workspace: Workspace) -> None:

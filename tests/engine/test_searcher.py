@@ -142,7 +142,7 @@ def test_explanations_name_the_terms_and_what_is_missing(workspace: Workspace) -
     workspace.write("MEMORY.md", "the walrus sleeps")
     why = workspace.memory().search("walrus zebra", explain=True)[0].why
     assert why is not None
-    assert {term: held for term, _, held in why.terms} == {"walrus": True, "zebra": False}
+    assert {term: held for term, _, held, _ in why.terms} == {"walrus": True, "zebra": False}
     assert workspace.memory().search("walrus")[0].why is None
 
 
@@ -191,7 +191,7 @@ def test_words_beyond_the_row_budget_keep_their_true_weight(
     results = workspace.memory().search("zebra quagga project plan budget", explain=True, min_score=0).results
     assert results[0].path == "memory/both.md"
     assert results[0].why is not None
-    weights = {term: weight for term, weight, _ in results[0].why.terms}
+    weights = {term: weight for term, weight, _, _ in results[0].why.terms}
     assert weights["project"] < weights["zebra"] / 3
 
 

@@ -44,13 +44,18 @@ class Home:
         return self.workspace().env
 
     def server(
-        self, selection: Selection | None = None, session_key: str = "", make_tools: MakeTools | None = None
+        self,
+        selection: Selection | None = None,
+        session_key: str = "",
+        make_tools: MakeTools | None = None,
+        *,
+        read_only: bool = False,
     ) -> MemoryServer:
         """A server for the selected memories; by default that of one workspace."""
         selection = selection or Selection(workspaces=(str(self.workspace().path),))
         self._opener = MemoryOpener(self.env)
         memories = Memories(select_memories(selection, self.env), self._open)
-        self._built.append(build_server(memories, session_key, make_tools))
+        self._built.append(build_server(memories, session_key, make_tools, read_only=read_only))
         return self._built[-1]
 
     def _open(self, place: ServedMemory) -> Memory:

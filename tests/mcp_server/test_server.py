@@ -18,7 +18,7 @@ from mdrecall.mcp_server.resources import PAGE
 from mdrecall.mcp_server.server import MemoryServer, build_server
 from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import GET, SEARCH
+from mdrecall.tools.notes import GET, SEARCH, append_spec
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types import Progress, ProgressCallback
 from tests.mcp_server.servers import Home
@@ -66,15 +66,17 @@ class Slow:
         return answer({"done": True})
 
 
-def only(tool: Tool) -> Callable[[Memory, str, ProgressCallback | None], Toolset]:
-    return lambda memory, session_key, progress: Toolset([tool])
+def only(tool: Tool) -> Callable[[Memory, str, ProgressCallback | None, str], Toolset]:
+    return lambda memory, session_key, progress, author: Toolset([tool])
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_tools_are_the_plain_contract(home: Home, mode: str) -> None:
     listed = with_client(home.server(), lambda client: client.list_tools(), mode=mode).tools
-    assert [(tool.name, tool.description, tool.input_schema) for tool in listed] == [tuple(SEARCH)[:3], tuple(GET)[:3]]
-    assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
+    specs = (SEARCH, GET, append_spec(may_choose=True))
+    assert [(tool.name, tool.description, tool.input_schema) for tool in listed] == [tuple(spec)[:3] for spec in specs]
+    hints = [tool.annotations.read_only_hint for tool in listed if tool.annotations]
+    assert hints == [True, True, False]
     assert all(tool.output_schema is None for tool in listed)
 
 
@@ -85,6 +87,40 @@ def test_a_search_answers_as_an_object_and_as_the_text_of_the_same_object(home: 
     assert not found.is_error
     assert found.structured_content["results"][0]["path"] == "memory/2026-02-10.md"
     assert json.loads(text_of(found)) == found.structured_content
+
+
+def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
+    async def act(client: Client) -> tuple[Any, Any]:
+        asked = {"text": "Priya drinks oolong.", "file": "people/priya"}
+        return await client.call_tool("memory_append", asked), await client.call_tool(
+            "memory_search", {"query": "oolong"}
+        )
+
+    info = types.Implementation(name="claude-code", version="2.1")
+    appended, found = with_client(home.server(), act, mode="legacy", client_info=info)
+    assert appended.structured_content["path"] == "memory/people/priya.md"
+    assert found.structured_content["results"][0]["path"] == "memory/people/priya.md"
+    written = (home.workspace().path / "memory/people/priya.md").read_text()
+    assert written == "Priya drinks oolong.\n<!-- by claude-code -->\n"
+
+
+@pytest.mark.parametrize("how", ["option", "setting"])
+def test_a_server_that_only_reads_offers_no_tool_that_writes(home: Home, how: str) -> None:
+    space = home.workspace()
+    if how == "setting":
+        space.configure("{mdrecall: {tools: {append: false}}}")
+
+    async def act(client: Client) -> tuple[list[str], str]:
+        return [tool.name for tool in (await client.list_tools()).tools], client.instructions or ""
+
+    names, told = with_client(home.server(read_only=how == "option"), act, mode="legacy")
+    assert names == ["memory_search", "memory_get"]
+    assert "memory_append" not in told
+    with pytest.raises(MCPError, match="Unknown tool: memory_append"):
+        with_client(
+            home.server(read_only=how == "option"), lambda client: client.call_tool("memory_append", {"text": "x"})
+        )
+    assert list(space.path.iterdir()) == []
 
 
 def test_what_a_tool_cannot_make_sense_of_is_an_error_that_a_model_can_read(home: Home) -> None:
@@ -288,7 +324,7 @@ def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, bro
         tools, files, said = with_client(built, act)
     finally:
         built.close()
-    assert tools == ["memory_search", "memory_get"]
+    assert tools == ["memory_search", "memory_get", "memory_append"]
     assert files == [f"mdrecall://{'private' if broken == 'office' else 'office'}/MEMORY.md"]
     assert "The index is damaged." in said
 
@@ -331,7 +367,7 @@ def test_progress_is_told_as_numbers_that_only_grow(home: Home) -> None:
     told: list[tuple[float, float | None]] = []
     slow: list[Slow] = []
 
-    def make_tools(memory: Memory, session_key: str, progress: ProgressCallback | None) -> Toolset:
+    def make_tools(memory: Memory, session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
         slow.append(Slow(counts=counts, progress=progress))
         return Toolset(slow[-1:])
 

@@ -29,7 +29,7 @@ async def tool_names(client: Client) -> list[str]:
 
 @pytest.mark.parametrize(
     ("slot", "names"),
-    [("memory-core", ["memory_search", "memory_get"]), ("none", []), ("no-such-plugin", [])],
+    [("memory-core", ["memory_search", "memory_get", "memory_append"]), ("none", []), ("no-such-plugin", [])],
 )
 def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) -> None:
     assert with_client(home.server(configured(home, slot)), tool_names) == names
@@ -38,7 +38,7 @@ def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) 
 @pytest.mark.parametrize(
     ("slot", "said"),
     [
-        ("memory-core", {"memory_search", "memory_get"}),
+        ("memory-core", {"memory_search", "memory_get", "memory_append"}),
         ("memory-lancedb", {"memory_recall", "memory_store"}),
         ("none", set()),
         ("no-such-plugin", set()),

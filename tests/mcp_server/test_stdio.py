@@ -39,7 +39,7 @@ class Printing:
         return answer({"read": sys.stdin.read(), "long": "x" * 300_000})
 
 memories = Memories(select_memories(Selection(workspaces=(sys.argv[1],))))
-built = build_server(memories, make_tools=lambda memory, key, progress: Toolset([Printing()]))
+built = build_server(memories, make_tools=lambda memory, key, progress, author: Toolset([Printing()]))
 asyncio.run(serve(built, streams))
 built.close()
 """

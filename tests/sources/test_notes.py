@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
+from mdrecall.sources.appending import sign
 from mdrecall.sources.notes import NotePath, append_note, resolve_note
 from mdrecall.types import Appended
 
@@ -38,6 +39,9 @@ def append(root: Path, text: str, file: str = "", max_bytes: int = 1000) -> Appe
         ("Memory.md", "MEMORY.md"),
         ("memory/MEMORY.md", "memory/MEMORY.md"),
         ("a" * 252, f"memory/{'a' * 252}.md"),
+        ("people/priya", "memory/people/priya.md"),
+        ("memory/people/priya.md", "memory/people/priya.md"),
+        ("Memory/Projects/shop 2/plan", "memory/Projects/shop 2/plan.md"),
     ],
 )
 def test_a_name_means_one_place(file: str, path: str) -> None:
@@ -48,15 +52,18 @@ def test_a_name_means_one_place(file: str, path: str) -> None:
     "file",
     [
         "..", "../x.md", "/etc/passwd", "/x.md", "memory/../x.md", "memory/../../x", "memory/", "memory//x", "memory/.",
-        "memory/..", "memory/.hidden.md", ".hidden", ".md", " .md", "memory/a/b.md", "other/x.md", "~/x.md", "x.txt",
+        "memory/..", "memory/.hidden.md", ".hidden", ".md", " .md", "memory/a/../b.md", "a/./b", ".git/x.md", "a/.b/c",
+        "a//b", "a/", "a /b", "a/agents", "~/x.md", "x.txt",
         "memory/x.markdown", "x.md.exe", "a\0b", "a\nb", "a\u2028b", "a\x7fb", "\ud800", "a\\b", "..\\x", "x\u202edm.",
         "\u200bMEMORY.md", "\ufeffMEMORY", "me\u00admory", "2026\u2060-01-02",
         "a" * 253, "é" * 127, "2026-02-30", "2026-13-01.md", "memory/2026-00-10.md", "file:///tmp/x.md",
+        "c:/x", "a\\b/c", "a\u202eb/c", "\ud800/c", "1/2/3/4/5/6/7/8/9/x",
+        f"{'a' * 256}/x", "node_modules/x", "memory/People/Node_Modules/x",
     ],
 )  # fmt: skip
 def test_any_other_name_is_refused(file: str) -> None:
     with pytest.raises(PathRefused) as caught:
-        resolve_note(file, today=DAY)
+        resolve_note(file, today=DAY, ignored={"node_modules"})
     assert caught.value.hint
     str(caught.value).encode()
 
@@ -65,6 +72,7 @@ def test_in_a_plain_folder_a_bare_name_is_not_in_memory() -> None:
     assert resolve_note("", today=DAY, is_plain=True) == NotePath("", f"{DAY}.md")
     assert resolve_note("ideas", today=DAY, is_plain=True) == NotePath("", "ideas.md")
     assert resolve_note("memory/ideas", today=DAY, is_plain=True) == NotePath("memory", "ideas.md")
+    assert resolve_note("people/priya", today=DAY, is_plain=True) == NotePath("memory/people", "priya.md")
     assert resolve_note("MEMORY.md", today=DAY, is_plain=True) == NotePath("", "MEMORY.md")
 
 
@@ -156,3 +164,46 @@ def test_in_a_plain_folder_what_agents_obey_is_no_note(name: str) -> None:
     with pytest.raises(PathRefused, match="is not a note that may be written"):
         resolve_note(name, today="2026-02-10", is_plain=True)
     assert resolve_note(name, today="2026-02-10").folder == "memory"
+
+
+def test_a_note_in_a_folder_is_created_with_it_and_found_in_another_spelling(tmp_path: Path) -> None:
+    assert append(tmp_path, "Likes tea.", "people/priya").path == "memory/people/priya.md"
+    assert append(tmp_path, "Lives in Bern.", "People/Priya").path == "memory/people/priya.md"
+    assert (tmp_path / "memory/people/priya.md").read_text() == "Likes tea.\n\nLives in Bern.\n"
+
+
+def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "root/memory").mkdir(parents=True)
+    (tmp_path / "root/memory/people").symlink_to(tmp_path / "outside")
+    with pytest.raises(FileUnwritable, match="symbolic link"):
+        append(tmp_path / "root", "x", "people/a/priya")
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("author", "line"),
+    [
+        ("claude-code", "<!-- by claude-code -->"),
+        ("VS Code 1.2", "<!-- by VS Code 1.2 -->"),
+        ("x --> \n# Obey", "<!-- by x - - Obey -->"),
+        ("a" * 100, f"<!-- by {'a' * 40} -->"),
+    ],
+)
+def test_the_author_is_a_line_that_markdown_does_not_show(author: str, line: str) -> None:
+    assert sign("Ana prefers tea.\n", author) == f"Ana prefers tea.\n{line}"
+
+
+@pytest.mark.parametrize("author", ["", " ", "--", "\u202e"])
+def test_without_an_author_a_text_stays_as_it_is(author: str) -> None:
+    assert sign("Ana prefers tea.\n", author) == "Ana prefers tea.\n"
+    assert sign(" \n", "claude-code") == " \n"
+
+
+def test_what_another_author_has_written_already_is_left_out(tmp_path: Path) -> None:
+    note = resolve_note("plan", today=DAY)
+    for author, text in (("codex", "## A\n\nx\n"), ("claude-code", "## A\n\nx\n\n## B\n\ny\n")):
+        appended = append_note(str(tmp_path), text, note, max_bytes=1000, author=author)
+    assert appended.skipped == ("## A",)
+    written = (tmp_path / "memory/plan.md").read_text()
+    assert written == "## A\n\nx\n<!-- by codex -->\n\n## B\n\ny\n<!-- by claude-code -->\n"

@@ -72,7 +72,7 @@ def pack(vector: Sequence[float]) -> bytes:
     return array("f", vector).tobytes()
 
 
-def pack_windows(*vectors: Sequence[int]) -> bytes:
+def pack_passages(*vectors: Sequence[int]) -> bytes:
     return b"".join(array("b", vector).tobytes() for vector in vectors)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.types import Embedding, Job, PendingChunk
-from tests.store.stores import OTHER, SPACE, OpenStore, find_space, indexed, pack, pack_windows, put
+from tests.store.stores import OTHER, SPACE, OpenStore, find_space, indexed, pack, pack_passages, put
 
 
 def test_the_nearest_come_first_with_their_cosines(open_vectors: OpenStore) -> None:
@@ -24,16 +24,16 @@ def test_a_space_without_vectors_finds_nothing(open_vectors: OpenStore) -> None:
     query = pack((1, 0, 0, 0))
     assert store.vectors.nearest(find_space(store), query, 5) == []
     assert store.vectors.cosines(find_space(store), query, [1]) == {}
-    assert store.vectors.best_windows(find_space(store), query, [1]) == {}
+    assert store.vectors.passage_cosines(find_space(store), query, [1]) == {}
 
 
-def test_the_best_window_is_found_and_the_first_among_equals(open_vectors: OpenStore) -> None:
+def test_the_cosine_of_every_passage_is_found_in_order(open_vectors: OpenStore) -> None:
     store = open_vectors()
-    one = put(store, "a.md", (1, 0, 0, 0), pack_windows((0, 127, 0, 0), (127, 0, 0, 0), (127, 0, 0, 0)))
+    one = put(store, "a.md", (1, 0, 0, 0), pack_passages((0, 127, 0, 0), (127, 0, 0, 0), (127, 0, 0, 0)))
     none = put(store, "b.md", (1, 0, 0, 0))
-    zero = put(store, "c.md", (0, 0, 0, 0), pack_windows((0, 0, 0, 0)))
-    found = store.vectors.best_windows(find_space(store), pack((1, 0, 0, 0)), [one, none, zero])
-    assert found == {one: (1.0, 1), zero: (0.0, 0)}
+    zero = put(store, "c.md", (0, 0, 0, 0), pack_passages((0, 0, 0, 0)))
+    found = store.vectors.passage_cosines(find_space(store), pack((1, 0, 0, 0)), [one, none, zero])
+    assert found == {one: [0.0, 1.0, 1.0], zero: [0.0]}
 
 
 def test_a_vector_that_is_replaced_is_seen_by_others(open_vectors: OpenStore) -> None:
@@ -76,15 +76,15 @@ def test_a_space_that_was_replaced_meanwhile_is_no_damage(open_vectors: OpenStor
 @pytest.mark.parametrize("way", ["removed", "replaced"])
 def test_with_a_document_its_vectors_and_windows_go(open_vectors: OpenStore, way: str) -> None:
     store = open_vectors()
-    gone = put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
-    kept = put(store, "b.md", (0, 1, 0, 0), pack_windows((0, 1, 0, 0)))
+    gone = put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
+    kept = put(store, "b.md", (0, 1, 0, 0), pack_passages((0, 1, 0, 0)))
     if way == "removed":
         store.documents.remove("memory", ["a.md"])
     else:
         store.documents.put([indexed("a.md", "other text")], "r")
     space, query = find_space(store), pack((1, 0, 0, 0))
     assert store.vectors.count(space.id) == 1
-    assert store.vectors.best_windows(space, query, [gone, kept]).keys() == {kept}
+    assert store.vectors.passage_cosines(space, query, [gone, kept]).keys() == {kept}
     assert [chunk for chunk, _ in store.vectors.nearest(space, query, 5)] == [kept]
 
 
@@ -92,9 +92,9 @@ def test_a_vector_of_a_chunk_that_is_gone_is_not_stored(open_vectors: OpenStore)
     store = open_vectors()
     chunk = put(store, "a.md", None)
     store.documents.remove("memory", ["a.md"])
-    store.vectors.put(find_space(store).id, [(chunk, Embedding(pack((1, 0, 0, 0)), pack_windows((1, 0, 0, 0))))])
+    store.vectors.put(find_space(store).id, [(chunk, Embedding(pack((1, 0, 0, 0)), pack_passages((1, 0, 0, 0))))])
     assert store.vectors.count(find_space(store).id) == 0
-    assert store.vectors.best_windows(find_space(store), pack((1, 0, 0, 0)), [chunk]) == {}
+    assert store.vectors.passage_cosines(find_space(store), pack((1, 0, 0, 0)), [chunk]) == {}
 
 
 def test_numbers_of_chunks_are_never_given_twice(open_store: OpenStore) -> None:
@@ -148,7 +148,7 @@ def test_texts_that_came_while_a_space_was_filled_leave_it_unfilled(open_store: 
 
 def test_a_filled_space_replaces_the_others(open_store: OpenStore) -> None:
     store = open_store()
-    chunk = put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
+    chunk = put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     old = find_space(store)
     store.vectors.mark_filled(old.id, store.vectors.text_counter())
     new = store.vectors.ensure_space(OTHER)

@@ -51,7 +51,7 @@ def ids(store: SqliteStore) -> set[int]:
 
 def beside(store: SqliteStore) -> list[str]:
     """The files in the folder of an index that are neither it nor SQLite's own of it."""
-    mine = {Path(store.file_path).name + ending for ending in ("", "-wal", "-shm")}
+    mine = {Path(store.file_path).name + ending for ending in ("", "-wal", "-shm", ".open")}
     return [name for name in files_beside(Path(store.file_path)) if name not in mine]
 
 

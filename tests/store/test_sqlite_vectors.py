@@ -20,7 +20,7 @@ from mdrecall.store.sqlite.chunks import encode_names
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from mdrecall.types import Embedding, Space
 from tests.conftest import Workspace
-from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_windows, put, unit
+from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
 
 Open = Callable[..., SqliteStore]
 
@@ -73,7 +73,7 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
     number = matrix.vectors.ensure_space(SPACE)
     matrix.documents.put([indexed(f"{place}.md", "text") for place in range(len(vectors))], "r")
     ids = list(range(1, len(vectors) + 1))
-    windows = pack_windows(*([round(2 * value) for value in vector] for vector in vectors[:3]))
+    windows = pack_passages(*([round(2 * value) for value in vector] for vector in vectors[:3]))
     matrix.vectors.put(
         number, [(chunk, Embedding(pack(vector), windows)) for chunk, vector in zip(ids, vectors, strict=True)]
     )
@@ -84,7 +84,7 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
     )
     assert matrix.vectors.nearest(space, asked, limit) == vec.vectors.nearest(space, asked, limit) == expected[:limit]
     assert matrix.vectors.cosines(space, asked, ids) == vec.vectors.cosines(space, asked, ids) == dict(expected)
-    assert matrix.vectors.best_windows(space, asked, ids) == vec.vectors.best_windows(space, asked, ids)
+    assert matrix.vectors.passage_cosines(space, asked, ids) == vec.vectors.passage_cosines(space, asked, ids)
     matrix.admin.close()
     vec.admin.close()
 
@@ -171,7 +171,7 @@ def test_the_engine_is_the_one_that_was_asked_for(opened: Open, engine: str) -> 
 
 def test_the_tables_of_a_space_that_was_replaced_are_dropped(opened: Open) -> None:
     store = opened()
-    put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
+    put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     assert tables(store) >= {"vectors_1", "windows_1"}
     store.vectors.mark_filled(store.vectors.ensure_space(OTHER), store.vectors.text_counter())
     assert tables(store) & {"vectors_1", "windows_1", "vectors_2", "windows_2"} == {"vectors_2", "windows_2"}
@@ -179,7 +179,7 @@ def test_the_tables_of_a_space_that_was_replaced_are_dropped(opened: Open) -> No
 
 def test_windows_go_with_their_chunks(opened: Open) -> None:
     store = opened()
-    put(store, "a.md", (1, 0, 0, 0), pack_windows((1, 0, 0, 0)))
+    put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     store.documents.remove("memory", ["a.md"])
     assert count_rows(store, "windows_1") == count_rows(store, "vectors_1") == 0
 

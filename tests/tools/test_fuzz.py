@@ -35,6 +35,7 @@ class Place:
         for file in (*outside, *beside):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"# {CANARY}\n\nAna keeps {CANARY} in the billing plan.\n")
+        (base / "home/.openclaw/workspace").mkdir(parents=True)
         for name, text in NOTES.items():
             (self.root / name).write_text(text)
         (self.root / "memory/link.md").symlink_to(outside[1])
@@ -43,7 +44,10 @@ class Place:
         (self.root / "memory/loop.md").symlink_to("loop.md")
         os.mkfifo(self.root / "memory/pipe.md")
         self.config = base / "mdrecall.json"
-        self.config.write_text(json.dumps({"mdrecall": {"tools": {"append": True}, "maxFileBytes": 20_000}}))
+        # In the workspace of an OpenClaw agent only MEMORY.md and memory/ are notes.
+        config = {"mdrecall": {"tools": {"append": True}, "maxFileBytes": 20_000}}
+        config |= {"agents": {"defaults": {"workspace": str(self.root)}}}
+        self.config.write_text(json.dumps(config))
         self._before = self._contents()
 
     def _contents(self) -> dict[Path, bytes]:

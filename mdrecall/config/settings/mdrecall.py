@@ -38,8 +38,12 @@ class QmdOptions(NamedTuple):
 class ToolOptions(NamedTuple):
     """``mdrecall.tools``."""
 
-    max_chars: int = setting(whole(200), 10_000, "How many characters of notes one memory_search returns to a model.")
-    append: bool = setting(flag(), False, "Offer agents the tool memory_append, which writes notes.")
+    max_chars: int = setting(whole(200), 4_000, "How many characters of notes one memory_search returns to a model.")
+    append: bool = setting(
+        flag(),
+        False,
+        "Offer agents the tool memory_append, which writes notes. MCP servers do unless this is set to false.",
+    )
 
 
 class VectorOptions(NamedTuple):

@@ -146,8 +146,8 @@ class Hybrid(NamedTuple):
 class QuerySettings(NamedTuple):
     """``memorySearch.query``."""
 
-    max_results: int = setting(whole(1), 6, "The maximum number of results.")
-    min_score: float = setting(number(0, 1), 0.35, "Leave out results below this score.")
+    max_results: int = setting(whole(1), 20, "The maximum number of results, each a passage of a few lines.")
+    min_score: float = setting(number(0, 1), 0.03, "Leave out results below this score, which is a probability.")
     hybrid: Hybrid = section(Hybrid)
 
 

@@ -1,14 +1,13 @@
-"""Scores: how well a chunk answers a query by its words and by its vectors, from 0 to 1, the same for every index.
+"""Scores: how likely it is that a passage answers a query, from 0 to 1.
 
-Every term has a weight: the rarer it is, the more it counts; stop words hardly count. A chunk's *strength* is the share
-of the query's weight that it holds: mostly by how often and how densely its terms occur (BM25 saturation), partly by
-how much of the query is in one passage. The *similarity* of the vector search is mixed in. A chunk that holds every
-*distinctive* term is *complete* and scores 0.7 or more; every other chunk scores below 0.7. So a chunk with all the
-rare words of a query never ranks below one that lacks some of them, whatever else that one repeats, and however old
-the first one is.
+Every term of a query has a weight: the rarer it is, the more it counts; stop words hardly count. The *words* of a chunk
+are the share of the query's weight that it holds, where only the eight heaviest terms count as the whole: words that
+nobody has written do not make a long question unanswerable. The *likeness* of the vector search is mixed in, and a
+chunk that holds an identifier of the query gets a bonus. So does each passage of the chunk; the mean of both is its
+*worth*, and a logistic curve maps the worth to a probability. How its numbers were fitted: ``docs/ranking.md``.
 
-Scores do not depend on the other results of the query, as ranks or z-scores would. So a score means the same in every
-workspace, and a new note does not reorder the old ones.
+A score does not depend on the other results of the query, as ranks or z-scores would. So it means the same in every
+workspace, and a new note does not change the scores of the old ones.
 """
 
 import heapq
@@ -18,34 +17,36 @@ from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.core.text.stem import stem
-from mdrecall.core.text.words import fold
 from mdrecall.types import Match, Traits
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.
 STOP_WEIGHT = 0.1
 # A word that was only found as the beginning of longer words may mean something else there.
 GUESS_WEIGHT = 0.5
-# The share of the best passage in the strength; the rest is how often the terms occur in the whole chunk.
+# A query is as heavy as this many of its terms: a note that answers a long question holds a few of its words.
+_HEAVIEST = 8
+# The share of the best passage in the words of a chunk; the rest is how often the terms occur in the whole chunk.
 PASSAGE_SHARE = 0.15
-# A term is rare if at most this share of the chunks hold it, less ten chunks: in a small index, a word in a few chunks
-# may still be a common one.
-RARE_SHARE = 0.1
-_RARE_LESS = 10
-# In fewer chunks nothing tells which words are common: if no term is rare, all terms but the stop words count as rare.
-_SMALL_INDEX = 64
-#: Complete chunks score at least this much, and all others less.
-COMPLETE_FROM = 0.7
-# Exponents that spread the strengths over the two ranges of scores; below 1 they raise the weak ones most.
-_COMPLETE_CURVE = 0.5
-_PARTIAL_CURVE = 0.22
+#: What a chunk gains that holds every identifier of the query, whatever else other chunks repeat.
+IDENTIFIER_BONUS = 0.2
 # How many chunks exactly as strong as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
 
-#: The share of the best window in the similarity of a chunk; the rest is the chunk as a whole.
+# The logistic curve, fitted on whole question sets and rounded: 7.3 * worth - 3.0 - 1.1 * trust. Without a likeness
+# (trust 0) the same worth means more, so trust has a cost.
+_SLOPE = 7.0
+_MIDDLE = 3.0 / _SLOPE
+_TRUST_COST = 1.2 / _SLOPE
+
+# The same for a search by vectors only.
+_VECTOR_SLOPE = 7.0
+_VECTOR_MIDDLE = 0.6
+
+#: The share of the best passage in the likeness of a chunk; the rest is the chunk as a whole.
 WINDOW_SHARE = 0.5
 # Even a word in every chunk keeps this share of its weight, so that a query of such words only has a vector.
 _MIN_WORD_WEIGHT = 0.1
-# Up to here the similarity grows with the cosine; above it more slowly, so that it never reaches 1.
+# Up to here the likeness grows with the cosine; above it more slowly, so that it never reaches 1.
 _BEND = 0.8
 # For an embedder of unknown range: the cosine of an answer lies this share of the way from unrelated text to 1, as with
 # the embedders that were measured.
@@ -58,11 +59,13 @@ _MAX_UNRELATED = 0.9
 
 
 class Weighted(NamedTuple):
-    """A chunk with its strength by terms, before its passages are known."""
+    """A chunk with what its terms are worth, before its text is read."""
 
     chunk_id: int
     strength: float
-    complete: bool
+    """The share of the query's weight that it holds, by how often and how densely its terms occur; 0 to 1."""
+    identified: float = 0.0
+    """The share of the query's identifiers that it holds."""
 
 
 class Weights(NamedTuple):
@@ -70,8 +73,9 @@ class Weights(NamedTuple):
 
     by_term: Mapping[str, float]
     total: float
-    distinctive: frozenset[str]
-    """The rare terms: a chunk that holds all of them is complete. If there are none, no chunk is complete."""
+    """The weight of the heaviest terms together."""
+    identifiers: frozenset[str]
+    """The terms that name one thing, such as ``DEC-0054``."""
     beginnings: tuple[str, ...]
     """The terms that were only found as the beginning of longer ones."""
     names: Mapping[str, frozenset[str]]
@@ -79,43 +83,42 @@ class Weights(NamedTuple):
     initials: frozenset[str]
     """The characters that terms begin with."""
 
+    def share(self, held: Iterable[str]) -> float:
+        """Return the share of the query's weight that these terms have; at most 1."""
+        return min(1.0, sum(self.by_term[term] for term in sorted(held)) / self.total)
+
 
 class Strengths(NamedTuple):
     """The strength of every chunk that holds a term of the query."""
 
     by_chunk: Mapping[int, float]
-    complete: frozenset[int]
+    identified: Mapping[int, float]
+    """The share of the query's identifiers that a chunk holds, if any."""
 
     def get(self, chunk_id: int) -> Weighted:
         """Return the strength of one chunk; 0 if it holds no term."""
-        return Weighted(chunk_id, self.by_chunk.get(chunk_id, 0.0), chunk_id in self.complete)
+        return Weighted(chunk_id, min(1.0, self.by_chunk.get(chunk_id, 0.0)), self.identified.get(chunk_id, 0.0))
 
 
 class Similarity(NamedTuple):
     """How similar the vectors of a chunk are to the query's."""
 
     value: float
-    """From 0 for an unrelated chunk to 1 for an answer."""
+    """Its likeness: from 0 for an unrelated chunk to 1 for an answer."""
     whole: float
     """The cosine of the whole chunk."""
     window: float
-    """The cosine of its best window; that of the chunk if it has no windows."""
+    """The cosine of its best passage; that of the chunk if its passages have no vectors."""
 
 
-def weigh(matches: Iterable[Match], chunk_count: int) -> Weights:
+def weigh(matches: Iterable[Match], chunk_count: int, identifiers: frozenset[str] = frozenset()) -> Weights:
     """Weigh the terms of a query by how few chunks hold them."""
     matches = list(matches)
     by_term = {match.term.text: _weight(match, chunk_count) for match in matches}
-    in_names = {stem(part) for match in matches if match.chunks for part in match.term.parts}
-    known = [match for match in matches if match.chunks and match.term.text not in in_names]
-    informative = [match for match in known if not (match.term.stop or _is_guess(match))]
-    few = max(1.0, chunk_count * RARE_SHARE - _RARE_LESS)
-    rare = [match for match in informative if match.held_by <= few]
-    distinctive = rare or (informative if chunk_count < _SMALL_INDEX else [])
     return Weights(
         by_term,
-        sum(by_term.values()) or 1.0,
-        frozenset(match.term.text for match in distinctive),
+        sum(heapq.nlargest(_HEAVIEST, by_term.values())) or 1.0,
+        identifiers & by_term.keys(),
         tuple(match.term.text for match in matches if match.loose),
         {match.term.text: frozenset(map(stem, match.term.parts)) for match in matches if match.term.parts},
         frozenset(term[0] for term in by_term),
@@ -125,23 +128,23 @@ def weigh(matches: Iterable[Match], chunk_count: int) -> Weights:
 def strengths(matches: Iterable[Match], weights: Weights) -> Strengths:
     """Add up the weights of the terms that each chunk holds, each by its saturation."""
     strength: dict[int, float] = {}
-    complete: set[int] | None = None
+    identified: dict[int, float] = {}
     for match in matches:
         weight = weights.by_term[match.term.text] / weights.total
         for chunk_id, saturation in match.chunks.items():
             strength[chunk_id] = strength.get(chunk_id, 0.0) + weight * saturation
-        if match.term.text in weights.distinctive:
-            complete = set(match.chunks) if complete is None else complete & match.chunks.keys()
-    return Strengths(strength, frozenset(complete or ()))
+        if match.term.text in weights.identifiers:
+            for chunk_id in match.chunks:
+                identified[chunk_id] = identified.get(chunk_id, 0.0) + 1 / len(weights.identifiers)
+    return Strengths(strength, identified)
 
 
 def rank(found: Strengths, limit: int) -> list[Weighted]:
-    """Return the best chunks by their terms, complete ones first, and those that tie with the last one."""
-    best = _strongest({chunk_id: found.by_chunk[chunk_id] for chunk_id in found.complete}, limit)
-    if len(best) < limit:
-        rest = {chunk_id: value for chunk_id, value in found.by_chunk.items() if chunk_id not in found.complete}
-        best += _strongest(rest, limit - len(best))
-    return [Weighted(chunk_id, value, chunk_id in found.complete) for chunk_id, value in best]
+    """Return the best chunks by their terms, and those that tie with the last one."""
+    worth = {chunk_id: min(1.0, value) for chunk_id, value in found.by_chunk.items()}
+    for chunk_id, share in found.identified.items():
+        worth[chunk_id] += IDENTIFIER_BONUS * share
+    return [found.get(chunk_id) for chunk_id, _ in _strongest(worth, limit)]
 
 
 def _strongest(strength: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
@@ -153,17 +156,32 @@ def _strongest(strength: Mapping[int, float], limit: int) -> list[tuple[int, flo
     return best
 
 
-def keyword_strength(weighted: Weighted, passage_coverage: float) -> float:
-    """Return the strength of a chunk whose best passage holds ``passage_coverage`` of the query's weight."""
-    return (1 - PASSAGE_SHARE) * weighted.strength + PASSAGE_SHARE * passage_coverage
+def chunk_words(strength: float, best_coverage: float) -> float:
+    """Return what the words of a chunk are worth whose best passage holds ``best_coverage`` of the query's weight."""
+    return (1 - PASSAGE_SHARE) * strength + PASSAGE_SHARE * best_coverage
 
 
-def score(strength: float, complete: bool) -> float:
-    """Map a strength to the score of a complete or an incomplete chunk."""
-    strength = min(1.0, max(0.0, strength))
-    if complete:
-        return COMPLETE_FROM + (1 - COMPLETE_FROM) * math.pow(strength, _COMPLETE_CURVE)
-    return min(COMPLETE_FROM - 0.0001, COMPLETE_FROM * math.pow(strength, _PARTIAL_CURVE))
+def mix(words: float, likeness: float | None, vector_weight: float, identified: float = 0.0) -> float:
+    """Mix words and likeness into a worth; what has no vector keeps the worth of its words."""
+    bonus = IDENTIFIER_BONUS * identified
+    if likeness is None:
+        return words + bonus
+    return (1 - vector_weight) * words + vector_weight * likeness + bonus
+
+
+def probability(worth: float) -> float:
+    """Return how likely something of this worth answers the query."""
+    return 1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE)))
+
+
+def vector_probability(worth: float) -> float:
+    """Return the same for a search by vectors only, where the worth is a likeness."""
+    return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
+
+
+def trust_cost(trust: float) -> float:
+    """Return what to take off a worth into which a likeness was mixed that is trusted this much."""
+    return _TRUST_COST * trust
 
 
 def idf(held_by: int, chunk_count: int) -> float:
@@ -183,11 +201,14 @@ def _weight(match: Match, chunk_count: int) -> float:
 
 
 def similarity(whole: float, window: float | None, traits: Traits) -> Similarity:
-    """Convert cosines, whose range depends on the embedder, to a similarity that means the same for all of them."""
+    """Convert cosines, whose range depends on the embedder, to a likeness that means the same for all of them."""
     best = whole if window is None else window
-    mixed = (1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best
-    value = (mixed - traits.unrelated) / (traits.related - traits.unrelated)
-    return Similarity(_bend(max(0.0, value)), whole, best)
+    return Similarity(likeness((1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best, traits), whole, best)
+
+
+def likeness(cosine: float, traits: Traits) -> float:
+    """Return 0 for the cosine of unrelated text, and nearly 1 for that of an answer."""
+    return _bend(max(0.0, (cosine - traits.unrelated) / (traits.related - traits.unrelated)))
 
 
 def measure_traits(traits: Traits, mean: float, count: int) -> Traits:
@@ -205,25 +226,18 @@ def _bend(value: float) -> float:
     return value if value <= _BEND else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
 
 
-def fuse(keyword_score: float, similarity: Similarity | None, vector_weight: float) -> float:
-    """Mix the keyword score and the similarity; a chunk without a vector keeps its keyword score."""
-    if similarity is None:
-        return keyword_score
-    return (1 - vector_weight) * keyword_score + vector_weight * similarity.value
-
-
 def most_promising(
     entries: Sequence[Weighted], cosines: Mapping[int, float], traits: Traits, weight: float, size: int
 ) -> list[Weighted]:
     """Return the best chunks by what is known before their text is read, and those that tie with the last one."""
 
-    def order(entry: Weighted) -> tuple[bool, float]:
+    def order(entry: Weighted) -> float:
         cosine = cosines.get(entry.chunk_id)
-        near = None if cosine is None else similarity(cosine, None, traits)
-        return not entry.complete, -fuse(entry.strength, near, weight)
+        near = None if cosine is None else likeness(cosine, traits)
+        return -mix(entry.strength, near, weight, entry.identified)
 
     ordered = sorted(entries, key=lambda entry: (order(entry), entry.chunk_id))
-    last = order(ordered[size - 1]) if size < len(ordered) else (True, 0.0)
+    last = order(ordered[size - 1]) if size < len(ordered) else 0.0
     return [entry for place, entry in enumerate(ordered) if place < size or order(entry) == last]
 
 
@@ -241,11 +255,3 @@ def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]
         return 1.0
 
     return {match.term.surface: weight(match) for match in matches}
-
-
-def latin_share(text: str) -> float:
-    """Return the share of a text's letters and digits that are Latin, accented or not."""
-    if text.isascii():
-        return 1.0
-    folded = [char for char in fold(text) if char.isalnum()]
-    return sum(char.isascii() for char in folded) / len(folded) if folded else 0.0

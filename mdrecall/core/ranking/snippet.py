@@ -1,19 +1,14 @@
-"""The passage of a chunk that answers a query, the snippet around it, and the headings above it."""
+"""What is shown of a passage: the lines around it, and the headings above it."""
 
 import re
+from collections.abc import Set
 from typing import NamedTuple
 
-from mdrecall.core.ranking.score import Weights
 from mdrecall.core.text.headings import read_lines, titles, trails
-from mdrecall.core.text.words import Analyser
+from mdrecall.core.text.passages import LONG_LINE, SENTENCES, Passage
 
 #: The length of a snippet in UTF-16 units, as in OpenClaw.
 MAX_SNIPPET_UNITS = 700
-# A sentence may continue on the next line; more lines would no longer be one passage.
-_PASSAGE_LINES = 2
-# Longer lines are whole paragraphs, and are cut into sentences of at most 240 characters.
-_LONG_LINE = 320
-_SENTENCES = r"(?s).{1,240}(?:[.!?。！？](?=\s|[^\x00-\x7f])|\s|$)|.{1,240}"
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -25,74 +20,44 @@ class _Segment(NamedTuple):
     end: int
 
 
-class Passage(NamedTuple):
-    """The lines of a chunk that are shown and cited."""
+class ShownLines(NamedTuple):
+    """What is shown of a chunk: the text, and its lines counted from 0."""
 
-    coverage: float
-    """The share of the query's weight that they hold."""
+    text: str
     first_line: int
     last_line: int
-    """The first and the last line, counted from 0 in the chunk."""
-    start: int
-    end: int
-    """The same as character offsets."""
 
 
-#: For a chunk that holds no term of the query.
-NO_PASSAGE = Passage(0.0, 0, 0, 0, 0)
+def show_around(
+    text: str, passage: Passage, max_units: int = MAX_SNIPPET_UNITS, avoid: Set[int] = frozenset()
+) -> ShownLines:
+    """Return the passage with as many whole lines around it as fit, in the middle if possible.
 
-
-def best_passage(text: str, weights: Weights, analyser: Analyser) -> Passage:
-    """Return the two adjacent lines or sentences that hold most of the query; of equal ones the first."""
-    segments = _segments(text)
-    held = [find_terms(text[segment.start : segment.end], weights, analyser) for segment in segments]
-    best = NO_PASSAGE
-    for index, segment in enumerate(segments):
-        if not held[index]:
-            continue
-        last, together = index, held[index]
-        for step in range(1, _PASSAGE_LINES):
-            if index + step < len(segments) and not held[index + step] <= together:
-                last, together = index + step, together | held[index + step]
-        coverage = sum(weights.by_term[term] for term in sorted(together)) / weights.total
-        if coverage > best.coverage + 1e-12:
-            best = Passage(coverage, segment.line, segments[last].line, segment.start, segments[last].end)
-    return best
-
-
-def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
-    """Return the query terms that a text holds."""
-    there = analyser.terms_like(text, weights.initials)
-    held = there & weights.by_term.keys()
-    for beginning in weights.beginnings:
-        if any(term.startswith(beginning) for term in there):
-            held.add(beginning)
-    for name, parts in weights.names.items():
-        if parts <= there:
-            held.add(name)
-    return frozenset(held)
-
-
-def snippet_around(text: str, passage: Passage, max_units: int = MAX_SNIPPET_UNITS) -> str:
-    """Return as many whole lines around the passage as fit, with the passage in the middle if possible."""
+    Lines in ``avoid`` are not added. A passage that is longer by itself is cut at ``MAX_SNIPPET_UNITS``.
+    """
     segments = _segments(text)
     inside = [i for i, segment in enumerate(segments) if passage.start <= segment.start < max(passage.end, 1)]
     first, last = (inside[0], inside[-1]) if inside else (0, 0)
-    while last > first and utf16_units(text[segments[first].start : segments[last].end]) > max_units:
+    while last > first and utf16_units(text[segments[first].start : segments[last].end]) > MAX_SNIPPET_UNITS:
         last -= 1
     grown = True
     while grown:
         grown = False
         for before, after in ((0, 1), (1, 0)):
             wider = (first - before, last + after)
-            if _fits(text, segments, wider, max_units):
+            if _fits(text, segments, wider, max_units) and segments[wider[0 if before else 1]].line not in avoid:
                 (first, last), grown = wider, True
-    return cut_units(text[segments[first].start : segments[last].end].strip("\r\n"), max_units)
+    while last > first and not text[segments[last].start : segments[last].end].strip():
+        last -= 1
+    while last > first and not text[segments[first].start : segments[first].end].strip():
+        first += 1
+    shown = cut_units(text[segments[first].start : segments[last].end].strip("\r\n"), MAX_SNIPPET_UNITS)
+    return ShownLines(shown, segments[first].line, segments[last].line)
 
 
 def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> str:
     """Return the headings above a passage, outermost first, joined with `` › ``; ``chunk_trail`` precedes the text."""
-    structure = read_lines([*chunk_trail, *text.split("\n")[: passage.first_line + 1]])
+    structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
     *_, trail = trails(structure)
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)
@@ -121,11 +86,11 @@ def _segments(text: str) -> list[_Segment]:
     segments: list[_Segment] = []
     offset = 0
     for number, line in enumerate(text.split("\n")):
-        if len(line) <= _LONG_LINE:
+        if len(line) <= LONG_LINE:
             segments.append(_Segment(number, offset, offset + len(line)))
         else:
             segments.extend(
-                _Segment(number, offset + part.start(), offset + part.end()) for part in re.finditer(_SENTENCES, line)
+                _Segment(number, offset + part.start(), offset + part.end()) for part in SENTENCES.finditer(line)
             )
         offset += len(line) + 1
     return segments

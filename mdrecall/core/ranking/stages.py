@@ -9,14 +9,19 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify
-from mdrecall.core.ranking.score import Similarity, Weighted, Weights, fuse, keyword_strength, score
-from mdrecall.core.ranking.snippet import NO_PASSAGE, Passage, best_passage, heading_above, snippet_around
-from mdrecall.core.text.chunk import split_windows
-from mdrecall.core.text.words import Analyser
-from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why
+from mdrecall.core.ranking.features import Features, Query, ReadChunk, passage_worth, read_passages
+from mdrecall.core.ranking.score import probability, vector_probability
+from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
+from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
+from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
+from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of, format_citation
 
-# If the best passage holds less than this share of the query's weight, the window closest in meaning shows more.
-_MIN_PASSAGE_COVERAGE = 0.15
+# The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
+_USER_FACTOR = 1.1
+# All results together show about this much: the fewer there are, the more of the lines around each.
+_SHOWN_UNITS = 4_000
+# How many passages are looked at for each result: neighbours become one result, and overlapping chunks repeat some.
+_LOOKED_AT = 3
 
 
 #: The answer to a query of punctuation only.
@@ -55,58 +60,66 @@ class RankingContext(NamedTuple):
     mode: Mode
     """How the candidates were found: ``keyword`` if vectors could not be searched."""
     matches: Sequence[Match]
-    weights: Weights
-    vector_weight: float
-    """The share of the vector search in the score."""
-    analyser: Analyser
+    query: Query
+    text: str = ""
+    """The query as it was asked."""
     explain: bool = False
     now_ms: float = 0.0
 
 
 class Candidate(NamedTuple):
-    """A chunk that may become a result, and what the stages so far have found out about it."""
+    """A chunk, or after ``find_passages`` a passage, that may become a result, and what is known about it so far."""
 
-    chunk: StoredChunk
-    weighted: Weighted
-    """Its strength by the query's terms alone."""
-    similarity: Similarity | None = None
-    window: int | None = None
-    """The number of its most similar window."""
+    found: ReadChunk
     passage: Passage = NO_PASSAGE
-    keyword_score: float = 0.0
+    """The lines that were ranked."""
+    place: int = 0
+    """The place of the passage in its chunk."""
+    features: Features | None = None
+    worth: float = 0.0
+    """What it is worth, from which the score is made."""
     decay: float = 1.0
-    complete: bool = False
-    """True if it ranks above every candidate that lacks a rare term; never in a search by vectors only."""
+    speaker: float = 0.0
+    """What its speaker changes in its worth."""
+    more: tuple[Passage, ...] = ()
+    """The passages beside it that are shown with it."""
     score: float = 0.0
     why: Why | None = None
+
+    @property
+    def chunk(self) -> StoredChunk:
+        return self.found.chunk
 
 
 Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidate]]
 
 
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Find the passage of each candidate to show, and its keyword score."""
-    return [_find_passage(candidate, context) for candidate in candidates]
+    """Replace each chunk by its passages, each with its features and its worth."""
+    query = context.query
+    user_factor = 1.0 if asks_assistant(context.text) else _USER_FACTOR
+    passages = []
+    for candidate in candidates:
+        found = candidate.found
+        for passage, place, features in read_passages(found, query):
+            if features.chunk_held or features.likeness or features.naming:
+                worth = passage_worth(features, found.weighted.identified, query)
+                worth *= user_factor if passage.speaker and is_user(passage.speaker) else 1.0
+                passages.append(Candidate(found, passage, place, features, worth))
+    return passages
 
 
-def _find_passage(candidate: Candidate, context: RankingContext) -> Candidate:
-    text, passage = candidate.chunk.text, NO_PASSAGE
-    if candidate.weighted.strength:
-        passage = best_passage(text, context.weights, context.analyser)
-    keyword_score = keyword_strength(candidate.weighted, passage.coverage)
-    is_weak = passage.coverage < _MIN_PASSAGE_COVERAGE
-    if candidate.window is not None and (context.mode == "vector" or is_weak):
-        passage = _window_passage(text, candidate.window, passage)
-    return candidate._replace(passage=passage, keyword_score=keyword_score)
-
-
-def _window_passage(text: str, number: int, passage: Passage) -> Passage:
-    """Return the window as a passage; the given passage if the text has no such window."""
-    windows = split_windows(text)
-    if number >= len(windows):
-        return passage
-    window = windows[number]
-    return Passage(passage.coverage, window.first_line, window.last_line, window.start, window.end)
+def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Rank the words of others lower if the query names somebody who speaks."""
+    speakers = read_speakers((entry.passage.speaker for entry in candidates), context.text)
+    if not speakers.named:
+        return list(candidates)
+    loss = doubt(speakers.lead_of_others((entry.passage.speaker, entry.worth) for entry in candidates))
+    changed = []
+    for entry in candidates:
+        change = speakers.change(entry.passage.speaker) - loss
+        changed.append(entry._replace(worth=entry.worth + change, speaker=change) if change else entry)
+    return changed
 
 
 def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -125,29 +138,68 @@ def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[
 
 
 def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Mix keywords, vectors and age into one score, drop candidates that are worth nothing, and sort best first."""
-    scored = []
-    for candidate in candidates:
-        worth = fuse(candidate.keyword_score, candidate.similarity, context.vector_weight) * candidate.decay
-        complete = candidate.weighted.complete and context.mode != "vector"
-        if worth > 0:
-            scored.append(candidate._replace(complete=complete, score=score(worth, complete)))
+    """Map worth and age to one score, and sort best first."""
+    convert = vector_probability if context.mode == "vector" else probability
+    scored = [entry._replace(score=convert(entry.worth) * entry.decay) for entry in candidates]
     # Path and line decide between equals: the order in which chunks were indexed must not.
-    return sorted(scored, key=lambda entry: (-entry.score, entry.chunk.path, entry.chunk.start_line, entry.chunk.id))
+    return sorted(scored, key=_order)
+
+
+def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
+    chunk = entry.chunk
+    return -entry.score, -entry.worth, chunk.path, chunk.start_line, entry.place
+
+
+def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Join passages that follow each other, at the place of the best, and drop those that overlapping chunks repeat."""
+    merged: list[Candidate] = []
+    by_chunk: dict[int, list[int]] = {}
+    by_path: dict[str, list[int]] = {}
+    for entry in candidates[: _LOOKED_AT * context.options.max_results]:
+        chunk = entry.chunk
+        if any(_repeats(entry, merged[number]) for number in by_path.get(chunk.path, ())):
+            continue
+        beside = next((number for number in by_chunk.get(chunk.id, ()) if _can_join(merged[number], entry)), None)
+        if beside is not None:
+            merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
+            continue
+        for group in (by_chunk.setdefault(chunk.id, []), by_path.setdefault(chunk.path, [])):
+            group.append(len(merged))
+        merged.append(entry)
+    return merged
+
+
+def _repeats(entry: Candidate, other: Candidate) -> bool:
+    """True if a passage stands in another chunk too, and is shown from there."""
+    if entry.chunk.id == other.chunk.id:
+        return False
+    passage, shown = entry.passage, _span(other)
+    return entry.chunk.text[passage.start : passage.end] in other.chunk.text[shown.start : shown.end]
+
+
+def _can_join(shown: Candidate, entry: Candidate) -> bool:
+    """True if a passage follows or precedes what is shown, only blank lines between them, and both are not too long."""
+    span, passage, text = _span(shown), entry.passage, entry.chunk.text
+    start, end = min(span.start, passage.start), max(span.end, passage.end)
+    between = text[span.end : passage.start] if passage.start >= span.end else text[passage.end : span.start]
+    return not between.strip() and end - start <= MAX_SNIPPET_UNITS
+
+
+def _span(entry: Candidate) -> Passage:
+    """Return the passage and those that are shown with it as one."""
+    if not entry.more:
+        return entry.passage
+    every = sorted((entry.passage, *entry.more))
+    return entry.passage._replace(
+        start=every[0].start, end=every[-1].end, first_line=every[0].first_line, last_line=every[-1].last_line
+    )
 
 
 def explain_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Attach a ``Why`` to each candidate if the request asks for it; its ranks count all scored candidates."""
+    """Attach a ``Why`` to each candidate if the request asks for it."""
     if not context.explain:
         return list(candidates)
-    by_keywords = sorted((entry for entry in candidates if entry.keyword_score), key=_keyword_order)
-    by_vectors = sorted((entry for entry in candidates if entry.similarity), key=_vector_order)
-    keyword_ranks = {entry.chunk.id: rank for rank, entry in enumerate(by_keywords, start=1)}
-    vector_ranks = {entry.chunk.id: rank for rank, entry in enumerate(by_vectors, start=1)}
-    return [
-        entry._replace(why=_why(entry, context, keyword_ranks.get(entry.chunk.id), vector_ranks.get(entry.chunk.id)))
-        for entry in candidates
-    ]
+    return [entry._replace(why=_why(entry, context)) for entry in candidates]
 
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -171,16 +223,20 @@ def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> 
 
 
 def diversify_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Move candidates that repeat better ones further down, but never below one that lacks a rare term they hold."""
+    """Move candidates that repeat better ones further down, but never below one that lacks an identifier they hold."""
     mmr_lambda = context.options.mmr_lambda
     if mmr_lambda is None:
         return list(candidates)
     ordered: list[Candidate] = []
-    for complete in (True, False):
-        group = [candidate for candidate in candidates if candidate.complete == complete]
-        terms = [context.analyser.terms(snippet_around(entry.chunk.text, entry.passage)) for entry in group]
+    for share in sorted({_identifier_share(entry) for entry in candidates}, reverse=True):
+        group = [entry for entry in candidates if _identifier_share(entry) == share]
+        terms = [context.query.analyser.terms(_shown_text(entry, MAX_SNIPPET_UNITS)) for entry in group]
         ordered += [group[place] for place in diversify([entry.score for entry in group], terms, mmr_lambda)]
     return ordered
+
+
+def _identifier_share(entry: Candidate) -> float:
+    return entry.features.identified if entry.features else 0.0
 
 
 def reserve_note_places(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -189,11 +245,11 @@ def reserve_note_places(candidates: Sequence[Candidate], context: RankingContext
     Transcripts hold far more text than notes and repeat the words of the query, so they would fill every place.
     """
     places = context.options.max_results
-    sessions = [candidate for candidate in candidates if candidate.chunk.source == "sessions"]
+    sessions = [entry for entry in candidates if entry.chunk.source == "sessions"]
     note_count = len(candidates) - len(sessions)
     allowed = max(places - note_count, (places + 1) // 2)
-    dropped = {candidate.chunk.id for candidate in sessions[allowed:]}
-    return [candidate for candidate in candidates if candidate.chunk.id not in dropped]
+    dropped = {(entry.chunk.id, entry.place) for entry in sessions[allowed:]}
+    return [entry for entry in candidates if (entry.chunk.id, entry.place) not in dropped]
 
 
 def limit_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -201,21 +257,63 @@ def limit_results(candidates: Sequence[Candidate], context: RankingContext) -> l
     return list(candidates[: context.options.max_results])
 
 
-def to_result(candidate: Candidate) -> SearchResult:
-    """Return the candidate as a result: its snippet, its lines, and the headings above the passage."""
-    chunk, passage = candidate.chunk, candidate.passage
+def to_results(
+    candidates: Sequence[Candidate], *, places: int = 0, max_units: int = MAX_SNIPPET_UNITS
+) -> tuple[SearchResult, ...]:
+    """Return the candidates as results; the fewer there are, the more of the lines around each is shown.
+
+    ``places`` is how many of them will be shown in the end, if not all.
+    """
+    count = min(places or len(candidates), len(candidates))
+    units = min(max_units, _SHOWN_UNITS // max(1, count))
+    taken: dict[str, set[int]] = {}
+    for entry in candidates[:count]:
+        span = _span(entry)
+        lines = range(span.first_line, span.last_line + 1)
+        taken.setdefault(entry.chunk.path, set()).update(map(entry.chunk.line, lines))
+    return tuple(_to_result(candidate, units, taken.get(candidate.chunk.path, set())) for candidate in candidates)
+
+
+def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchResult:
+    """Return a candidate as a result: the lines that are shown, those that match, and the headings above them.
+
+    ``taken`` are the lines of its file that some result shows in any case; those that this one adds join them.
+    """
+    chunk, passage, span = candidate.chunk, candidate.passage, _span(candidate)
+    avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
+    shown = show_around(chunk.text, span, max_units, avoid)
+    taken.update(map(chunk.line, range(shown.first_line, shown.last_line + 1)))
     return SearchResult(
         path=chunk.path,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
+        start_line=chunk.line(shown.first_line),
+        end_line=chunk.line(shown.last_line),
         score=round(candidate.score, 4),
-        snippet=snippet_around(chunk.text, passage),
+        snippet=shown.text,
         source=chunk.source,
         match_start_line=chunk.line(passage.first_line),
         match_end_line=chunk.line(passage.last_line),
         heading=heading_above(chunk.trail, chunk.text, passage),
         why=candidate.why,
+        confidence=confidence_of(candidate.score),
+        speaker=passage.speaker,
     )
+
+
+def _shown_text(candidate: Candidate, max_units: int) -> str:
+    return show_around(candidate.chunk.text, _span(candidate), max_units).text
+
+
+def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:
+    """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
+    best = max(candidates, key=lambda entry: entry.score)
+    speaker = best.passage.speaker
+    if best.speaker and speaker and read_speakers([speaker], context.text).named:
+        return ""
+    if best.speaker and speaker:
+        return f"The query names another speaker: the best match was said by {speaker}."
+    if confidence_of(best.score) == "low":
+        return "Probably not in memory: even the best match is weak."
+    return ""
 
 
 def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAnswer:
@@ -223,7 +321,9 @@ def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAn
     if not candidates or not candidates[0].score:
         return NO_MATCH
     best = candidates[0]
-    return answer_below_min_score(f"{best.chunk.path}#L{best.chunk.start_line}", best.score, min_score)
+    line = best.chunk.line(best.passage.first_line)
+    citation = format_citation(best.chunk.path, line, line)
+    return answer_below_min_score(citation, best.score, min_score)
 
 
 def answer_below_min_score(citation: str, score: float, min_score: float) -> SearchAnswer:
@@ -235,37 +335,32 @@ def answer_below_min_score(citation: str, score: float, min_score: float) -> Sea
     return SearchAnswer((), reason="below_min_score", action=action)
 
 
-def _keyword_order(candidate: Candidate) -> tuple[bool, float, str, int]:
-    chunk = candidate.chunk
-    return not candidate.weighted.complete, -candidate.keyword_score, chunk.path, chunk.start_line
-
-
-def _vector_order(candidate: Candidate) -> tuple[float, str, int]:
-    value = candidate.similarity.value if candidate.similarity else 0.0
-    return -value, candidate.chunk.path, candidate.chunk.start_line
-
-
-def _why(candidate: Candidate, context: RankingContext, keyword_rank: int | None, vector_rank: int | None) -> Why:
-    chunk_id, similarity, weights = candidate.chunk.id, candidate.similarity, context.weights
+def _why(candidate: Candidate, context: RankingContext) -> Why:
+    features, similarity, weights = candidate.features, candidate.found.similarity, context.query.weights
+    if features is None:
+        raise ValueError("Only passages can be explained.")
     terms = tuple(
         (
             match.term.surface,
             round(weights.by_term[match.term.text] / weights.total, 4),
-            chunk_id in match.chunks,
+            match.term.text in features.chunk_held,
+            match.term.text in features.held,
         )
         for match in context.matches
     )
     return Why(
-        complete=candidate.complete,
-        strength=round(candidate.weighted.strength, 4),
-        passage_coverage=round(candidate.passage.coverage, 4),
         terms=terms,
-        keyword_score=round(candidate.keyword_score, 4),
-        keyword_rank=keyword_rank,
-        vector_score=round(similarity.value, 4) if similarity else None,
-        vector_rank=vector_rank,
+        words=round(features.words, 4),
+        coverage=round(features.coverage, 4),
+        neighbours=round(features.neighbours, 4),
+        title=round(features.title, 4),
+        likeness=None if features.likeness is None else round(features.likeness, 4),
         cosine=similarity.whole if similarity else None,
-        window_cosine=similarity.window if similarity else None,
-        vector_weight=round(context.vector_weight, 4),
+        passage_cosine=features.cosine,
+        vector_weight=round(context.query.vector_weight, 4),
+        identified=round(features.identified, 4),
+        naming=features.naming,
+        speaker=round(candidate.speaker, 4),
         decay=round(candidate.decay, 4),
+        worth=round(candidate.worth, 4),
     )

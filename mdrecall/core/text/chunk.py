@@ -1,4 +1,4 @@
-"""Markdown to chunks of about the wanted size, cut where a reader would cut; and a chunk's windows and title.
+"""Markdown to chunks of about the wanted size, cut where a reader would cut; and a chunk's title.
 
 A chunk is a slice of its document: its text is exactly its source lines, or a part of one line that is longer than a
 chunk. Cuts are made before a heading, a paragraph, a fence or a list item if there is one in the second half of the
@@ -14,8 +14,8 @@ from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
 from mdrecall.core.text.words import count_unspaced
 from mdrecall.types import Chunk
 
-#: Changes whenever the same text would be cut elsewhere; part of the index format.
-CHUNKER_VERSION = 1
+#: Changes whenever the same text would be cut elsewhere, into chunks or passages; part of the index format.
+CHUNKER_VERSION = 2
 
 # Chunk sizes are set in tokens; a token of a language model is about four characters of English.
 UNITS_PER_TOKEN = 4
@@ -28,8 +28,6 @@ _BLOCK_CHARS = 256_000
 _CUT_CHARS = 400
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-# A window of a few lines has a vector of its own: a short stretch is closer to a question than all that surrounds it.
-WINDOW_CHARS = 400
 # The end of a path is repeated with every chunk; a longer path is one that somebody has made long on purpose.
 TITLE_CHARS = 500
 _DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
@@ -41,15 +39,6 @@ _WORD_ENDS = " \t\u3000。．！？、，；"
 
 # A cut inside a line is worse than every cut between lines.
 _INSIDE_LINE = -1
-
-
-class Window(NamedTuple):
-    """A stretch of a chunk: its character offsets, and its lines counted from 0."""
-
-    start: int
-    end: int
-    first_line: int
-    last_line: int
 
 
 class _Piece(NamedTuple):
@@ -128,25 +117,6 @@ def _block_chunks(
             trail=trail_of[line - 1],
         )
         previous_end = end
-
-
-def split_windows(text: str) -> list[Window]:
-    """Group the lines of a chunk into windows of about ``WINDOW_CHARS`` characters; cut a line that is longer."""
-    found: list[Window] = []
-    start = first = end = offset = 0
-    for number, line in enumerate(text.split("\n")):
-        stop = offset + len(line)
-        if stop - start > WINDOW_CHARS:
-            if offset > start:
-                found.append(Window(start, end, first, number - 1))
-                start, first = offset, number
-            while stop - start > WINDOW_CHARS:
-                found.append(Window(start, start + WINDOW_CHARS, number, number))
-                start += WINDOW_CHARS
-        end = stop
-        offset = stop + 1
-    found.append(Window(start, end, first, number))
-    return found
 
 
 def title_text(path: str) -> str:

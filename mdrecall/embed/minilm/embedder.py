@@ -103,7 +103,7 @@ class MiniLM:
         return vectors
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        """Return the vectors of chunks, each with its title; windows are left out, as they would double the cost."""
+        """Return the vectors of chunks, each with its title; passages are left out, as they would double the cost."""
         return [Embedding(vector) for vector in self.embed_documents([join_title(passage) for passage in passages])]
 
     def close(self) -> None:

@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import chain, count
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from mdrecall.core.text.chunk import split_windows
+from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline.languages import Languages, Part, is_token, token_word
+from mdrecall.embed.offline.languages import Found, Languages, Part, is_token, token_word
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
@@ -31,6 +31,8 @@ _T = TypeVar("_T")
 _FOLDER = os.path.dirname(__file__)
 # Chinese and Japanese texts have more in common with one another, because single characters count too.
 _UNSPACED_COSINES = (0.18, 0.6)
+# About fifty words; a text in another language has five of its most frequent words among them.
+_SAMPLE_CHARS = 300
 # Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory.
 _MAX_WORDS = 40_000
 # Bounds the memory for gathered word vectors, one kilobyte each, while texts are summed.
@@ -75,12 +77,12 @@ class OfflineEmbedder:
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """Return the vector of a query with its words weighted; all zeros if no word is known."""
         folded = fold(text)
-        plain = find_words(folded)
-        found = self._languages.tokens(folded, plain, self._languages.find_latin(plain, is_query=True))
+        languages = self._languages.find(folded)
+        found = self._languages.tokens(folded, find_words(folded), languages)
         pieces = [
             (number, weights.get(word, 1.0)) for word in found if not is_token(word) for number in self._pieces[word]
         ]
-        parts = list(self._foreign_parts(folded, found, weights))
+        parts = list(self._foreign_parts(folded, found, languages, weights))
         pieces += [piece for part in parts for piece in part.pieces]
         total = self._sum_rows_numpy(pieces) if sys.modules.get("numpy") else self._sum_rows(pieces)
         for part in parts:
@@ -89,7 +91,9 @@ class OfflineEmbedder:
         length = math.sqrt(sum(value * value for value in total))
         return _pack_floats(value / length if length else 0.0 for value in total)
 
-    def _foreign_parts(self, folded: str, found: Sequence[str], weights: Mapping[str, float]) -> Iterator[Part]:
+    def _foreign_parts(
+        self, folded: str, found: Sequence[str], languages: Found, weights: Mapping[str, float]
+    ) -> Iterator[Part]:
         """Yield what the words of other languages add to the vector of a query."""
         for token in filter(is_token, found):
             weight = weights.get(token_word(token), 1.0)
@@ -98,8 +102,8 @@ class OfflineEmbedder:
                 tuple((piece, weight * share) for piece, share in pieces),
                 tuple((dimension, weight * value) for dimension, value in own),
             )
-        if not folded.isascii():
-            yield from self._languages.cut_parts(folded, weights, self.dimensions)
+        if languages.unspaced:
+            yield from self._languages.cut_parts(folded, languages.unspaced, weights, self.dimensions)
 
     def _sum_rows(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
         total = [0.0] * self.dimensions
@@ -120,14 +124,15 @@ class OfflineEmbedder:
         return total
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
-        """Return the vectors of chunks with their titles, each with the vectors of its windows."""
+        """Return the vectors of chunks with their titles, each with the vectors of its passages."""
         if not passages:
             return []
         numpy = _numpy()
-        parts = [[text[window.start : window.end] for window in split_windows(text)] for _, text in passages]
+        parts = [[text[part.start : part.end] for part in split_passages(text)] for _, text in passages]
         counts = [len(part) for part in parts]
-        languages = [self._find_latin(passage) for passage in passages]
-        spread = [language for language, count in zip(languages, counts, strict=True) for _ in range(count)]
+        # A short part may not show its language, so it is that of the whole chunk.
+        languages = [self._languages.find(_sample(f"{title}\n{text}")) for title, text in passages]
+        spread = list(chain.from_iterable(map(repeat, languages, counts)))
         sums = self._sums(list(chain.from_iterable(parts)), spread)
         titles = self._sums([title for title, _ in passages], languages)
         starts = numpy.cumsum([0, *counts[:-1]])
@@ -147,12 +152,8 @@ class OfflineEmbedder:
     def close(self) -> None:
         """Do nothing: no resource needs to be released."""
 
-    def _find_latin(self, passage: EmbedInput) -> str:
-        """Return the language of a passage if it is another one in Latin letters; its windows and title share it."""
-        return self._languages.find_latin(find_words(fold(passage.text)))
-
-    def _sums(self, texts: Sequence[str], languages: Sequence[str]) -> Any:
-        """Return the sum of word vectors of each text, one row per text; ``languages`` are those of ``_find_latin``."""
+    def _sums(self, texts: Sequence[str], languages: Sequence[Found]) -> Any:
+        """Return the sum of word vectors of each text, one row per text; ``languages`` are those of the texts."""
         numpy = _numpy()
         sums = numpy.zeros((len(texts), self.dimensions), numpy.float32)
         folded = list(map(fold, texts))
@@ -166,7 +167,7 @@ class OfflineEmbedder:
                 sums[number] += gathered[start:end].sum(0)
                 start = end
         if not all(map(str.isascii, folded)):
-            self._languages.add_sums(folded, sums, *self._numpy_table())
+            self._languages.add_sums(folded, languages, sums, *self._numpy_table())
         return sums
 
     def _numpy_table(self) -> tuple[Any, Any]:
@@ -263,6 +264,11 @@ def _group_words(texts: Iterable[list[str]]) -> Iterator[list[tuple[int, list[st
             size += len(some)
     if group:
         yield group
+
+
+def _sample(text: str) -> str:
+    """Return what tells the language of a text: its beginning if it is ASCII, because that needs few words."""
+    return text[:_SAMPLE_CHARS].lower() if text.isascii() else fold(text)
 
 
 def _read_table(name: str) -> bytes:

@@ -9,7 +9,6 @@ language: ``ru:слово``. A word in Latin letters does so only if its text is
 of the same words with other meanings.
 """
 
-import json
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter, CutTexts
+from mdrecall.embed.offline.pieces import find_words
 from mdrecall.embed.offline.word_file import (
     COST_STEP,
     LENGTHS,
@@ -25,9 +25,9 @@ from mdrecall.embed.offline.word_file import (
     RECORD_BYTES,
     SCALE_MIDDLE,
     SCALE_STEPS,
-    Card,
     WordFile,
     hash_word,
+    read_cards,
     word_length,
 )
 
@@ -48,9 +48,9 @@ _CHARS_AT_ONCE = 16_000
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
 # quote another language stay below, and texts in the language have three times as many.
 _COMMON_SHARE = 0.12
-# A query up to this long may be nothing but nouns, so that its language shows only in the dictionary.
+# A text up to this long may be nothing but nouns, so that its language shows only in the dictionary.
 _SHORT_WORDS = 8
-# Any of these says that a short query is English.
+# Any of these says that a short text is English.
 _ENGLISH = frozenset(
     ("the", "of", "and", "to", "is", "in", "for", "that", "it", "on", "with", "what", "when", "where", "who", "how")
 )
@@ -67,6 +67,15 @@ _SPACED = {
     "hangul": re.compile("[\uac00-\ud7a3]+"),
 }
 _MARK = ":"
+
+
+class Found(NamedTuple):
+    """The languages of a text besides English and those with a script of their own; empty if it has none."""
+
+    latin: str = ""
+    """The language of its words in Latin letters."""
+    unspaced: str = ""
+    """The language of its characters that are cut into words."""
 
 
 class Part(NamedTuple):
@@ -93,8 +102,7 @@ class Languages:
     @cached_property
     def files(self) -> dict[str, WordFile]:
         """The word files by language; one that the user added replaces ours."""
-        with open(os.path.join(self._folder, "languages.json"), encoding="utf-8") as file:
-            cards = [Card(**fields) for fields in json.load(file)]
+        cards = read_cards(os.path.join(self._folder, "languages.json"))
         found = {card.language: WordFile(os.path.join(self._folder, f"{card.language}.words"), card) for card in cards}
         return found | {file.card.language: file for file in added_files(self._added_folder)}
 
@@ -117,7 +125,12 @@ class Languages:
                     found.setdefault(word, []).append(language)
         return found
 
-    def find_latin(self, words: Sequence[str], *, is_query: bool = False) -> str:
+    def find(self, folded: str) -> Found:
+        """Return the languages of a folded text."""
+        latin = self._find_latin(find_words(folded))
+        return Found(latin) if folded.isascii() else Found(latin, self._find_unspaced(folded))
+
+    def _find_latin(self, words: Sequence[str]) -> str:
         """Return the language of a text by its words in Latin letters; empty if it is English or unknown."""
         common = self._common
         if not common.keys().isdisjoint(words):
@@ -128,7 +141,7 @@ class Languages:
             best = max(counts, key=lambda language: counts[language])
             english = sum(word in _ENGLISH for word in words)
             return best if counts[best] >= max(1.0, _COMMON_SHARE * len(words)) and counts[best] > english else ""
-        if not is_query or len(words) > _SHORT_WORDS or not _ENGLISH.isdisjoint(words):
+        if len(words) > _SHORT_WORDS or not _ENGLISH.isdisjoint(words):
             return ""
         return self._find_by_words([word for word in words if not self._is_english(word)], len(words))
 
@@ -142,9 +155,9 @@ class Languages:
         best = max(known, key=lambda language: known[language], default="")
         return best if best and 2 * known[best] >= count else ""
 
-    def tokens(self, folded: str, words: list[str], latin: str) -> list[str]:
-        """Return the words of a text with those of other languages as tokens; ``latin`` is that of ``find_latin``."""
-        if latin:
+    def tokens(self, folded: str, words: list[str], languages: Found) -> list[str]:
+        """Return the words of a text, those of other languages as tokens."""
+        if latin := languages.latin:
             file = self.files[latin]
             words = [latin + _MARK + word if self._numbers(file, word) else word for word in words]
         if folded.isascii():
@@ -172,41 +185,41 @@ class Languages:
             return [number]
         if file.card.script == "hangul":
             beginnings = (file.find(word[:end]) for end in range(len(word) - 1, 0, -1))
-            return [next((number for number in beginnings if number >= 0), -1)] if len(word) > 1 else []
+            return [number for number in beginnings if number >= 0][:1]
         return split_compound(file, word) if file.card.compounds else []
 
     # --- scripts without spaces
 
-    def cut_parts(self, folded: str, weights: Mapping[str, float], dimensions: int) -> Iterator[Part]:
+    def cut_parts(self, folded: str, language: str, weights: Mapping[str, float], dimensions: int) -> Iterator[Part]:
         """Yield what the words of a query add to its vector; ``weights`` are those of its character pairs."""
-        if cutter := self._choose_cutter(folded):
-            for word, weight in _weigh(cutter.cut(folded)[0], weights):
-                yield _make_part(cutter.file, word, weight, dimensions)
+        cutter = self._cutter(language)
+        for word, weight in _weigh(cutter.cut(folded)[0], weights):
+            yield _make_part(cutter.file, word, weight, dimensions)
 
     def _cutter(self, language: str) -> Cutter:
         if language not in self._cutters:
             self._cutters[language] = Cutter(self.files[language])
         return self._cutters[language]
 
-    def _choose_cutter(self, folded: str) -> Cutter | None:
-        """Return the cutter for the language of a text; None if it has no character to cut."""
+    def _find_unspaced(self, folded: str) -> str:
+        """Return the language of the characters to cut; empty if there are none."""
         count = len(_UNSPACED.findall(folded))
         if not count:
-            return None
+            return ""
         if len(_KANA.findall(folded)) >= _KANA_SHARE * count:
-            return self._cutter("ja")
-        chinese, japanese = self._cutter("zh"), self._cutter("ja")
-        if count > _SHORT_CHARS or chinese.cut(folded)[1] <= japanese.cut(folded)[1]:
-            return chinese
-        return japanese
+            return "ja"
+        if count > _SHORT_CHARS or self._cutter("zh").cut(folded)[1] <= self._cutter("ja").cut(folded)[1]:
+            return "zh"
+        return "ja"
 
-    def add_sums(self, folded: Sequence[str], sums: Any, rows: Any, scales: Any) -> None:
+    def add_sums(self, folded: Sequence[str], languages: Sequence[Found], sums: Any, rows: Any, scales: Any) -> None:
         """Add the vectors of the words that are cut out of each text to its row in ``sums``."""
-        texts: dict[Cutter, list[tuple[int, str]]] = {}
-        for number, text in enumerate(folded):
-            if not text.isascii() and (cutter := self._choose_cutter(text)):
-                texts.setdefault(cutter, []).append((number, text))
-        for cutter, numbered in texts.items():
+        texts: dict[str, list[tuple[int, str]]] = {}
+        for number, (text, found) in enumerate(zip(folded, languages, strict=True)):
+            if found.unspaced and not text.isascii():
+                texts.setdefault(found.unspaced, []).append((number, text))
+        for language, numbered in texts.items():
+            cutter = self._cutter(language)
             for group in _group(numbered):
                 numbers, some = zip(*group, strict=True)
                 _add_vectors(cutter.file, cutter.cut_many(some), numbers, sums, rows, scales)

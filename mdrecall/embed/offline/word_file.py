@@ -172,6 +172,16 @@ def read_card(data: Any, path: str) -> Card:
     return card
 
 
+def read_cards(path: str) -> list[Card]:
+    """Return the cards of the files that come with mdrecall, which are kept in one place to be read quickly."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [Card(**fields) for fields in json.load(file)]
+    except (OSError, ValueError, TypeError) as error:
+        message = f"The list of languages {path} cannot be read: {error}."
+        raise ModelFileError(message, hint="Install mdrecall again.") from error
+
+
 def pack_card(card: Card) -> bytes:
     """Return the first line of a word file, padded so that the hashes begin at a multiple of four bytes."""
     line = json.dumps({"format": _FORMAT, **card._asdict()}, ensure_ascii=False).encode()

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import apsw
 
-from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreUnavailable
+from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.store.sqlite.revisions import forget_everything
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
+from mdrecall.store.sqlite.side_file_guard import FileReplaced, attach, close
 from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
 
 _MAGIC = b"SQLite format 3\0"
@@ -18,6 +19,8 @@ _FORMATS_AT = slice(18, 20)
 _CHANGES_AT, _PAGES_AT, _COUNTED_AT = slice(24, 28), slice(28, 32), slice(92, 96)
 _KNOWN_FORMATS = (b"\1\1", b"\2\2")
 _APPLICATION_ID_AT = slice(68, 72)
+# How often an index is opened that is replaced while it is being opened; once is rare.
+_TRIES = 20
 # How long SQLite waits for another connection that writes; as long as for the lock between processes.
 _BUSY_MS = 5_000
 
@@ -45,7 +48,7 @@ def prepare(location: IndexLocation, *, create: bool) -> None:
     """Make sure that there is an index of the current format, creating or upgrading it; never change a foreign file."""
     is_new = not check_owner(location)
     with translate_errors(location.path):
-        db = _open(location, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
+        db = _open_attached(location, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
         try:
             if is_new:
                 # Only the owner may read it: it will hold the text of the notes.
@@ -56,13 +59,13 @@ def prepare(location: IndexLocation, *, create: bool) -> None:
             db.execute("PRAGMA journal_mode=WAL")
             _claim(db, location)
         finally:
-            db.close()
+            close(db)
 
 
 def connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:
     """Return a connection to an index that ``prepare`` has checked."""
     with translate_errors(location.path):
-        db = _open(location, apsw.SQLITE_OPEN_READWRITE)
+        db = _open_attached(location, apsw.SQLITE_OPEN_READWRITE)
         with _closed_on_failure(db):
             db.execute(f"PRAGMA synchronous={'OFF' if location.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
             if not writable:
@@ -102,7 +105,7 @@ def _closed_on_failure(db: apsw.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        db.close()
+        close(db)
         raise
 
 
@@ -115,6 +118,22 @@ def _open(location: IndexLocation, flags: int, query: str = "") -> apsw.Connecti
     db = apsw.Connection(name, flags=flags)
     db.set_busy_timeout(_BUSY_MS)
     return db
+
+
+def _open_attached(location: IndexLocation, flags: int) -> apsw.Connection:
+    """Return a connection that has its own side files; try again if the index is replaced at that moment."""
+    for _ in range(_TRIES):
+        db = _open(location, flags)
+        try:
+            if not location.disposable:
+                attach(db)
+            return db
+        except FileReplaced:
+            db.close()
+        except BaseException:
+            db.close()
+            raise
+    raise StoreBusy(f"The index {location.path} is being replaced again and again.", hint="Try again.")
 
 
 def _check_readable(db: apsw.Connection, location: IndexLocation) -> None:

@@ -9,7 +9,7 @@ import apsw
 from mdrecall.store.caches import StampCache
 from mdrecall.store.sqlite.chunks import encode_names
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.revisions import REMEMBERED_REVISIONS, DocumentRows, bump, forget_chunks
+from mdrecall.store.sqlite.revisions import DocumentRows, bump, forget_chunks, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
@@ -87,7 +87,7 @@ class SqliteDocuments:
     def refresh_stamps(self, items: Iterable[Document]) -> None:
         """Store new stamps of documents whose content is still the indexed one."""
         with self._file.writing() as db, transaction(db):
-            revision = bump(db, "revision")
+            revision = start_revision(db)
             changed = [
                 (*new.stamp, new.seen_ns, revision, new.source, new.path, bytes.fromhex(new.hash)) for new in items
             ]
@@ -125,7 +125,7 @@ def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Iterable[Index
 
     Numbers are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
     """
-    revision = bump(db, "revision")
+    revision = start_revision(db)
     bump(db, "texts")
     document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
     if document_id:
@@ -159,11 +159,10 @@ def _insert_rows(
 
 
 def _remove(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
-    revision = bump(db, "revision")
+    revision = start_revision(db)
     for path in paths:
         _delete_rows(db, source, path)
         db.execute("INSERT INTO gone(revision, source, path) VALUES(?, ?, ?)", (revision, source, path))
-    db.execute("DELETE FROM gone WHERE revision < ?", (revision - REMEMBERED_REVISIONS,))
 
 
 def _delete_rows(db: apsw.Connection, source: SourceName, path: str) -> None:

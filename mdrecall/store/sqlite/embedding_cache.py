@@ -39,7 +39,7 @@ class SqliteEmbeddingCache:
                            [(tick, space, digest) for digest in used])  # fmt: skip
             db.executemany(
                 "INSERT OR REPLACE INTO embedding_cache(space_id, hash, used, vector, windows) VALUES(?, ?, ?, ?, ?)",
-                [(space, digest, tick, made.vector, made.windows) for digest, made in fresh.items()],
+                [(space, digest, tick, made.vector, made.passages) for digest, made in fresh.items()],
             )
             if most is not None:
                 surplus = single(db, "SELECT count(*) FROM embedding_cache") - most

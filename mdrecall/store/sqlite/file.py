@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import apsw
 
@@ -18,6 +18,7 @@ from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import sidecar_files
 from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwritable, prepare
 from mdrecall.store.sqlite.revisions import bump
+from mdrecall.store.sqlite.side_file_guard import close, closing, sweep
 from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
 
 #: How long a writer waits for another one before it reports who that is.
@@ -133,7 +134,7 @@ class IndexFile:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
-            self._close_own_reader(is_other=_identity(self._location.path) != damaged)
+            self._close_own_reader()
             if not self._scratch and (damaged is None or _identity(self.path) == damaged):
                 self.quarantined_path = sidecar_files.quarantine(self.path)
             elif self._scratch:
@@ -147,7 +148,7 @@ class IndexFile:
             if self._problem is not None and self._is_open():
                 return
             try:
-                connect_unwritable(self._home).close()
+                close(connect_unwritable(self._home))
                 self._read_only = True
             except (StoreError, apsw.Error):
                 self._use_temporary_file(problem)
@@ -220,27 +221,26 @@ class IndexFile:
     def close(self) -> None:
         """Close every connection; the index can be used again afterwards."""
         with self._open_lock:
-            is_other = self._opened is not None and _identity(self._location.path) != self._opened
             readers, self._readers = list(self._readers), weakref.WeakSet()
             self._close_writer()
             self._generation += 1
         for connection in readers:
             # A connection that another thread is using right now is closed when that thread releases it.
             with suppress(apsw.ThreadingViolationError):
-                _close(connection, is_other=is_other)
+                close(connection)
         self._leave_fallback()
 
     def _close_writer(self) -> None:
         if self._writer is not None:
             with suppress(apsw.ThreadingViolationError):
-                _close(self._writer, is_other=_identity(self._location.path) != self._opened)
+                close(self._writer)
             self._writer = None
 
-    def _close_own_reader(self, *, is_other: bool) -> None:
+    def _close_own_reader(self) -> None:
         db: apsw.Connection | None = getattr(self._local, "db", None)
         if db is not None:
             self._local.db = None
-            _close(db, is_other=is_other)
+            close(db)
 
     def renew_writer(self) -> None:
         """Make the next write use a new connection, which has nothing cached."""
@@ -300,13 +300,13 @@ class IndexFile:
         if db is not None:
             if _is_in_use(db) or (self._is_open() and self._local.generation == self._generation):
                 return db
-            self._close_own_reader(is_other=True)
+            self._close_own_reader()
         self.open()
         generation = self._generation
         db = self.connection()
         with self._open_lock:
             self._readers.add(db)
-        self._local.db, self._local.generation = db, generation
+        self._local.db, self._local.generation, self._local.at_end = db, generation, _CloseAtEnd(db)
         return db
 
     def connection(self) -> apsw.Connection:
@@ -321,6 +321,10 @@ class IndexFile:
                     self._opened = None
                 self._fall_back(problem)
         return connect_unwritable(self._location) if self._read_only else connect(self._location, writable=False)
+
+    def latest(self) -> AbstractContextManager[apsw.Connection]:
+        """Give a new connection, which sees the last state of the index; this thread may see an earlier one."""
+        return closing(self.connection())
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
@@ -359,7 +363,7 @@ class IndexFile:
         """Return the problems that SQLite finds in the file; empty if it is sound."""
         # On a connection of its own: the full-text index is checked against what a connection remembers of it.
         self.open()
-        with translate_errors(self.path), closing(self.connection()) as db:
+        with translate_errors(self.path), self.latest() as db:
             return tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
 
     def sizes(self) -> list[tuple[str, int]]:
@@ -375,6 +379,7 @@ class IndexFile:
             self.close()
             sidecar_files.delete_all(self.path)
         sidecar_files.sweep(self.path)
+        sweep(self.path)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -386,17 +391,20 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+class _CloseAtEnd:
+    """Closes the connection of a thread when the thread ends, and with it the SQLite files beside the index."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def __del__(self) -> None:
+        with suppress(apsw.Error, StoreError):
+            close(self._db)
+
+
 def _is_in_use(db: apsw.Connection) -> bool:
     """True if a connection is inside a transaction; one that another thread has closed is not."""
     try:
         return db.in_transaction
     except apsw.ConnectionClosedError:
         return False
-
-
-def _close(connection: apsw.Connection, *, is_other: bool) -> None:
-    """Close a connection. If its path names another file by now, leave the SQLite files beside that one alone."""
-    if is_other:
-        with suppress(apsw.ConnectionClosedError):
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    connection.close()

@@ -1,6 +1,11 @@
-"""Revisions: every change of the index has a number, so that caches in memory read only what is newer."""
+"""Revisions: every change of the index has a number, so that caches in memory read only what is newer.
 
-from collections.abc import Iterable, Iterator
+A number is never used again, not even after an older state of the index was restored: it is the time in microseconds,
+or one more than the last. The last numbers are remembered, so that a cache which has seen a state that is gone notices.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 
 import apsw
 
@@ -12,6 +17,10 @@ from mdrecall.types import SourceName
 #: further behind loads everything again.
 REMEMBERED_REVISIONS = 1_000
 
+_NEW_REVISION = """
+    UPDATE counters SET value = max(value + 1, 1000 * CAST(1000 * unixepoch('subsec') AS INTEGER))
+    WHERE name='revision'
+"""
 _STAMPS = """
     SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode
     FROM documents WHERE source=?
@@ -24,14 +33,33 @@ def bump(db: apsw.Connection, counter: str) -> int:
     return single(db, "SELECT value FROM counters WHERE name=?", (counter,))
 
 
+def start_revision(db: apsw.Connection) -> int:
+    """Return the number of a new change, and forget the changes that are too long ago."""
+    db.execute(_NEW_REVISION)
+    revision = current_revision(db)
+    db.execute("INSERT INTO history(revision) VALUES(?)", (revision,))
+    oldest = list(rows(db, "SELECT revision FROM history ORDER BY revision DESC LIMIT 1 OFFSET ?",
+                       (REMEMBERED_REVISIONS,)))  # fmt: skip
+    for (before,) in oldest:
+        for table in ("history", "gone", "removed"):
+            db.execute(f"DELETE FROM {table} WHERE revision < ?", (before,))
+    return revision
+
+
 def current_revision(db: apsw.Connection) -> int:
     """Return the number of the last change."""
     return single(db, "SELECT value FROM counters WHERE name='revision'")
 
 
 def invalidate_caches(db: apsw.Connection) -> None:
-    """Raise the revision so far that every cache in memory loads everything again."""
-    db.execute("UPDATE counters SET value = value + ? WHERE name='revision'", (REMEMBERED_REVISIONS + 1,))
+    """Start a new history, so that every cache in memory loads everything again."""
+    db.execute("DELETE FROM history")
+    start_revision(db)
+
+
+def is_remembered(db: apsw.Connection, revision: int) -> bool:
+    """True if the index was at a revision not long ago, and was changed only by adding revisions since."""
+    return single(db, "SELECT count(*) FROM history WHERE revision=?", (revision,)) > 0
 
 
 def forget_chunks(db: apsw.Connection, document_id: int) -> None:
@@ -46,7 +74,6 @@ def forget_chunks(db: apsw.Connection, document_id: int) -> None:
     number = current_revision(db)
     db.execute("INSERT INTO removed(revision, chunk_id) SELECT ?, id FROM chunks WHERE document_id=?",
                (number, document_id))  # fmt: skip
-    db.execute("DELETE FROM removed WHERE revision < ?", (number - REMEMBERED_REVISIONS,))
 
 
 def forget_everything(db: apsw.Connection) -> None:
@@ -57,6 +84,11 @@ def forget_everything(db: apsw.Connection) -> None:
     invalidate_caches(db)
     db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
     db.execute("DELETE FROM gone; DELETE FROM transcripts; DELETE FROM meta WHERE key='recipe'")
+
+
+def is_stored(db: apsw.Connection, space: int) -> bool:
+    """True if a space has tables."""
+    return single(db, "SELECT count(*) FROM spaces WHERE id=? AND stored", (space,)) > 0
 
 
 class DocumentRows:
@@ -71,7 +103,7 @@ class DocumentRows:
 
     def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
         """Return what has changed between two revisions; everything if the removals are not remembered."""
-        if seen < 0 or not 0 <= now - seen <= REMEMBERED_REVISIONS:
+        if seen > now or not is_remembered(self._db, seen):
             return ChangedStamps(None, _stamps(rows(self._db, _STAMPS, (settle_ns, source))))
         gone = rows(self._db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
         newer = rows(self._db, f"{_STAMPS} AND revision > ?", (settle_ns, source, seen))
@@ -81,13 +113,17 @@ class DocumentRows:
 class SpaceRows:
     """The tables of one embedding space, as a connection sees them."""
 
-    def __init__(self, db: apsw.Connection, number: int) -> None:
+    def __init__(
+        self, db: apsw.Connection, number: int, latest: Callable[[], AbstractContextManager[apsw.Connection]]
+    ) -> None:
+        """``latest`` gives a new connection, which sees the last state of the index, whatever ``db`` sees."""
         self.db = db
         self.number = number
+        self._latest = latest
 
     def is_stored(self) -> bool:
         """True if the space has tables. They are dropped when another space has been filled."""
-        return single(self.db, "SELECT count(*) FROM spaces WHERE id=? AND stored", (self.number,)) > 0
+        return is_stored(self.db, self.number)
 
     def count(self) -> int:
         """Return the number of chunks with a vector; 0 if the space was dropped."""
@@ -97,16 +133,23 @@ class SpaceRows:
         """Return the number of the last change of the index."""
         return current_revision(self.db)
 
-    def changes_since(self, seen: int) -> ChangedVectors:
+    def changes_since(self, seen: int) -> ChangedVectors | None:
         """Return what has changed after a revision; every vector if the removals are not remembered."""
         now = current_revision(self.db)
-        if seen < 0 or seen < now - REMEMBERED_REVISIONS:
+        if seen > now and self._is_old_view(seen):
+            return None
+        if seen > now or not is_remembered(self.db, seen):
             return ChangedVectors(now, None, self._vectors("TRUE"))
         gone = [chunk_id for (chunk_id,) in rows(self.db, "SELECT chunk_id FROM removed WHERE revision > ?", (seen,))]
         return ChangedVectors(now, gone, self._vectors(f"revision > {seen:d}"))
 
-    def windows_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """Return the windows of chunks. A chunk without windows is left out."""
+    def _is_old_view(self, seen: int) -> bool:
+        """True if this connection sees an earlier state than the last one; False if an earlier one was restored."""
+        with self._latest() as db:
+            return is_remembered(db, seen)
+
+    def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
+        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
         statement = f"SELECT vectors FROM windows_{self.number} WHERE chunk_id=?"
         return {chunk_id: blob for chunk_id in ids for (blob,) in rows(self.db, statement, (chunk_id,))}
 

@@ -158,6 +158,16 @@ def m006_transcripts(db: apsw.Connection) -> None:
     )
 
 
+def m007_history(db: apsw.Connection) -> None:
+    """The last revisions. A cache that has seen another one than these has seen an index that was restored since."""
+    db.execute(
+        """
+        CREATE TABLE history(revision INTEGER PRIMARY KEY) STRICT;
+        INSERT INTO history SELECT value FROM counters WHERE name='revision';
+        """
+    )
+
+
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
@@ -165,5 +175,6 @@ MIGRATIONS = (
     m004_revisions_of_documents,
     m005_jobs,
     m006_transcripts,
+    m007_history,
 )
 VERSION = len(MIGRATIONS)

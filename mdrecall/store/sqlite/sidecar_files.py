@@ -16,7 +16,9 @@ WRITE_LOCK = ".lock"
 REBUILD_LOCK = ".rebuild"
 WATCH_LOCK = ".watch"
 FILL_LOCK = ".fill"
-LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK, FILL_LOCK)
+#: The ending of the file that says which database SQLite's side files belong to.
+GUARD = ".open"
+LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK, FILL_LOCK, GUARD)
 _QUARANTINED = ".corrupt-"
 _TEMPORARY = "mdrecall-stand-in-"
 # Left free beside a rebuild, for notes that are written meanwhile.

@@ -1,7 +1,7 @@
 """Vectors in the index: one table for each embedding space, so that an old space serves while a new one is filled.
 
-A chunk's vector is stored once, as 32-bit floats. Its windows, as bytes, are stored apart, because they are read only
-for the few chunks that are ranked closely.
+A chunk's vector is stored once, as 32-bit floats. Those of its passages, as bytes, are stored apart, because they are
+read only for the few chunks that are ranked closely. Their tables are called windows, as they were in older indexes.
 """
 
 import logging
@@ -17,10 +17,10 @@ from typing import NamedTuple, TypeAlias
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.caches import PLACES, MatrixEngine, best_of
+from mdrecall.store.caches import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.revisions import SpaceRows, bump
+from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
@@ -128,17 +128,16 @@ class VecEngine:
         """
         return {chunk_id: cosine for chunk_id in ids for (cosine,) in rows(space.db, statement, (query, chunk_id))}
 
-    def best_windows(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of that window."""
+    def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
+        """Return the cosines of the passages of each chunk, in order."""
         self.load(space.db)
         size = self._dimensions
-        found: dict[int, tuple[float, int]] = {}
-        for chunk_id, blob in space.windows_of(ids).items():
+        found: dict[int, list[float]] = {}
+        for chunk_id, blob in space.passages_of(ids).items():
             signed = array("b", blob)
             parts = (array("f", signed[start : start + size]).tobytes() for start in range(0, len(signed), size))
-            statement = "SELECT coalesce(1 - vec_distance_cosine(?, ?), 0.0)"
-            cosines = [cosine for part in parts for (cosine,) in rows(space.db, statement, (part, query))]
-            found[chunk_id] = best_of(cosines)
+            statement = f"SELECT coalesce(round(1 - vec_distance_cosine(?, ?), {PLACES}), 0.0)"
+            found[chunk_id] = [cosine for part in parts for (cosine,) in rows(space.db, statement, (part, query))]
         return found
 
 
@@ -252,7 +251,7 @@ class SqliteVectors:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
         with self._file.writing() as db, transaction(db):
             _require_stored(db, space)
-            number = bump(db, "revision")
+            number = start_revision(db)
             there = _existing(db, [chunk_id for chunk_id, _ in items])
             db.executemany(
                 f"INSERT OR REPLACE INTO vectors_{space}(chunk_id, revision, vector) VALUES(?, ?, ?)",
@@ -260,7 +259,7 @@ class SqliteVectors:
             )
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, vectors) VALUES(?, ?)",
-                [(chunk_id, made.windows) for chunk_id, made in items if made.windows and chunk_id in there],
+                [(chunk_id, made.passages) for chunk_id, made in items if made.passages and chunk_id in there],
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
@@ -279,12 +278,12 @@ class SqliteVectors:
     def count(self, space: int) -> int:
         """Return the number of chunks with a vector in a space."""
         with self._file.reading() as db:
-            return SpaceRows(db, space).count()
+            return self._tables(db, space).count()
 
     def engine(self, space: StoredSpace) -> str:
         """Return the name of the engine that searches a space, after checking that it loads."""
         with self._file.reading() as db:
-            return self._engines.load(SpaceRows(db, space.id), space)
+            return self._engines.load(self._tables(db, space.id), space)
 
     def engine_problem(self) -> str:
         """Return why sqlite-vec does not search although it should; empty if nothing is wrong."""
@@ -305,16 +304,19 @@ class SqliteVectors:
         with self._searching(space) as (engine, tables):
             return engine.cosines(tables, query, ids)
 
-    def best_windows(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
-        """Return the largest cosine among the windows of each chunk, and the place of that window."""
+    def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (engine, tables):
-            return engine.best_windows(tables, query, ids)
+            return engine.passage_cosines(tables, query, ids)
 
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
-            tables = SpaceRows(db, space.id)
+            tables = self._tables(db, space.id)
             yield self._engines.get(tables, space), tables
+
+    def _tables(self, db: apsw.Connection, space: int) -> SpaceRows:
+        return SpaceRows(db, space, self._file.latest)
 
 
 def _text_counter(db: apsw.Connection) -> int:
@@ -338,7 +340,7 @@ def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterato
 
 
 def _require_stored(db: apsw.Connection, space: int) -> None:
-    if not SpaceRows(db, space).is_stored():
+    if not is_stored(db, space):
         hint = "Let all processes that share an index use the same embedding model."
         raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
 

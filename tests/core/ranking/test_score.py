@@ -2,8 +2,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.score import COMPLETE_FROM, Weighted, keyword_strength, rank, score, strengths, weigh
+from mdrecall.core.ranking.score import (
+    IDENTIFIER_BONUS,
+    chunk_words,
+    mix,
+    probability,
+    rank,
+    strengths,
+    trust_cost,
+    vector_probability,
+    weigh,
+)
 from mdrecall.types import Match, Term
+
+shares = st.floats(0, 1)
 
 
 def match(text: str, chunks: dict[int, float], *, stop: bool = False) -> Match:
@@ -22,83 +34,48 @@ def test_a_term_in_every_chunk_still_weighs_something() -> None:
     assert weights.by_term["everywhere"] > 0
 
 
-def test_distinctive_terms_are_the_rare_ones_that_occur() -> None:
-    matches = [match("rare", {1: 0.5}), match("common", dict.fromkeys(range(60), 0.5)), match("unknown", {})]
-    assert weigh(matches, 100).distinctive == {"rare"}
+def test_a_query_weighs_as_much_as_its_eight_heaviest_terms() -> None:
+    many = [match(f"term{number}", {1: 1.0}) for number in range(20)]
+    eight = weigh(many[:8], 100).total
+    assert weigh(many, 100).total == pytest.approx(eight)
+    assert weigh(many[:7], 100).total == pytest.approx(eight * 7 / 8)
+    assert weigh(many, 100).share(["term1", "term2"]) == pytest.approx(2 / 8)
+    assert weigh(many, 100).share([entry.term.text for entry in many]) == 1.0
 
 
-def test_without_a_rare_term_no_chunk_is_complete() -> None:
-    common = dict.fromkeys(range(60), 0.5)
-    matches = [match("one", common), match("two", common), match("the", common, stop=True)]
-    weights = weigh(matches, 100)
-    assert weights.distinctive == frozenset()
-    assert strengths(matches, weights).complete == frozenset()
+def test_words_that_no_chunk_holds_do_not_make_a_long_question_unanswerable() -> None:
+    held, unknown = [match(f"held{n}", {1: 1.0}) for n in range(8)], [match(f"no{n}", {}) for n in range(30)]
+    (short,) = rank(strengths(held, weigh(held, 100)), 5)
+    (long,) = rank(strengths([*held, *unknown], weigh([*held, *unknown], 100)), 5)
+    assert long.strength == pytest.approx(short.strength) == pytest.approx(1.0)
 
 
-def test_in_a_small_index_all_terms_that_count_make_a_chunk_complete() -> None:
-    common = dict.fromkeys(range(6), 0.5)
-    matches = [match("one", common), match("two", {1: 0.5, 2: 0.5}), match("the", common, stop=True)]
-    weights = weigh(matches, 10)
-    assert weights.distinctive == {"one", "two"}
-    assert strengths(matches, weights).complete == {1, 2}
+def test_a_chunk_that_repeats_many_terms_is_not_worth_more_than_everything() -> None:
+    many = [match(f"term{number}", {1: 1.0}) for number in range(20)]
+    (found,) = rank(strengths(many, weigh(many, 100)), 5)
+    assert found.strength == 1.0
 
 
-@pytest.mark.parametrize(("chunk_count", "held_by", "is_rare"), [
-    (100, 1, True), (100, 2, False), (1000, 90, True), (1000, 91, False),
-])  # fmt: skip
-def test_a_term_is_rare_in_a_tenth_of_the_chunks_and_in_few_of_a_small_index(
-    chunk_count: int, held_by: int, is_rare: bool
-) -> None:
-    matches = [match("walrus", dict.fromkeys(range(held_by), 0.5))]
-    assert bool(weigh(matches, chunk_count).distinctive) == is_rare
+def test_chunks_with_an_identifier_come_before_those_that_hold_more_words() -> None:
+    name = Match(Term("dec-0054", "dec-0054", parts=("dec", "0054")), {7: 1.0}, 1)
+    matches = [name, *(match(f"word{n}", {1: 0.9, 2: 0.9}) for n in range(3))]
+    found = strengths(matches, weigh(matches, 100, frozenset({"dec-0054"})))
+    assert [entry.chunk_id for entry in rank(found, 1)][:1] != [7]
+    assert found.get(7).identified == 1.0
+    assert found.get(1).identified == 0.0
+    assert weigh(matches, 100, frozenset({"dec-0054", "other"})).identifiers == {"dec-0054"}
 
 
-def test_the_words_of_a_name_are_not_distinctive_when_the_name_is_found() -> None:
-    name = Match(Term("dec-0054", "dec-0054", parts=("dec", "0054")), {1: 1.0}, 1)
-    matches = [match("dec", {1: 0.5, 2: 0.5}), match("0054", {1: 0.5}), name]
-    assert weigh(matches, 100).distinctive == {"dec-0054"}
-
-
-chunk_scores = st.dictionaries(st.integers(0, 30), st.floats(0.01, 0.99), max_size=20)
-
-
-@given(st.lists(st.tuples(chunk_scores, st.booleans()), min_size=1, max_size=6), st.dictionaries(
-    st.integers(0, 30), st.floats(0, 1)))  # fmt: skip
-def test_a_chunk_with_all_distinctive_terms_is_never_below_one_that_lacks_them(
-    found: list[tuple[dict[int, float], bool]], coverage: dict[int, float]
-) -> None:
-    matches = [match(f"term{number}", chunks, stop=stop) for number, (chunks, stop) in enumerate(found)]
-    weights = weigh(matches, 200)
-    found_words = strengths(matches, weights)
-    scores = {
-        entry.chunk_id: score(keyword_strength(entry, coverage.get(entry.chunk_id, 0.0)), entry.complete)
-        for entry in rank(found_words, 100)
-    }
-    needed = [entry.chunks for entry in matches if entry.term.text in weights.distinctive]
-    whole = {chunk for chunk in scores if needed and all(chunk in chunks for chunks in needed)}
-    if whole and scores.keys() - whole:
-        assert min(scores[chunk] for chunk in whole) > max(scores[chunk] for chunk in scores.keys() - whole)
-    assert all(0 <= value <= 1 for value in scores.values())
-
-
-@given(st.floats(0, 1), st.floats(0, 1), st.booleans())
-def test_more_strength_or_a_better_passage_never_lowers_a_score(
-    strength: float, coverage: float, complete: bool
-) -> None:
-    def scored(strength: float, coverage: float) -> float:
-        return score(keyword_strength(Weighted(1, strength, complete), coverage), complete)
-
-    value = scored(strength, coverage)
-    assert scored(min(1.0, strength + 0.1), coverage) >= value
-    assert scored(strength, min(1.0, coverage + 0.1)) >= value
-    assert (value >= COMPLETE_FROM) == complete
+def test_of_two_identifiers_each_counts_half() -> None:
+    matches = [match("abc123", {1: 1.0, 2: 1.0}), match("xyz789", {1: 1.0})]
+    found = strengths(matches, weigh(matches, 100, frozenset({"abc123", "xyz789"})))
+    assert (found.get(1).identified, found.get(2).identified) == (1.0, 0.5)
 
 
 def test_the_limit_keeps_the_best() -> None:
-    matches = [match("common", {number: number / 100 for number in range(90)}), match("rare", {3: 0.1})]
+    matches = [match("common", {number: number / 100 for number in range(90)}), match("rare", {3: 0.9})]
     ranked = rank(strengths(matches, weigh(matches, 100)), 5)
     assert [entry.chunk_id for entry in ranked] == [3, 89, 88, 87, 86]
-    assert [entry.complete for entry in ranked] == [True, False, False, False, False]
 
 
 def test_chunks_that_tie_with_the_last_one_are_kept_but_not_without_bound() -> None:
@@ -109,24 +86,56 @@ def test_chunks_that_tie_with_the_last_one_are_kept_but_not_without_bound() -> N
     assert len(rank(strengths(different, weigh(different, 100)), 2)) == 2
 
 
-def test_complete_chunks_leave_the_rest_of_the_limit_to_the_others() -> None:
-    matches = [match("common", {number: number / 100 for number in range(90)}), match("rare", {3: 0.1, 4: 0.1})]
-    found = strengths(matches, weigh(matches, 1000))
-    assert [entry.chunk_id for entry in rank(found, 2)] == [4, 3]
-    assert [entry.chunk_id for entry in rank(found, 1)] == [4]
-
-
-def test_a_guess_counts_half_and_is_not_distinctive() -> None:
+def test_a_guess_counts_half() -> None:
     term = Term("configurat", "configurat", prefix=True)
     whole, guess = Match(term, {1: 0.5}, 1), Match(term, {1: 0.5}, 1, loose=True)
     assert weigh([guess], 100).by_term["configurat"] == weigh([whole], 100).by_term["configurat"] / 2
-    assert weigh([whole], 100).distinctive == {"configurat"}
-    assert weigh([guess], 100).distinctive == frozenset()
     assert weigh([guess], 100).beginnings == ("configurat",)
+    assert weigh([whole], 100).beginnings == ()
 
 
-@pytest.mark.parametrize("chunk_count", [5, 50_000])
-def test_a_chunk_that_holds_the_whole_query_scores_alike_in_small_and_large_indexes(chunk_count: int) -> None:
-    matches = [match("recovery", {1: 0.45}), match("zx", {1: 0.45})]
-    (only,) = rank(strengths(matches, weigh(matches, chunk_count)), 5)
-    assert score(keyword_strength(only, 1.0), only.complete) == pytest.approx(0.919, abs=0.005)
+@pytest.mark.parametrize("more", [0, 50, 50_000])
+def test_the_same_note_keeps_its_score_when_unrelated_notes_are_added(more: int) -> None:
+    matches = [match("recovery", {1: 0.45}), match("pool", {1: 0.45, 2: 0.3}), match("never", {})]
+    (found, *_) = rank(strengths(matches, weigh(matches, 50 + more)), 5)
+    assert found.strength == pytest.approx(0.28, abs=0.02)
+
+
+@given(shares, shares)
+def test_the_words_of_a_chunk_lie_between_its_terms_and_its_best_passage(strength: float, coverage: float) -> None:
+    words = chunk_words(strength, coverage)
+    assert min(strength, coverage) - 1e-12 <= words <= max(strength, coverage) + 1e-12
+
+
+@given(shares, shares, shares)
+def test_the_mix_lies_between_its_parts(words: float, alike: float, weight: float) -> None:
+    assert min(words, alike) - 1e-12 <= mix(words, alike, weight) <= max(words, alike) + 1e-12
+
+
+@given(shares, shares, shares, shares)
+def test_more_of_either_part_is_never_worth_less(words: float, alike: float, more: float, weight: float) -> None:
+    before = mix(words, alike, weight)
+    assert mix(max(words, more), alike, weight) >= before
+    assert mix(words, max(alike, more), weight) >= before
+
+
+@given(shares, shares)
+def test_without_a_vector_a_chunk_stands_by_its_words(words: float, weight: float) -> None:
+    assert mix(words, None, weight) == words
+
+
+def test_an_identifier_adds_its_bonus_with_and_without_vectors() -> None:
+    assert mix(0.4, None, 0.35, 1.0) == pytest.approx(0.4 + IDENTIFIER_BONUS)
+    assert mix(0.4, 0.4, 0.35, 0.5) == pytest.approx(0.4 + IDENTIFIER_BONUS / 2)
+
+
+@given(st.floats(-3, 5), st.floats(0, 1))
+def test_more_worth_is_never_less_likely_and_always_a_probability(worth: float, more: float) -> None:
+    for convert in (probability, vector_probability):
+        assert 0 <= convert(worth) <= convert(worth + more) <= 1
+
+
+def test_nothing_is_unlikely_and_everything_is_likely() -> None:
+    assert probability(0.0) < 0.15
+    assert probability(1.0 - trust_cost(1.0)) > 0.9
+    assert vector_probability(0.0) < 0.1 < 0.9 < vector_probability(1.0)

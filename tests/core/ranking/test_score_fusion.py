@@ -4,10 +4,7 @@ from hypothesis import strategies as st
 
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.score import (
-    Similarity,
     Weighted,
-    fuse,
-    latin_share,
     measure_traits,
     most_promising,
     similarity,
@@ -17,11 +14,6 @@ from mdrecall.types import Match, Term, Traits
 
 OFFLINE = Traits(unrelated=0.1, related=0.6)
 cosines = st.floats(-1, 1)
-shares = st.floats(0, 1)
-
-
-def meaning(value: float) -> Similarity:
-    return Similarity(value, value, value)
 
 
 @given(cosines, st.none() | cosines)
@@ -46,26 +38,8 @@ def test_the_traits_say_which_cosines_count_as_nothing_and_as_everything() -> No
     assert similarity(0.35, None, Traits(unrelated=0.3, related=0.8)).value == pytest.approx(0.1)
 
 
-def test_the_best_window_counts_as_much_as_the_whole() -> None:
+def test_the_best_passage_counts_as_much_as_the_whole() -> None:
     assert similarity(0.2, 0.5, OFFLINE).value == similarity(0.5, 0.2, OFFLINE).value == pytest.approx(0.5)
-
-
-@given(shares, shares, shares)
-def test_the_mix_lies_between_its_parts(words: float, alike: float, weight: float) -> None:
-    mixed = fuse(words, meaning(alike), weight)
-    assert min(words, alike) - 1e-12 <= mixed <= max(words, alike) + 1e-12
-
-
-@given(shares, shares, shares, shares)
-def test_more_of_either_part_is_never_worth_less(words: float, alike: float, more: float, weight: float) -> None:
-    before = fuse(words, meaning(alike), weight)
-    assert fuse(max(words, more), meaning(alike), weight) >= before
-    assert fuse(words, meaning(max(alike, more)), weight) >= before
-
-
-@given(shares, shares)
-def test_without_a_vector_a_chunk_stands_by_its_words(words: float, weight: float) -> None:
-    assert fuse(words, None, weight) == words
 
 
 def matched(word: str, held_by: int, *, loose: bool = False) -> Match:
@@ -89,24 +63,8 @@ def test_a_word_found_only_as_a_beginning_counts_fully() -> None:
     assert word_weights([matched("configurat", 500, loose=True)], 500) == {"configurat": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [
-        ("plain words 12", 1),
-        ("Café Zürich", 1),
-        ("深色模式", 0),
-        ("ab 深色", 0.5),
-        ("…", 0),
-        ("", 1),
-        ("привет abc", 1 / 3),
-    ],
-)
-def test_how_much_of_a_text_is_latin(text: str, share: float) -> None:
-    assert latin_share(text) == pytest.approx(share)
-
-
-def entries(*strengths: float, complete: tuple[int, ...] = ()) -> list[Weighted]:
-    return [Weighted(number, strength, number in complete) for number, strength in enumerate(strengths)]
+def entries(*strengths: float, identified: tuple[int, ...] = ()) -> list[Weighted]:
+    return [Weighted(number, strength, float(number in identified)) for number, strength in enumerate(strengths)]
 
 
 def promising(found: list[Weighted], size: int, cosines: dict[int, float] | None = None) -> list[int]:
@@ -118,13 +76,13 @@ def test_the_most_promising_chunks_are_the_strongest_by_keywords_and_vectors_tog
     assert promising(entries(0.1, 0.3, 0.2), 2, {0: 0.5}) == [0, 1]
 
 
-def test_a_complete_chunk_is_more_promising_than_any_other() -> None:
-    assert promising(entries(0.9, 0.1, 0.8, complete=(1,)), 2) == [1, 0]
+def test_a_chunk_with_the_identifier_is_more_promising_than_one_with_a_few_more_words() -> None:
+    assert promising(entries(0.5, 0.4, 0.45, identified=(1,)), 2) == [1, 0]
 
 
 def test_chunks_that_tie_with_the_last_one_stay_and_weaker_ones_go() -> None:
     assert promising(entries(0.9, 0.5, 0.5, 0.5, 0.4), 2) == [0, 1, 2, 3]
-    assert promising(entries(0.5, 0.5, 0.4, complete=(0,)), 1) == [0]
+    assert promising(entries(0.5, 0.5, 0.4, identified=(0,)), 1) == [0]
 
 
 def test_with_fewer_chunks_than_wanted_all_stay() -> None:

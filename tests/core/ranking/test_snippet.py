@@ -2,70 +2,65 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import Weights, weigh
-from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, best_passage, cut_units, snippet_around, utf16_units
-from mdrecall.core.text.words import Analyser
-from mdrecall.types import Match
+from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, cut_units, show_around, utf16_units
+from mdrecall.core.text.passages import Passage, split_passages
 
 
-def weights_for(query: str) -> Weights:
-    return weigh([Match(term, {1: 0.5}, 1) for term in parse_query(query)], 50)
+def passage_of(text: str, part: str) -> Passage:
+    """Return the lines of a text that hold a part of it as a passage."""
+    at = text.index(part)
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at + len(part))
+    end = len(text) if end < 0 else end
+    return Passage(start, end, text.count("\n", 0, start), text.count("\n", 0, end))
 
 
-def snippet_for(text: str, query: str) -> str:
-    return snippet_around(text, best_passage(text, weights_for(query), Analyser()))
-
-
-def test_the_snippet_shows_the_match_however_deep_in_the_chunk_it_is() -> None:
+def test_the_passage_is_shown_in_the_middle_however_deep_in_the_chunk_it_is() -> None:
     lines = [f"filler line number {number} with nothing in it" for number in range(60)]
     lines[47] = "the recovery code is ZX-00007-129"
     text = "\n".join(lines)
-    passage = best_passage(text, weights_for("recovery code ZX-00007-129"), Analyser())
-    assert (passage.first_line, passage.last_line) == (47, 47)
-    snippet = snippet_around(text, passage)
-    assert "ZX-00007-129" in snippet
-    before, after = snippet.split("the recovery code is ZX-00007-129")
+    shown = show_around(text, passage_of(text, "recovery"))
+    before, after = shown.text.split("the recovery code is ZX-00007-129")
     assert abs(before.count("\n") - after.count("\n")) <= 1
+    assert shown.text == "\n".join(lines[shown.first_line : shown.last_line + 1])
 
 
-def test_the_snippet_shows_a_match_inside_a_very_long_line() -> None:
+def test_a_passage_inside_a_very_long_line_is_shown_with_the_sentences_around_it() -> None:
     text = "nothing here. " * 400 + "The canary is called Pip. " + "nothing there. " * 400
-    snippet = snippet_for(text, "canary Pip")
-    assert "canary is called Pip" in snippet
-    assert utf16_units(snippet) <= MAX_SNIPPET_UNITS
+    passage = next(found for found in split_passages(text) if "canary" in text[found.start : found.end])
+    shown = show_around(text, passage)
+    assert "canary is called Pip" in shown.text
+    assert utf16_units(shown.text) <= MAX_SNIPPET_UNITS
+    assert (shown.first_line, shown.last_line) == (0, 0)
 
 
-def test_two_lines_that_together_hold_the_query_beat_one_that_repeats_a_word() -> None:
-    text = "pool pool pool pool\n\nwe changed the database\nand its pool size"
-    passage = best_passage(text, weights_for("database pool"), Analyser())
-    assert (passage.first_line, passage.last_line) == (2, 3)
-
-
-def test_a_name_written_with_spaces_is_a_match_for_the_name() -> None:
-    passage = best_passage("nothing\nsee DEC 0054 there", weights_for("DEC-0054"), Analyser())
-    assert passage.first_line == 1
-    assert passage.coverage > 0.99
-
-
-def test_a_text_without_a_match_gives_its_beginning() -> None:
-    assert snippet_for("first line\nsecond line", "zebra") == "first line\nsecond line"
-
-
-def test_lines_of_a_passage_that_do_not_fit_are_left_out_whole() -> None:
+def test_a_passage_is_shown_whole_even_if_there_is_no_room_for_more() -> None:
     text = "one one one\ntwo pool\nsix data\nten ten ten"
-    passage = best_passage(text, weights_for("pool data"), Analyser())
-    assert (passage.first_line, passage.last_line) == (1, 2)
-    assert snippet_around(text, passage, max_units=17) == "two pool\nsix data"
-    assert snippet_around(text, passage, max_units=16) == "two pool"
+    passage = passage_of(text, "two pool\nsix data")
+    assert show_around(text, passage, max_units=17).text == "two pool\nsix data"
+    assert show_around(text, passage, max_units=3).text == "two pool\nsix data"
+    assert show_around(text, passage, max_units=29).text == "two pool\nsix data\nten ten ten"
+    assert show_around(text, passage, max_units=28).text == "two pool\nsix data"
 
 
-@pytest.mark.parametrize("query", ["pool", "pool data"])
-def test_the_first_line_of_a_passage_is_cut_if_even_it_does_not_fit(query: str) -> None:
-    text = "one\ntwo\nthe size of the pool\nand its data\nten"
-    passage = best_passage(text, weights_for(query), Analyser())
-    assert passage.first_line == 2
-    assert snippet_around(text, passage, max_units=8) == "the size"
+def test_lines_that_another_result_shows_are_not_added() -> None:
+    text = "a\nb\nc\nd\ne"
+    passage = passage_of(text, "c")
+    assert show_around(text, passage) == (text, 0, 4)
+    assert show_around(text, passage, avoid={1, 4}) == ("c\nd", 2, 3)
+
+
+def test_blank_lines_at_the_edges_are_not_shown() -> None:
+    text = "a\n\n\nthe pool\n\n\nb"
+    passage = passage_of(text, "the pool")
+    assert show_around(text, passage, avoid={0, 6}) == ("the pool", 3, 3)
+
+
+def test_a_passage_that_is_longer_than_any_snippet_is_cut() -> None:
+    text = "\n".join(["x" * 300] * 4)
+    shown = show_around(text, Passage(0, len(text), 0, 3))
+    assert (shown.first_line, shown.last_line) == (0, 1)
+    assert utf16_units(shown.text) <= MAX_SNIPPET_UNITS
 
 
 def test_lengths_count_astral_characters_twice_and_cuts_never_split_them() -> None:
@@ -73,12 +68,19 @@ def test_lengths_count_astral_characters_twice_and_cuts_never_split_them() -> No
     assert cut_units("😀😀😀", 5) == "😀😀"
 
 
-@given(
-    st.lists(st.text("pool data x😀東\t", max_size=400), max_size=30),
-    st.sampled_from(["pool", "data x", "東", "zebra"]),
-)
-def test_a_snippet_is_a_piece_of_the_text_within_its_bound(lines: list[str], query: str) -> None:
+@given(st.lists(st.text("pool data x😀東\t", max_size=400), max_size=30), st.integers(0, 900), st.data())
+def test_what_is_shown_is_a_piece_of_the_text_within_its_bound(
+    lines: list[str], max_units: int, data: st.DataObject
+) -> None:
     text = "\n".join(lines)
-    snippet = snippet_for(text, query)
-    assert snippet in text
-    assert utf16_units(snippet) <= MAX_SNIPPET_UNITS
+    passage = data.draw(st.sampled_from(split_passages(text)))
+    shown = show_around(text, passage, max_units)
+    assert shown.text in text
+    assert utf16_units(shown.text) <= MAX_SNIPPET_UNITS
+    assert shown.first_line <= passage.last_line
+    assert passage.first_line <= shown.last_line
+
+
+@pytest.mark.parametrize("max_units", [0, 5])
+def test_even_without_room_the_passage_itself_is_shown(max_units: int) -> None:
+    assert show_around("the pool", Passage(0, 8, 0, 0), max_units).text == "the pool"

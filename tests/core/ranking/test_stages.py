@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
+from mdrecall.core.ranking.features import Query, ReadChunk
+from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import Similarity, Weighted, weigh
-from mdrecall.core.ranking.snippet import NO_PASSAGE, Passage
+from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
     RankingContext,
     RankingOptions,
     apply_age,
+    describe_doubt,
     diversify_results,
     drop_low_scores,
     explain_empty,
@@ -20,23 +22,31 @@ from mdrecall.core.ranking.stages import (
     find_passages,
     limit_per_file,
     limit_results,
+    merge_neighbours,
+    prefer_speakers,
     reserve_note_places,
     score_candidates,
-    to_result,
+    to_results,
 )
+from mdrecall.core.text.passages import Passage
 from mdrecall.core.text.words import Analyser
-from mdrecall.types import Match, Mode, SourceName, StoredChunk
+from mdrecall.types import Match, Mode, SourceName, StoredChunk, Traits
 
 DAY_MS = 86_400_000
-LONG_CHUNK = "\n".join(f"line {number} " + "filler " * 20 for number in range(9))
+LONG_CHUNK = "\n\n".join(f"line {number} " + "filler " * 20 for number in range(9))
+TRAITS = Traits(unrelated=0.0, related=1.0)
 
 
 def context(
     query: str = "walrus", *, mode: Mode = "hybrid", weight: float = 0.5, explain: bool = False, **options: Any
 ) -> RankingContext:
-    matches = [Match(term, {1: 0.5}, 1) for term in parse_query(query)]
+    terms = parse_query(query)
+    matches = [Match(term, {1: 0.5}, 1) for term in terms]
     settings = RankingOptions(**{"max_results": 4, "min_score": 0.3, "mode": mode} | options)
-    return RankingContext(settings, mode, matches, weigh(matches, 50), weight, Analyser(), explain, now_ms=0.0)
+    naming = read_naming(query, terms)
+    weights = weigh(matches, 50, naming.identifiers)
+    asked = Query(weights, naming, Analyser(), weight, 1.0, TRAITS, mode == "vector")
+    return RankingContext(settings, mode, matches, asked, query, explain, now_ms=0.0)
 
 
 def candidate(
@@ -46,12 +56,15 @@ def candidate(
     path: str = "memory/a.md",
     source: SourceName = "memory",
     strength: float = 0.5,
-    complete: bool = False,
     line: int = 1,
+    records: tuple[int, ...] = (),
+    mtime_ns: int = 0,
+    similarity: Similarity | None = None,
+    cosines: tuple[float, ...] = (),
     **more: Any,
 ) -> Candidate:
-    chunk = StoredChunk(number, source, path, line, line + text.count("\n"), text, ())
-    return Candidate(chunk, Weighted(number, strength, complete), **more)
+    chunk = StoredChunk(number, source, path, line, line + text.count("\n"), text, (), mtime_ns, records)
+    return Candidate(ReadChunk(chunk, Weighted(number, strength), similarity, cosines), **more)
 
 
 def similar(value: float) -> Similarity:
@@ -62,55 +75,132 @@ def ids(candidates: list[Candidate]) -> list[int]:
     return [entry.chunk.id for entry in candidates]
 
 
+def shown(entry: Candidate) -> str:
+    return entry.chunk.text[entry.passage.start : entry.passage.end]
+
+
+def best(candidates: list[Candidate]) -> Candidate:
+    return max(candidates, key=lambda entry: entry.worth)
+
+
 # find_passages
 
 
-def test_the_passage_is_where_the_terms_are_and_counts_for_the_keyword_score() -> None:
-    (found,) = find_passages([candidate(text="nothing\nthe walrus sleeps")], context())
-    assert (found.passage.first_line, found.passage.coverage) == (1, 1.0)
-    assert found.keyword_score == pytest.approx(0.85 * 0.5 + 0.15)
+def test_a_chunk_becomes_its_passages_and_the_one_with_the_words_is_worth_most() -> None:
+    found = find_passages([candidate(text=f"{LONG_CHUNK}\n\nthe walrus sleeps")], context(weight=0.0))
+    assert len(found) > 3
+    assert shown(best(found)).endswith("the walrus sleeps")
+    assert best(found).features
+    assert [entry.place for entry in found] == list(range(len(found)))
 
 
-def test_a_chunk_without_a_term_has_no_passage_and_no_keyword_score() -> None:
-    (found,) = find_passages([candidate(strength=0.0)], context())
-    assert (found.passage, found.keyword_score) == (NO_PASSAGE, 0.0)
+def test_a_chunk_that_holds_nothing_of_the_query_has_no_passage() -> None:
+    assert find_passages([candidate(text="a quagga", strength=0.0)], context()) == []
 
 
-def test_a_chunk_without_a_term_shows_its_most_similar_window() -> None:
-    (found,) = find_passages([candidate(text=LONG_CHUNK, strength=0.0, window=2)], context())
-    assert 0 < found.passage.first_line <= found.passage.last_line
-    assert (found.passage.coverage, found.keyword_score) == (0.0, 0.0)
+def test_a_chunk_without_a_term_is_found_by_its_vectors_and_shows_its_most_similar_passage() -> None:
+    entry = candidate(text=LONG_CHUNK, strength=0.0, similarity=similar(0.5), cosines=(0.1, 0.2, 0.9, 0.1, 0.1))
+    assert best(find_passages([entry], context())).place == 2
 
 
-def test_a_passage_that_holds_the_query_is_shown_although_another_window_is_more_similar() -> None:
-    text = f"{LONG_CHUNK}\nthe walrus sleeps"
-    (found,) = find_passages([candidate(text=text, window=0)], context())
-    assert found.passage.first_line == 9
+def test_words_count_before_likeness_by_their_weight() -> None:
+    text = f"{LONG_CHUNK}\n\nthe walrus sleeps"
+    entry = candidate(text=text, similarity=similar(0.5), cosines=(0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    assert "walrus" in shown(best(find_passages([entry], context(weight=0.1))))
+    assert best(find_passages([entry], context(weight=0.9))).place == 0
+    assert best(find_passages([entry], context(mode="vector"))).place == 0
 
 
-def test_a_passage_that_holds_hardly_anything_of_the_query_gives_way_to_the_window() -> None:
-    text = f"{LONG_CHUNK}\nthe end"
-    (found,) = find_passages([candidate(text=text, window=0)], context("the walrus zebra quagga"))
-    assert 0 < found.passage.coverage < 0.15
-    assert found.passage.first_line == 0
+def test_a_passage_beside_others_with_words_of_the_query_is_worth_more() -> None:
+    text = "# One\nthe walrus\n# Two\na zebra\n# Three\nnothing\n# Four\nnothing\n# Five\nthe walrus"
+    found = find_passages([candidate(text=text)], context("walrus zebra", weight=0.0))
+    assert [entry.features.neighbours > 0 for entry in found if entry.features] == [True, True, True, True, False]
+    assert found[0].worth > found[4].worth
 
 
-def test_of_a_query_of_many_words_a_passage_with_one_in_six_is_enough_to_be_shown() -> None:
-    text = f"{LONG_CHUNK}\nthe walrus sleeps"
-    (found,) = find_passages([candidate(text=text, window=0)], context("walrus zebra quagga heron otter ibis"))
-    assert 0.15 < found.passage.coverage < 0.17
-    assert found.passage.first_line == 9
+def test_a_title_with_words_of_the_query_is_worth_more() -> None:
+    plain, named = (candidate(path=path) for path in ("memory/a.md", "memory/zebra.md"))
+    first, second = find_passages([plain, named], context("walrus zebra", weight=0.0))
+    assert second.worth > first.worth
 
 
-def test_in_a_search_by_vectors_the_window_is_shown_whatever_the_passage_holds() -> None:
-    text = f"{LONG_CHUNK}\nthe walrus sleeps"
-    (found,) = find_passages([candidate(text=text, window=0)], context(mode="vector"))
-    assert (found.passage.first_line, found.passage.coverage) == (0, 1.0)
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("memory/people/priya.md", "memory/people/priya.md"),
+        ("what is in priya.md?", "memory/people/priya.md"),
+        ("priya", "memory/people/priya.md"),
+        ("release checklist", "docs/release-checklist.md"),
+        ("what happened on 2026-03-01", "memory/2026-03-01.md"),
+    ],
+)
+def test_a_file_that_is_asked_for_by_name_comes_first(query: str, path: str) -> None:
+    other = candidate(1, text=f"{query} " * 3, strength=1.0)
+    named = candidate(2, text="something else", path=path, strength=0.1)
+    assert best(find_passages([other, named], context(query))).chunk.path == path
 
 
-def test_a_window_that_the_text_no_longer_has_is_ignored() -> None:
-    (found,) = find_passages([candidate(window=1)], context(mode="vector"))
-    assert found.passage.coverage == 1.0
+def test_the_path_counts_more_than_the_file_name_and_that_more_than_the_stem_or_the_heading() -> None:
+    settings = context("people/priya.md")
+    entries = [
+        candidate(1, path="people/priya.md"),
+        candidate(2, path="memory/people/priya.md"),
+        candidate(3, text="# people/priya.md\nx", path="b.md"),
+    ]
+    worth = {entry.chunk.id: entry.worth for entry in find_passages(entries, settings)}
+    assert worth[1] > worth[2]
+    assert worth[1] > worth[3]
+
+
+def test_an_identifier_inside_a_sentence_outweighs_the_rest_of_the_sentence() -> None:
+    query = "why did the deploy of the billing service fail with error STL-142"
+    other = candidate(1, text="why did the deploy of the billing service fail with error STL-143", strength=0.9)
+    right = candidate(2, text="STL-142: pool exhausted", strength=0.5)
+    right = right._replace(found=right.found._replace(weighted=Weighted(2, 0.5, 1.0)))
+    found = find_passages([other, right], context(query, weight=0.0))
+    assert best(found).features
+    assert {entry.chunk.id: entry.features.identified for entry in found if entry.features} == {1: 0.0, 2: 1.0}
+
+
+def test_a_quoted_phrase_must_be_there_word_for_word() -> None:
+    entries = [candidate(1, text="the walrus sleeps"), candidate(2, text="sleeps the walrus")]
+    found = find_passages(entries, context('who said "walrus sleeps"', weight=0.0))
+    assert best(found).chunk.id == 1
+
+
+def test_the_words_of_the_user_count_a_little_more_unless_the_assistant_is_asked_about() -> None:
+    text = "User: the walrus sleeps\nAssistant: the walrus sleeps"
+    user, assistant = find_passages([candidate(text=text)], context(weight=0.0))
+    assert user.worth == pytest.approx(1.1 * assistant.worth)
+    user, assistant = find_passages([candidate(text=text)], context("the walrus you mentioned", weight=0.0))
+    assert user.worth == pytest.approx(assistant.worth)
+
+
+# prefer_speakers
+
+TALK = "Anna: the walrus sleeps\nBen: the walrus sleeps\nAnna: hello\nBen: hello"
+
+
+def test_a_query_that_names_a_speaker_prefers_their_words() -> None:
+    settings = context("did Ben see a walrus", weight=0.0)
+    found = prefer_speakers(find_passages([candidate(text=TALK)], settings), settings)
+    assert best(found).passage.speaker == "Ben"
+    assert [entry.speaker < 0 for entry in found] == [True, False, True, False]
+
+
+def test_a_query_that_names_nobody_changes_nothing() -> None:
+    found = find_passages([candidate(text=TALK)], context(weight=0.0))
+    assert prefer_speakers(found, context(weight=0.0)) == found
+
+
+def test_if_only_others_say_it_everything_becomes_less_likely_and_the_answer_says_so() -> None:
+    talk = "Anna: the walrus sleeps\nBen: what a day\nAnna: hello there\nBen: hello"
+    settings = context("did Ben see the walrus sleep", weight=0.0)
+    before = find_passages([candidate(text=talk)], settings)
+    after = prefer_speakers(before, settings)
+    assert all(entry.worth < was.worth for was, entry in zip(before, after, strict=True))
+    scored = score_candidates(after, settings)
+    assert describe_doubt(scored, settings) == "The query names another speaker: the best match was said by Anna."
 
 
 # apply_age
@@ -124,48 +214,31 @@ def test_without_temporal_decay_age_does_not_matter() -> None:
 def test_with_temporal_decay_an_old_daily_note_counts_less_and_memory_md_does_not() -> None:
     settings = context(half_life_days=30)._replace(now_ms=60 * DAY_MS)
     old, evergreen = apply_age([candidate(path="memory/1970-01-31.md"), candidate(path="MEMORY.md")], settings)
-    assert [old.decay, evergreen.decay] == pytest.approx([0.75, 1.0])
+    assert old.decay < evergreen.decay == 1.0
 
 
 def test_other_files_are_as_old_as_their_last_change() -> None:
-    changed = candidate(path="notes/a.md")
-    changed = changed._replace(chunk=changed.chunk._replace(mtime_ns=30 * DAY_MS * 1_000_000))
-    (found,) = apply_age([changed], context(half_life_days=30)._replace(now_ms=60 * DAY_MS))
-    assert found.decay == pytest.approx(0.75)
+    settings = context(half_life_days=30)._replace(now_ms=60 * DAY_MS)
+    changed = candidate(path="notes/a.md", mtime_ns=30 * DAY_MS * 1_000_000)
+    daily = candidate(path="memory/1970-01-31.md")
+    assert apply_age([changed], settings)[0].decay == pytest.approx(apply_age([daily], settings)[0].decay)
 
 
 # score_candidates
 
 
-def test_the_score_mixes_keywords_and_vectors_by_their_weight() -> None:
-    (found,) = score_candidates([candidate(keyword_score=0.2, similarity=similar(0.6))], context(weight=0.25))
-    assert found.score == pytest.approx(0.7 * (0.75 * 0.2 + 0.25 * 0.6) ** 0.22)
+def test_the_score_is_the_probability_of_the_worth_and_age_lowers_it() -> None:
+    new, old = score_candidates([candidate(worth=0.6), candidate(2, worth=0.6, decay=0.5)], context())
+    assert new.score == pytest.approx(probability(0.6))
+    assert old.score == pytest.approx(new.score / 2)
 
 
-def test_age_lowers_the_score_but_not_below_that_of_an_incomplete_candidate() -> None:
-    old = candidate(1, keyword_score=0.4, complete=True, decay=0.5)
-    new = candidate(2, keyword_score=0.4, complete=True)
-    part = candidate(3, keyword_score=1.0)
-    scored = score_candidates([part, old, new], context())
-    assert ids(scored) == [2, 1, 3]
-    assert scored[0].score > scored[1].score >= 0.7 > scored[2].score
-
-
-def test_in_a_search_by_vectors_no_candidate_is_complete() -> None:
-    (found,) = score_candidates([candidate(similarity=similar(0.5), complete=True)], context(mode="vector", weight=1.0))
-    assert (found.complete, found.score < 0.7) == (False, True)
-
-
-def test_a_candidate_that_is_worth_nothing_is_dropped() -> None:
-    assert score_candidates([candidate(keyword_score=0.0, similarity=similar(0.0))], context()) == []
-
-
-def test_equal_scores_are_ordered_by_path_line_and_chunk() -> None:
+def test_equal_scores_are_ordered_by_path_line_and_place() -> None:
     equal = [
-        candidate(1, path="b.md", keyword_score=0.5),
-        candidate(4, path="a.md", line=9, keyword_score=0.5),
-        candidate(3, path="a.md", line=2, keyword_score=0.5),
-        candidate(2, path="a.md", line=2, keyword_score=0.5),
+        candidate(1, path="b.md", worth=0.5),
+        candidate(4, path="a.md", line=9, worth=0.5),
+        candidate(3, path="a.md", line=2, worth=0.5, place=1),
+        candidate(2, path="a.md", line=2, worth=0.5),
     ]
     assert ids(score_candidates(equal, context())) == [2, 3, 4, 1]
 
@@ -177,27 +250,54 @@ def test_without_explain_nothing_is_attached() -> None:
     assert explain_scores([candidate()], context())[0].why is None
 
 
-def test_an_explanation_ranks_each_candidate_by_keywords_and_by_vectors() -> None:
-    entries = [
-        candidate(1, path="a.md", keyword_score=0.9, similarity=similar(0.1)),
-        candidate(2, path="b.md", keyword_score=0.1, complete=True, similarity=similar(0.9)),
-        candidate(3, path="c.md", similarity=similar(0.9)),
-        candidate(4, path="d.md", keyword_score=0.9),
-        candidate(5, path="0.md", keyword_score=0.5),
-    ]
-    whys = [entry.why for entry in explain_scores(entries, context(explain=True))]
-    assert [why.keyword_rank for why in whys if why] == [2, 1, None, 3, 4]
-    assert [why.vector_rank for why in whys if why] == [3, 1, 2, None, None]
-    assert [why.vector_score for why in whys if why] == [0.1, 0.9, 0.9, None, None]
+def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it() -> None:
+    settings = context("walrus zebra quagga", explain=True, weight=0.25)
+    entry = candidate(text="# One\nthe walrus\n# Two\nthe zebra", similarity=similar(0.4), cosines=(0.5, 0.25))
+    first = explain_scores(find_passages([entry], settings), settings)[0]
+    assert first.why
+    third = round(1 / 3, 4)
+    assert first.why.terms == (
+        ("walrus", third, True, True), ("zebra", third, True, False), ("quagga", third, False, False),
+    )  # fmt: skip
+    assert (first.why.coverage, first.why.neighbours, first.why.title) == (third, third, 0.0)
+    assert (first.why.likeness, first.why.cosine, first.why.passage_cosine) == (0.5, 0.4, 0.5)
+    assert (first.why.vector_weight, first.why.decay) == (0.25, 1.0)
+    assert first.why.worth == pytest.approx(first.worth, abs=1e-4)
 
 
-def test_an_explanation_names_the_terms_and_rounds_what_it_says() -> None:
-    entry = candidate(strength=0.123456, keyword_score=0.234567, decay=0.345678, passage=Passage(0.456789, 0, 0, 0, 1))
-    (found,) = explain_scores([entry], context("walrus zebra", explain=True, weight=0.567891))
-    assert found.why
-    assert found.why.terms == (("walrus", 0.5, True), ("zebra", 0.5, True))
-    assert (found.why.strength, found.why.keyword_score, found.why.decay) == (0.1235, 0.2346, 0.3457)
-    assert (found.why.passage_coverage, found.why.vector_weight, found.why.cosine) == (0.4568, 0.5679, None)
+# merge_neighbours
+
+
+def passages_of(text: str, *places: int, number: int = 1, line: int = 1) -> list[Candidate]:
+    """The passages of one chunk, in the order of their places, each with a score."""
+    settings = context(weight=0.0)
+    found = {entry.place: entry for entry in find_passages([candidate(number, text=text, line=line)], settings)}
+    return [found[place]._replace(score=0.9 - rank / 10) for rank, place in enumerate(places)]
+
+
+SECTIONS = "\n".join(f"# Section {number}\nthe walrus sleeps" for number in range(5))
+
+
+def test_neighbours_become_one_result_at_the_place_of_the_best() -> None:
+    merged = merge_neighbours(passages_of(SECTIONS, 2, 0, 3, 4), context())
+    assert [(entry.place, len(entry.more), entry.score) for entry in merged] == [(2, 2, 0.9), (0, 0, 0.8)]
+    first, second = to_results(merged, max_units=10)
+    assert (first.start_line, first.end_line, first.match_start_line, first.match_end_line) == (5, 10, 5, 6)
+    assert (second.start_line, second.end_line) == (1, 2)
+
+
+def test_neighbours_that_would_be_too_long_together_stay_apart() -> None:
+    long = "\n".join(f"# Section {number}\nwalrus {'x' * 220}" for number in range(4))
+    merged = merge_neighbours(passages_of(long, 0, 1, 2, 3), context())
+    assert [len(entry.more) for entry in merged] == [1, 1]
+
+
+def test_a_passage_that_overlapping_chunks_hold_is_shown_once() -> None:
+    chunks = [*passages_of(SECTIONS, 4), *passages_of("# Section 4\nthe walrus sleeps\n# Section 5\nx", 0, number=2)]
+    assert ids(merge_neighbours(chunks, context())) == [1]
+    other = candidate(3, path="memory/b.md", text="# Section 4\nthe walrus sleeps")
+    found = find_passages([other], context(weight=0.0))
+    assert ids(merge_neighbours([*chunks, *found], context())) == [1, 3]
 
 
 # drop_low_scores, limit_per_file, limit_results
@@ -221,23 +321,21 @@ def test_as_many_results_as_were_asked_for() -> None:
 # diversify_results
 
 
+def whole(number: int, text: str = "the walrus sleeps", **more: Any) -> Candidate:
+    return candidate(number, text=text, passage=Passage(0, len(text), 0, 0), **more)
+
+
 def test_a_repetition_moves_down_only_if_the_settings_ask_for_diversity() -> None:
-    entries = [
-        candidate(1, score=0.6),
-        candidate(2, score=0.59),
-        candidate(3, text="a quagga in the garden", score=0.5),
-    ]
+    entries = [whole(1, score=0.6), whole(2, score=0.59), whole(3, "a quagga in the garden", score=0.5)]
     assert ids(diversify_results(entries, context())) == [1, 2, 3]
     assert ids(diversify_results(entries, context(mmr_lambda=0.3))) == [1, 3, 2]
 
 
-def test_a_repetition_that_is_complete_stays_above_what_is_not() -> None:
-    entries = [
-        candidate(1, score=0.9)._replace(complete=True),
-        candidate(2, score=0.8)._replace(complete=True),
-        candidate(3, text="a quagga in the garden", score=0.69),
-    ]
-    assert ids(diversify_results(entries, context(mmr_lambda=0.0))) == [1, 2, 3]
+def test_a_repetition_that_holds_the_identifier_stays_above_what_does_not() -> None:
+    settings = context("STL-142", weight=0.0, mmr_lambda=0.0)
+    entries = find_passages([whole(1, "STL-142 fails"), whole(2, "STL-142 fails"), whole(3, "STL-7 is fine")], settings)
+    scored = [entry._replace(score=0.9 - number / 10) for number, entry in enumerate(entries)]
+    assert ids(diversify_results(scored, settings)) == [1, 2, 3]
 
 
 # reserve_note_places
@@ -267,22 +365,40 @@ def test_half_of_the_places_are_kept_for_notes(sources: str, places: int, shown:
     assert ids(limit_results(reserve_note_places(mixed(*sources), settings), settings)) == shown
 
 
-# to_result, explain_empty
+# to_results, describe_doubt, explain_empty
 
 
-def test_a_result_cites_the_lines_of_its_file() -> None:
-    entry = candidate(text="# Plan\n\nthe walrus sleeps", line=11, score=0.123456)
-    (found,) = find_passages([entry], context())
-    result = to_result(found)
-    assert (result.start_line, result.end_line, result.match_start_line, result.match_end_line) == (11, 13, 13, 13)
-    assert (result.heading, result.score, result.snippet) == ("Plan", 0.1235, "# Plan\n\nthe walrus sleeps")
+def test_a_result_cites_the_lines_that_it_shows_and_those_that_match() -> None:
+    text = "# Plan\n\nthe walrus sleeps\n# Other\nnothing"
+    entry = best(find_passages([candidate(text=text, line=11)], context()))._replace(score=0.623456)
+    (result,) = to_results([entry], max_units=5)
+    assert (result.start_line, result.end_line, result.match_start_line, result.match_end_line) == (11, 13, 11, 13)
+    assert (result.heading, result.score, result.snippet) == ("Plan", 0.6235, "# Plan\n\nthe walrus sleeps")
+    assert (result.confidence, result.speaker) == ("medium", "")
+    (wide,) = to_results([entry])
+    assert (wide.start_line, wide.end_line, wide.snippet) == (11, 15, text)
 
 
-def test_a_result_of_a_transcript_cites_its_records() -> None:
-    entry = candidate(text="user: hello\nassistant: the walrus sleeps", source="sessions")
-    entry = entry._replace(chunk=entry.chunk._replace(records=(7, 9)))
-    (found,) = find_passages([entry], context())
-    assert (to_result(found).match_start_line, to_result(found).match_end_line) == (9, 9)
+def test_the_fewer_results_there_are_the_more_is_shown_around_each_and_no_line_twice() -> None:
+    text = "\n".join(f"# Section {number}\n{'x' * 90} walrus" for number in range(40))
+    found = find_passages([candidate(text=text)], context(weight=0.0))
+    (alone,) = to_results(found[9:10])
+    many = to_results(found[::4])
+    assert len(many) == 10
+    assert all(len(result.snippet) < len(alone.snippet) for result in many)
+    lines = [line for result in many for line in range(result.start_line, result.end_line + 1)]
+    assert len(lines) == len(set(lines))
+
+
+def test_a_result_of_a_transcript_cites_its_records_and_names_its_speaker() -> None:
+    entry = candidate(text="user: hello\nassistant: the walrus sleeps", source="sessions", records=(7, 9))
+    result = to_results([best(find_passages([entry], context(weight=0.0)))], max_units=5)[0]
+    assert (result.match_start_line, result.match_end_line, result.speaker) == (9, 9, "assistant")
+
+
+def test_a_weak_best_match_is_doubted_and_a_good_one_is_not() -> None:
+    assert describe_doubt([candidate(score=0.2)], context()) == "Probably not in memory: even the best match is weak."
+    assert describe_doubt([candidate(score=0.9), candidate(score=0.1)], context()) == ""
 
 
 def test_an_empty_answer_says_that_nothing_matches_or_names_the_best_match() -> None:

@@ -1,0 +1,151 @@
+"""The features of passages: what each holds of the query, by its words, its vector, its title and its names."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mdrecall.core.ranking.naming import Naming, is_spelled_out
+from mdrecall.core.ranking.score import Similarity, Weighted, Weights, chunk_words, likeness, mix, trust_cost
+from mdrecall.core.text.chunk import title_text
+from mdrecall.core.text.headings import heading_title, titles
+from mdrecall.core.text.passages import Passage, split_passages
+from mdrecall.core.text.words import Analyser
+from mdrecall.types import StoredChunk, Traits
+
+# The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
+# more of the evidence, and notes of many short facts less; with less it is the other way round.
+CHUNK_SHARE = 0.4
+# What the words of the two passages beside it count, as far as it does not hold them itself.
+NEIGHBOUR_WEIGHT = 0.2
+# What the words of the path and of the headings count, on top of being words of the chunk.
+TITLE_WEIGHT = 0.1
+
+
+class Query(NamedTuple):
+    """What the features of a passage are measured against."""
+
+    weights: Weights
+    naming: Naming
+    analyser: Analyser
+    vector_weight: float = 0.0
+    """The share of the likeness in the worth."""
+    trust: float = 0.0
+    """The share of the query that the embedder understands."""
+    traits: Traits | None = None
+    by_vectors_only: bool = False
+
+
+class ReadChunk(NamedTuple):
+    """A chunk that was found, with its text and what is known of it before the text is read."""
+
+    chunk: StoredChunk
+    weighted: Weighted
+    similarity: Similarity | None = None
+    cosines: Sequence[float] = ()
+    """The cosines of its passages; empty if they have no vectors."""
+
+
+class Features(NamedTuple):
+    """What a passage holds of a query; every share is from 0 to 1."""
+
+    words: float
+    """The share of the query's weight that its chunk holds."""
+    coverage: float
+    """The share that the passage holds by itself."""
+    neighbours: float
+    """The share that the passages beside it add."""
+    title: float
+    """The share that the path and the headings hold."""
+    likeness: float | None
+    """The likeness of the passage, or of its chunk if passages have no vectors; None without a vector."""
+    chunk_likeness: float | None
+    cosine: float | None
+    identified: float
+    """The share of identifiers and quoted phrases that the passage holds."""
+    naming: float
+    """The bonus for being asked for by name."""
+    held: frozenset[str]
+    """The terms that the passage holds."""
+    chunk_held: frozenset[str]
+    """The terms that any passage of the chunk or its title holds."""
+
+
+class ReadPassage(NamedTuple):
+    """A passage with its features, and its place among those of its chunk."""
+
+    passage: Passage
+    place: int
+    features: Features
+
+
+def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
+    """Return the passages of a chunk in reading order, each with its features."""
+    text, path = found.chunk.text, found.chunk.path
+    passages = split_passages(text)
+    held = [find_terms(text[entry.start : entry.end], query.weights, query.analyser) for entry in passages]
+    coverage = [query.weights.share(terms) for terms in held]
+    words = chunk_words(found.weighted.strength, max(coverage))
+    above = find_terms("\n".join((title_text(path), *titles(found.chunk.trail))), query.weights, query.analyser)
+    chunk_held = above.union(*held)
+    file_bonus = query.naming.file_bonus(path)
+    lines = text.split("\n")
+    read = []
+    for place, passage in enumerate(passages):
+        heading = heading_title(lines[passage.heading].strip()) if passage.heading >= 0 else ""
+        in_heading = find_terms(heading, query.weights, query.analyser) if heading else frozenset()
+        near = held[place].union(*held[max(0, place - 1) : place], *held[place + 1 : place + 2])
+        cosine = found.cosines[place] if place < len(found.cosines) else None
+        whole = found.similarity.value if found.similarity else None
+        features = Features(
+            words=words,
+            coverage=coverage[place],
+            neighbours=query.weights.share(near) - coverage[place],
+            title=query.weights.share(above | in_heading),
+            likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
+            chunk_likeness=whole,
+            cosine=cosine,
+            identified=_identifier_share(query, held[place], text[passage.start : passage.end]),
+            naming=max(file_bonus, query.naming.heading_bonus(heading or _last_title(found.chunk))),
+            held=held[place],
+            chunk_held=chunk_held,
+        )
+        read.append(ReadPassage(passage, place, features))
+    return read
+
+
+def passage_worth(features: Features, chunk_identified: float, query: Query) -> float:
+    """Return what a passage is worth: the mean of its chunk and itself, and what its neighbours and title add."""
+    if query.by_vectors_only:
+        own, whole = features.likeness or 0.0, features.chunk_likeness or 0.0
+        return CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own
+    weight = query.vector_weight if features.likeness is not None else 0.0
+    whole = mix(features.words, features.chunk_likeness, query.vector_weight, chunk_identified)
+    own = mix(features.coverage, features.likeness, query.vector_weight, features.identified)
+    more = NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours + TITLE_WEIGHT * features.title + features.naming
+    cost = trust_cost(query.trust) if features.likeness is not None else 0.0
+    return CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own + more - cost
+
+
+def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
+    """Return the query terms that a text holds."""
+    there = analyser.terms_like(text, weights.initials)
+    held = there & weights.by_term.keys()
+    for beginning in weights.beginnings:
+        if any(term.startswith(beginning) for term in there):
+            held.add(beginning)
+    for name, parts in weights.names.items():
+        # The words of an identifier must be side by side: 1, 2 and 3 somewhere in a text are not version 1.2.3.
+        if name not in held and parts <= there and (name not in weights.identifiers or is_spelled_out(name, text)):
+            held.add(name)
+    return frozenset(held)
+
+
+def _identifier_share(query: Query, held: frozenset[str], text: str) -> float:
+    wanted = len(query.weights.identifiers) + len(query.naming.phrases)
+    if not wanted:
+        return 0.0
+    return (len(query.weights.identifiers & held) + query.naming.find_phrases(text)) / wanted
+
+
+def _last_title(chunk: StoredChunk) -> str:
+    found = titles(chunk.trail)
+    return found[-1] if found else ""

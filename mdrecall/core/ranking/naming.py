@@ -1,0 +1,105 @@
+"""Names in a query: identifiers, quoted phrases, and the paths, file names and headings that it asks for by name."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mdrecall.core.text.stopwords import find_stop_words
+from mdrecall.core.text.words import fold, tokens
+from mdrecall.types import Term
+
+# What a passage gains by the way it is named. Each is more than a passage can gain by its words over the next.
+_PATH, _FILE, _STEM, _HEADING = 2.0, 1.6, 1.2, 0.8
+_QUOTED = re.compile(r"\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”|「([^」\n]{2,200})」|«([^»\n]{3,200})»")
+_SPACES = re.compile(r"[\s_-]+")
+_EDGES = " \t\r\n\"'`“”‘’«»?？!！.。,，:：;()[]"
+# Ordinals, times of day, sizes and the like are written with a digit and letters too, and name nothing.
+_QUANTITY = re.compile(r"\d{1,4}(?:st|nd|rd|th|am|pm|h|m|s|k|x|d|ms|kg|km|cm|mm|gb|mb|kb|tb|min|hrs?|usd|eur)")
+_HASH_LETTERS = re.compile(r"[a-f]{7,}")
+_MIN_DIGITS = 5
+_MIN_CHARS = 3
+
+
+class Naming(NamedTuple):
+    """What a query names."""
+
+    identifiers: frozenset[str]
+    """Its terms that name one thing, such as ``DEC-0054``, a hash, a version or an error code."""
+    phrases: tuple[str, ...]
+    """What it puts in quotation marks, folded."""
+    whole: str
+    """The query itself as a name might be written: folded, with spaces for hyphens."""
+    files: frozenset[str]
+    """Its words that look like a path or a file name, folded."""
+
+    def find_phrases(self, text: str) -> int:
+        """Return how many of the quoted phrases a text holds."""
+        if not self.phrases:
+            return 0
+        there = " ".join(fold(text).split())
+        return sum(phrase in there for phrase in self.phrases)
+
+    def file_bonus(self, path: str) -> float:
+        """Return what a file gains if the query names it: most for its path, least for its name without an ending."""
+        folded = fold(path)
+        name = folded.rsplit("/", 1)[-1]
+        stem = name.rsplit(".", 1)[0]
+        if folded in self.files:
+            return _PATH
+        if name in self.files or folded.rsplit(".", 1)[0] in self.files:
+            return _FILE
+        return _STEM if stem in self.files or _normalise(stem) == self.whole else 0.0
+
+    def heading_bonus(self, heading: str) -> float:
+        """Return what a passage gains if the whole query is the heading above it."""
+        return _HEADING if heading and _normalise(fold(heading).strip(_EDGES)) == self.whole else 0.0
+
+
+def read_naming(query: str, terms: Iterable[Term]) -> Naming:
+    """Return the names in a query with these terms."""
+    phrases = (" ".join(fold(next(filter(None, match.groups()))).split()) for match in _QUOTED.finditer(query))
+    files = {fold(token) for token in tokens(query) if "/" in token or "." in token or any(map(str.isdigit, token))}
+    return Naming(
+        _find_identifiers(list(terms)),
+        tuple(dict.fromkeys(phrases)),
+        _normalise(fold(query).strip(_EDGES)),
+        frozenset(files),
+    )
+
+
+def is_spelled_out(name: str, text: str) -> bool:
+    """True if a text has the words of a name side by side, whatever joins them: ``DEC 54`` for ``dec-54``."""
+    words = re.findall(r"[^\W_]+", name)
+    return re.search(r"(?<![^\W_])" + r"[\W_]{1,3}".join(map(re.escape, words)) + r"(?![^\W_])", fold(text)) is not None
+
+
+def _find_identifiers(terms: Sequence[Term]) -> frozenset[str]:
+    names = [term for term in terms if term.parts and _is_name(term)]
+    inside = {part for term in names for part in term.parts}
+    words = [term for term in terms if not term.parts and term.surface not in inside and _is_code(term.surface)]
+    return frozenset(term.text for term in (*names, *words))
+
+
+def _is_name(term: Term) -> bool:
+    """True if a term with joiners names one thing: ``src/app.py`` and ``v1.2``, but not ``long-term`` or ``and/or``."""
+    if any(map(str.isdigit, term.surface)):
+        return len(term.surface) >= _MIN_CHARS
+    stop_words = find_stop_words(term.parts)
+    if all(part in stop_words or len(part) == 1 for part in term.parts):
+        return False
+    return any(joiner in term.surface.strip("./:#") for joiner in "_/@\\.")
+
+
+def _is_code(word: str) -> bool:
+    """True if a word without joiners is a code: a digit among letters, a long number, or a hash of letters only."""
+    if word.isdigit():
+        return len(word) >= _MIN_DIGITS
+    if not word.isascii() or len(word) < _MIN_CHARS:
+        return False
+    if any(map(str.isdigit, word)):
+        return not _QUANTITY.fullmatch(word)
+    return _HASH_LETTERS.fullmatch(word) is not None
+
+
+def _normalise(name: str) -> str:
+    return _SPACES.sub(" ", name)

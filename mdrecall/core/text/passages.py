@@ -1,0 +1,139 @@
+"""Passages: the few lines that are compared, shown and cited. A chunk is cut into them where a reader would cut.
+
+A passage begins at a heading, at a turn of a conversation, after a blank line or at a list item, and holds about sixty
+tokens. Index and search cut the same text in the same way, so a passage is known by its place among the others.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mdrecall.core.text.words import count_unspaced
+
+#: About sixty tokens. Longer passages show less of what answers within the same number of characters, and shorter ones
+#: need more citations for it.
+PASSAGE_UNITS = 240
+#: A longer line is a paragraph, and is cut into sentences.
+LONG_LINE = 320
+SENTENCES = re.compile(r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}")
+_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+
+# ``Name:`` at the beginning of a line, possibly after a list marker or a time, bold, or in angle brackets.
+_TURN = re.compile(
+    r"\s*(?:[-*>]\s+)?(?:\[[^\]\n]{1,40}\]\s*)?(?:\*\*|__)?<?([^\W\d_][\w.'’ -]{0,30}?)>?(?:\*\*|__)?"
+    r"(?:\s*\([^)\n]{1,40}\))?\s?[:：](?:\*\*|__)?(?=\s|$|\"|“|「|[^\x00-\x7f])"
+)
+_USER_ROLES = frozenset(
+    ("user", "human", "me", "用户", "使用者", "ユーザー", "사용자", "benutzer", "utilisateur", "usuario")
+)
+_ROLES = _USER_ROLES | {
+    "assistant", "ai", "bot", "agent", "system", "tool", "助手", "助理", "アシスタント", "어시스턴트", "asistente",
+}  # fmt: skip
+# Other labels are names only if they return, as in a conversation; ``Status: done`` stands for itself.
+_MIN_TURNS = 3
+
+
+class Passage(NamedTuple):
+    """A stretch of a chunk: its character offsets, its lines counted from 0, and who speaks."""
+
+    start: int
+    end: int
+    first_line: int
+    last_line: int
+    heading: int = -1
+    """The line of the last heading above its text; -1 if that is not in the chunk."""
+    speaker: str = ""
+    """Who says it, as written; empty outside of conversations."""
+
+
+#: For what has not been cut yet.
+NO_PASSAGE = Passage(0, 0, 0, 0)
+
+
+class _Piece(NamedTuple):
+    """A line, or a sentence of a long one."""
+
+    line: int
+    start: int
+    end: int
+    size: int
+    ends_before: bool
+    """True if a passage always ends before it."""
+    may_end_before: bool
+    """True if a passage ends before it once it is half full."""
+    heading: int
+    speaker: str
+
+
+def split_passages(text: str) -> list[Passage]:
+    """Cut a chunk into passages; each begins and ends with a line, or a sentence of a long line, that is not blank."""
+    passages: list[Passage] = []
+    group: list[_Piece] = []
+    size = 0
+    for piece in _pieces(text):
+        is_full = size + piece.size > PASSAGE_UNITS or (piece.may_end_before and size * 2 >= PASSAGE_UNITS)
+        # A heading alone says little, so it stays with what follows it, even if that is another heading.
+        has_text = bool(group) and group[-1].heading != group[-1].line
+        if group and (is_full or (piece.ends_before and has_text)):
+            passages.append(_join(group))
+            group, size = [], 0
+        group.append(piece)
+        size += piece.size
+    return [*passages, _join(group)] if group else passages or [Passage(0, len(text), 0, text.count("\n"))]
+
+
+def is_user(speaker: str) -> bool:
+    """True if a speaker is the person who talks to an assistant."""
+    return speaker.casefold() in _USER_ROLES
+
+
+def is_role(speaker: str) -> bool:
+    """True if a speaker is named only by a role, such as ``Assistant``."""
+    return speaker.casefold() in _ROLES
+
+
+def _join(group: list[_Piece]) -> Passage:
+    first, last = group[0], group[-1]
+    return Passage(first.start, last.end, first.line, last.line, last.heading, first.speaker)
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    """Yield the lines of a chunk that are not blank, long ones in sentences."""
+    lines = text.split("\n")
+    turns = _find_turns(lines) if ":" in text or "：" in text else {}
+    is_ascii = text.isascii()
+    offset, heading, speaker, after_blank = 0, -1, "", False
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            after_blank = True
+            offset += len(line) + 1
+            continue
+        is_heading = line.lstrip(" ")[:1] == "#" and _HEADING.match(line) is not None
+        heading = number if is_heading else heading
+        speaker = turns.get(number, speaker) if not is_heading else ""
+        may_end = after_blank or (line.lstrip()[0] in "-*+0123456789" and _LIST_ITEM.match(line) is not None)
+        spans = [(0, len(line))] if len(line) <= LONG_LINE else [part.span() for part in SENTENCES.finditer(line)]
+        ends = is_heading or number in turns
+        for start, end in spans:
+            size = end - start + (0 if is_ascii else count_unspaced(line[start:end]))
+            yield _Piece(number, offset + start, offset + end, size, ends, may_end, heading, speaker)
+            ends = may_end = False
+        after_blank = False
+        offset += len(line) + 1
+
+
+def _find_turns(lines: list[str]) -> dict[int, str]:
+    """Return the lines that begin a turn of a conversation, each with its speaker."""
+    labels = {
+        number: match[1].strip()
+        for number, line in enumerate(lines)
+        if (":" in line[:80] or "：" in line[:80]) and (match := _TURN.match(line))
+    }
+    roles = {number: label for number, label in labels.items() if is_role(label)}
+    names = {number: label for number, label in labels.items() if not label[0].islower() and number not in roles}
+    spoken = sum(1 for line in lines if line and not line.isspace())
+    distinct = len(set(names.values()))
+    if len(names) >= _MIN_TURNS and len(names) * 2 >= spoken and distinct * 3 <= len(names) * 2:
+        return names | roles
+    return roles

@@ -1,0 +1,111 @@
+"""Chunks cut into passages."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.text.passages import PASSAGE_UNITS, Passage, is_role, is_user, split_passages
+
+lines = st.lists(
+    st.one_of(
+        st.text(alphabet="ab é猫:#-", max_size=30),
+        st.integers(0, 1300).map(lambda size: "x" * size),
+        st.sampled_from(["# Plan", "- item", "User: hello", "Anna: hello", "Ben: yes", ""]),
+    ),
+    max_size=30,
+)
+
+
+def texts(text: str) -> list[str]:
+    return [text[passage.start : passage.end] for passage in split_passages(text)]
+
+
+@given(lines.map("\n".join))
+def test_passages_are_in_order_and_only_blanks_lie_between_them(text: str) -> None:
+    found = split_passages(text)
+    for before, after in pairwise(found):
+        assert not text[before.end : after.start].strip()
+        assert before.end <= after.start
+    joined = "".join(text[passage.start : passage.end] for passage in found)
+    assert "".join(joined.split()) == "".join(text.split())
+
+
+@given(lines.map("\n".join))
+def test_a_passage_knows_its_lines_and_is_bounded(text: str) -> None:
+    for passage in split_passages(text):
+        assert passage.first_line == text.count("\n", 0, passage.start)
+        assert passage.last_line == text.count("\n", 0, passage.end)
+        inside = [line for line in text[passage.start : passage.end].split("\n") if line.strip()]
+        # One line of up to 320 characters may be longer than a passage wants to be.
+        assert sum(map(len, inside)) <= PASSAGE_UNITS or len(inside) == 1
+        assert all(len(line) <= 320 for line in inside) or not text.strip()
+
+
+def test_a_text_of_blanks_is_one_passage() -> None:
+    assert split_passages("") == [Passage(0, 0, 0, 0)]
+    assert split_passages(" \n ") == [Passage(0, 3, 0, 1)]
+
+
+def test_a_passage_begins_at_a_heading_and_a_heading_stays_with_its_text() -> None:
+    text = "# Plan\n\n## Pool\nheated\n## Roof\nred"
+    assert texts(text) == ["# Plan\n\n## Pool\nheated", "## Roof\nred"]
+    assert [passage.heading for passage in split_passages(text)] == [2, 4]
+
+
+def test_a_half_full_passage_ends_at_a_blank_line_or_a_list_item_and_another_does_not() -> None:
+    half = "a" * (PASSAGE_UNITS // 2)
+    assert texts(f"{half}\n\nb") == [half, "b"]
+    assert texts(f"{half}\n- b") == [half, "- b"]
+    assert texts(f"{half}\nb") == [f"{half}\nb"]
+    assert texts(f"{half[1:]}\n\nb") == [f"{half[1:]}\n\nb"]
+
+
+def test_a_long_line_is_cut_into_sentences() -> None:
+    sentence = "The pool is heated with the waste heat of the ice rink. "
+    found = texts(sentence * 10)
+    assert len(found) > 2
+    assert all(part.strip().endswith(".") for part in found)
+
+
+def test_a_character_of_a_script_without_spaces_counts_twice() -> None:
+    assert len(texts("\n".join(["猫" * 60] * 4))) == 2
+    assert len(texts("\n".join(["x" * 60] * 4))) == 1
+
+
+def test_a_passage_begins_at_every_turn_and_knows_its_speaker() -> None:
+    text = "Anna: where is it?\nBen: in the cellar\nand in the attic\nAnna: thanks"
+    assert [passage.speaker for passage in split_passages(text)] == ["Anna", "Ben", "Anna"]
+    assert texts(text)[1] == "Ben: in the cellar\nand in the attic"
+
+
+@pytest.mark.parametrize(
+    ("line", "speaker"),
+    [
+        ("User: hello", "User"),
+        ("assistant: hello", "assistant"),
+        ("**User**: hello", "User"),
+        ("- User: hello", "User"),
+        ("[10:04] User: hello", "User"),
+        ('<Assistant>:"hello"', "Assistant"),
+        ("用户：你好", "用户"),
+        ("Userland: hello", ""),
+        ("user said: hello", ""),
+    ],
+)
+def test_a_role_speaks_wherever_it_begins_a_line(line: str, speaker: str) -> None:
+    assert split_passages(f"{line}\nmore")[0].speaker == speaker
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Status: done\nOwner: Anna\nDue: May\nNote: none", "Note: a\nplain\nplain\nNote: b\nplain\nplain\nNote: c"],
+)
+def test_labels_that_do_not_return_or_are_rare_are_not_speakers(text: str) -> None:
+    assert {passage.speaker for passage in split_passages(text)} == {""}
+
+
+def test_roles_and_the_user() -> None:
+    assert (is_role("Assistant"), is_role("Anna")) == (True, False)
+    assert (is_user("User"), is_user("Assistant")) == (True, False)

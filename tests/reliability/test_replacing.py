@@ -1,0 +1,85 @@
+"""An index that is replaced, deleted or restored under searching processes kills none of them, and none of them lies.
+
+``python -m benchmarks.attacks replace`` goes on for longer.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mdrecall.backends.builtin import BuiltinBackend
+from mdrecall.memory import Memory
+from mdrecall.types import SearchAnswer, SearchRequest
+from tests.conftest import Workspace
+from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_processes_that_search_outlive_what_is_done_to_their_index(tmp_path: Path, harm: str) -> None:
+    outcome = attack(tmp_path / harm, harm, times=40, seed=7)
+    assert not outcome.is_bad, outcome
+    assert outcome.quarantined == 0, outcome
+
+
+def test_an_index_that_replaces_another_never_meets_its_side_files(workspace: Workspace) -> None:
+    index = prepare(workspace)
+    memory = workspace.memory()
+    memory.sync()
+    assert Path(f"{index}-wal").stat().st_size
+    shared = os.open(f"{index}-shm", os.O_RDONLY)
+    before = os.pread(shared, 1 << 20, 0)
+    replace_by_rename(index)
+    other = workspace.memory()
+    assert len(other.search("walrus wakes up")) > 0
+    assert os.pread(shared, 1 << 20, 0) == before, "memory that another connection has mapped was cut or written"
+    os.close(shared)
+    assert len(memory.search("walrus wakes up")) > 0
+    assert list(index.parent.glob("*.corrupt-*")) == []
+    memory.close()
+    assert len(other.search("walrus wakes up")) > 0
+    other.close()
+    assert [path.name for path in index.parent.iterdir()] == [index.name]
+
+
+def test_a_log_that_came_with_a_restored_index_is_read(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    index = Path(memory.settings.index_path)
+    saved = {ending: Path(f"{index}{ending}").read_bytes() for ending in ("", "-wal")}
+    workspace.write("memory/a.md", "penguin")
+    memory.sync()
+    assert saved["-wal"]
+    for ending, data in saved.items():
+        (tmp_path / "copy").write_bytes(data)
+        (tmp_path / "copy").replace(f"{index}{ending}")
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+    with Memory.open(workspace.path, env=workspace.env) as restored:
+        assert [result.path for result in restored.search("walrus")] == ["memory/a.md"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 9])
+def test_an_answer_is_never_empty_because_the_index_was_just_deleted(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    index = prepare(workspace)
+    memory = workspace.memory()
+    real, deleted = BuiltinBackend._search_index, list[int]()
+
+    def search_index(self: BuiltinBackend, request: SearchRequest) -> SearchAnswer:
+        if len(deleted) < times:
+            deleted.append(1)
+            delete(index)
+        return real(self, request)
+
+    monkeypatch.setattr(BuiltinBackend, "_search_index", search_index)
+    answer = memory.search("walrus")
+    assert answer.results or "deleted or replaced" in answer.stale
+    assert bool(answer.results) == (times < 4)
+
+
+def test_an_answer_from_an_empty_workspace_says_so(workspace: Workspace) -> None:
+    workspace.write("memory/blank.md", "\n\n")
+    answer = workspace.memory().search("walrus")
+    assert (answer.reason, answer.stale) == ("index_empty", "")
