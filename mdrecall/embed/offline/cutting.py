@@ -23,6 +23,9 @@ RUN_CHARS = 64
 UNSPACED = "\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # A character that is no word by itself costs more than the rarest word, so that any word is preferred.
 UNKNOWN_COST = 220
+# Every word costs this much besides, because the frequencies of short words are those of single characters everywhere:
+# without it, a word in hiragana falls into particles.
+WORD_COST = 20
 _INFINITE = 1 << 20
 # The hashes that occur, by their first bits: most of what is looked up is no word, and this tells so quickly.
 _FILTER_BITS = 20
@@ -63,8 +66,8 @@ class Cutter:
             best[start], choice[start] = UNKNOWN_COST + best[start + 1], Cut(run[start], -1)
             for end in range(start + 1, min(len(run), start + longest) + 1):
                 number = file.find(run[start:end])
-                if number >= 0 and file.cost(number) + best[end] < best[start]:
-                    best[start], choice[start] = file.cost(number) + best[end], Cut(run[start:end], number)
+                if number >= 0 and (cost := file.cost(number) + WORD_COST + best[end]) < best[start]:
+                    best[start], choice[start] = cost, Cut(run[start:end], number)
         found: list[Cut] = []
         place = 0
         while place < len(run):
@@ -113,7 +116,7 @@ class Cutter:
             is_word = known[number] == some[maybe]
             places, number = maybe[is_word], number[is_word]
             numbers[length - 1, places] = number
-            costs[length - 1, places] = stored[number]
+            costs[length - 1, places] = stored[number].astype(numpy.int32) + WORD_COST
         costs[0][numbers[0] < 0] = UNKNOWN_COST
         return numbers, hashes, costs
 
