@@ -104,9 +104,21 @@ class Memory:
             raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
         return self._backend.search(request)
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused."""
-        return self._backend.read(path, from_line=from_line, lines=lines)
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
+        """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused.
+
+        At most ``max_chars`` (50,000) are returned: ``next_from`` is the line to continue from, and if the first line
+        was cut, ``next_char`` is the ``from_char`` that reads on in it.
+        """
+        return self._backend.read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
 
     #: OpenClaw's name for ``read``.
     read_file = read
@@ -151,12 +163,23 @@ class Memory:
             raise PathRefused(f"{note.shown} is not the note of the day.", path=note.shown, hint=hint)
         return note
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        reason: str = "manual",
+    ) -> SyncReport:
         """Bring the index up to date with the files; ``force`` builds a new index beside the one that answers.
 
+        ``reason`` is written to the log and changes nothing.
         ``stop`` is called between files. Once it returns True the sync ends: what is done is kept, and the report says
         what is left.
         """
+        import logging
+
+        logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def sessions(self) -> list[Conversation]:

@@ -79,7 +79,7 @@ def result_to_json(result: SearchResult) -> dict[str, Any]:
 
 
 def read_to_json(read: ReadResult) -> dict[str, Any]:
-    """Convert the lines of a file; ``nextFrom`` is present if there are more."""
+    """Convert the lines of a file; ``nextFrom`` is present if there are more, ``nextChar`` if the line was cut."""
     json: dict[str, Any] = {
         "path": read.path,
         "text": read.text,
@@ -88,7 +88,8 @@ def read_to_json(read: ReadResult) -> dict[str, Any]:
         "totalLines": read.total_lines,
         "truncated": read.truncated,
     }
-    return json if read.next_from is None else json | {"nextFrom": read.next_from}
+    following = {"nextFrom": read.next_from, "nextChar": read.next_char}
+    return json | {name: value for name, value in following.items() if value is not None}
 
 
 def appended_to_json(appended: Appended) -> dict[str, Any]:

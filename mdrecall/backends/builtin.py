@@ -12,7 +12,7 @@ from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
 from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.reader import read_memory_file
+from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file
 from mdrecall.types import (
     Conversation,
     Issue,
@@ -139,7 +139,15 @@ class BuiltinBackend:
             return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
         """Return lines of a memory file, read from the disk."""
         if "sessions" in self._settings.memory_search.sources:
             from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
@@ -151,6 +159,8 @@ class BuiltinBackend:
             path,
             from_line=from_line,
             lines=lines,
+            from_char=from_char,
+            max_chars=max_chars or MAX_READ_UNITS,
             max_bytes=self._settings.mdrecall.max_file_bytes,
         )
 

@@ -57,6 +57,7 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
         hedge_s=(timeout_ms / 2 + wait_ms) / 1000,
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
+        waits_for_start=settings.memory.qmd.update.waits_at_start,
     )
     opened.start()
     return opened
@@ -190,7 +191,7 @@ def _build_embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
         older={"offline": OfflineEmbedder},
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
         fallback_reason=chosen.unusable_reason,
-        why_empty=lambda: embedder.last_error,
+        why_empty=lambda: embedder.last_failure(),
         beside=chosen.beside,
     )
     embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)

@@ -174,20 +174,20 @@ class VectorSearcher:
                 f" {space.space.dimensions}: if the model has changed, index again with force"
             )
         traits = embedder.embedder.traits
-        trust = 1.0 if traits.scripts is None else script_share(query, traits.scripts)
+        trust = _find_trust(query, traits)
         if not any(vector):
             trust = 0.0
         first = self._embedders[0]
         if embedder is first:
             fallback_reason = self._fallback_reason
         elif not fallback_reason:
-            fallback_reason = f"there are no vectors from {first.embedder.provider} yet"
+            missing = f"there are no vectors from {first.embedder.provider} yet"
+            fallback_reason = ": ".join(filter(None, (missing, self._why_empty())))
         return EmbeddedQuery(space, vector, self._traits(space, traits, vector, query), trust, fallback_reason)
 
     def _traits(self, space: StoredSpace, traits: Traits, vector: bytes, query: str) -> Traits:
         if traits.unspaced and is_mostly_unspaced(query):
-            unrelated, related = traits.unspaced
-            return traits._replace(unrelated=unrelated, related=related)
+            return traits._replace(unrelated=traits.unspaced.unrelated, related=traits.unspaced.related)
         if not traits.measured:
             return traits
         try:
@@ -266,6 +266,12 @@ class _QueryEmbedder:
         if self.embedder.traits.never_waits:
             return self.embedder.embed_query(query, weights)
         return self._calls.run(self.name, lambda: self.embedder.embed_query(query, weights))
+
+
+def _find_trust(query: str, traits: Traits) -> float:
+    """Return the share of a query that the embedder understands."""
+    share = 1.0 if traits.scripts is None else script_share(query, traits.scripts)
+    return share * traits.unspaced.trust if traits.unspaced and is_mostly_unspaced(query) else share
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

@@ -310,8 +310,19 @@ class Backend(Protocol):
         """Return the best passages for a query."""
         ...
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return lines of a file, read from the disk."""
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
+        """Return lines of a file, read from the disk, without the first characters of the first line.
+
+        At most ``max_chars`` are returned, by default as many as suit a model.
+        """
         ...
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = ...) -> SyncReport:

@@ -80,13 +80,14 @@ GET = ToolSpec(
     "memory_get",
     "Read lines of a memory file (MEMORY.md, memory/*.md, configured folders)."
     " Use it after memory_search to fetch only the lines you need. When there is more, nextFrom is the line to"
-    " continue from.",
+    " continue from; nextChar means that a long line was cut: read the same line with that fromChar.",
     {
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The path of a search result."},
             "from": {"type": "number", "description": "The first line, counted from 1."},
             "lines": {"type": "number", "description": "How many lines."},
+            "fromChar": {"type": "number", "description": "Skip this many characters of the first line."},
         },
         "required": ["path"],
     },
@@ -188,7 +189,8 @@ class MemoryGet:
         self._memory = memory
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        return _call_read(self._memory.read, arguments, READ_NOTICE)
+        from_char = read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
+        return _call_read(partial(self._memory.read, from_char=from_char), arguments, READ_NOTICE)
 
 
 class SessionGet:

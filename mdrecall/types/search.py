@@ -265,3 +265,5 @@ class ReadResult(NamedTuple):
     truncated: bool
     next_from: int | None
     """The line to continue from; None if this was the end."""
+    next_char: int | None = None
+    """If ``from_line`` is so long that it was cut: how many of its characters to skip to read on in it."""

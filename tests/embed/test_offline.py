@@ -138,9 +138,7 @@ def test_no_notes_give_no_vectors() -> None:
     assert OFFLINE.embed_chunks([]) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n\n", "배포 전략", "สวัสดี", "… — !", "a" * 101]
-)
+@pytest.mark.parametrize("text", ["", "\n\n", "배포 전략", "สวัสดี", "… — !", "a" * 101])
 def test_what_has_no_known_word_has_a_vector_without_length(text: str) -> None:
     made = embed(text)
     assert OFFLINE.embed_query(text, {}) == made.vector == bytes(4 * OFFLINE.dimensions)

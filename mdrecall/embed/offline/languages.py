@@ -33,7 +33,7 @@ from mdrecall.embed.offline.word_file import (
 
 # The shares of a word's length that are its meaning and its own direction. Chosen on public sets: more of the second
 # finds more within a language, less of it finds more across languages.
-_MEANING, _OWN = 0.87, 0.5
+_MEANING, _OWN = 0.87, 0.4
 # A single character means many things, and is often a part of a name.
 _CHAR_MEANING, _CHAR_OWN = 0.25, 0.6
 # How many dimensions an own direction has. Fewer make two words alike by chance, more take longer.

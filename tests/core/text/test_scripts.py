@@ -37,6 +37,8 @@ def test_scripts_add_up(text: str, scripts: tuple[str, ...], share: float) -> No
     assert script_share(text, scripts) == pytest.approx(share, abs=0.1)
 
 
-@pytest.mark.parametrize(("text", "is_so"), [("备份数据库", True), ("how to 备份", False), ("会议室 at 9", True), ("", False)])
+@pytest.mark.parametrize(
+    ("text", "is_so"), [("备份数据库", True), ("how to 备份", False), ("会议室 at 9", True), ("", False)]
+)
 def test_a_text_of_mostly_chinese_or_japanese_is_told(text: str, is_so: bool) -> None:
     assert is_mostly_unspaced(text) is is_so
