@@ -118,8 +118,18 @@ class AsyncMemory:
             options["progress"] = _call_on_this_loop(progress)
         return await self._call(self._memory.search, query, **options)
 
-    async def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        return await self._call(self._memory.read, path, from_line=from_line, lines=lines)
+    async def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
+        return await self._call(
+            self._memory.read, path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars
+        )
 
     read_file = read
 

@@ -166,9 +166,21 @@ class FallbackBackend:
         if (denial := self._deny(session_key)) is not None:
             raise ScopeDenied(f"{path} cannot be read in this conversation.", path=path, hint=denial.action)
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
         """Return lines of a file."""
-        return self.call(lambda backend: backend.read(path, from_line=from_line, lines=lines))
+        return self.call(
+            lambda backend: backend.read(
+                path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars
+            )
+        )
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; if that fails, bring the fallback's up to date and report the failure."""
