@@ -246,7 +246,18 @@ def test_a_cue_word_asks_for_what_holds_at_present(query: str) -> None:
     assert times.ranges == ()
 
 
-@pytest.mark.parametrize("query", ["where is the key", "known issues", "the actual reason", "actual cost", "la semaine dernière", '"the latest"', "now.sh"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "where is the key",
+        "known issues",
+        "the actual reason",
+        "actual cost",
+        "la semaine dernière",
+        '"the latest"',
+        "now.sh",
+    ],
+)
 def test_other_words_are_no_cue(query: str) -> None:
     assert not read_times(query, TODAY).cues
 
