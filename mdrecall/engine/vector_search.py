@@ -180,7 +180,8 @@ class VectorSearcher:
         if embedder is first:
             fallback_reason = self._fallback_reason
         elif not fallback_reason:
-            fallback_reason = f"there are no vectors from {first.embedder.provider} yet"
+            missing = f"there are no vectors from {first.embedder.provider} yet"
+            fallback_reason = ": ".join(filter(None, (missing, self._why_empty())))
         return EmbeddedQuery(space, vector, self._traits(space, traits, vector), trust, fallback_reason)
 
     def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
