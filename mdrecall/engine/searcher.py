@@ -68,8 +68,10 @@ STAGES: tuple[Stage, ...] = (
     limit_results,  # as many as were asked for
 )
 
-# Even a search for one result ranks this many candidates: passages and age can still change their order.
+# Even a search for one result ranks this many candidates with the usual ``candidateMultiplier``: passages and age can
+# still change their order.
 _MIN_CANDIDATES = 24
+_USUAL_MULTIPLIER = 4
 # Candidates of one source, or notes where only sessions were found, are looked for among this many times more.
 _WIDER = 40
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
@@ -93,7 +95,8 @@ class _Lookup(NamedTuple):
     @property
     def size(self) -> int:
         """How many candidates to rank, apart from ties."""
-        size = max(_MIN_CANDIDATES, self.options.max_results * self.options.candidate_multiplier)
+        usual = max(_MIN_CANDIDATES, self.options.max_results * _USUAL_MULTIPLIER)
+        size = max(1, usual * self.options.candidate_multiplier // _USUAL_MULTIPLIER)
         return size * (1 if self.options.half_life_days is None else _WIDER_WITH_DECAY)
 
 
