@@ -4,14 +4,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-<<<<<<< HEAD
 from mdrecall.cli.list import notes_to_json, print_notes
-from mdrecall.cli.options import add_common, open_memory, run_for_each_agent
-from mdrecall.cli.output import plural, print_issues, print_json, shorten_home, style
-=======
 from mdrecall.cli.options import add_common, add_verbose, open_memory, run_for_each_agent, start_log
 from mdrecall.cli.output import plural, print_issues, print_json, progress_line, shorten_home, style
->>>>>>> main
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
@@ -22,12 +17,9 @@ _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` upda
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deep", action="store_true", help="also check the index and test the embedding provider")
-<<<<<<< HEAD
     parser.add_argument("--files", action="store_true", help="also list the notes with their dates and sizes")
-=======
     parser.add_argument("--index", action="store_true", help="first update the index; includes --deep")
     add_verbose(parser)
->>>>>>> main
     add_common(parser)
 
 

@@ -36,8 +36,7 @@ def read_memory_file(
         except SymlinkRefused as link:
             refused = refused or link
         else:
-<<<<<<< HEAD
-            return select_lines(shown, decode(opened.data), from_line, lines, max_chars)
+            return select_lines(shown, decode(opened.data), from_line, lines, max_chars, from_char)
     if refused is None:
         hint = _suggest_same_name(files, path) or (
             "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder"
@@ -45,14 +44,6 @@ def read_memory_file(
         )
         refused = PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
     raise refused
-=======
-            return select_lines(shown, decode(opened.data), from_line, lines, max_chars, from_char)
-    hint = (
-        "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder to"
-        " extraPaths."
-    )
-    raise refused or PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
->>>>>>> main
 
 
 def select_lines(

@@ -163,7 +163,6 @@ def test_qmd_shows_what_went_wrong() -> None:
     assert found["Missing"] == "/a, /b; what was indexed from there is kept"
 
 
-<<<<<<< HEAD
 def test_the_notes_are_listed_with_dates_and_sizes(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/people/priya.md", "x" * 1500)
     newer = workspace.write("MEMORY.md", "text")
@@ -191,7 +190,8 @@ def test_where_there_are_no_notes_the_list_says_so(workspace: Workspace, run: Ru
 def test_a_name_in_a_list_moves_no_cursor(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/\x1b[2Jx.md", "text")
     assert "\x1b" not in run("list").out
-=======
+
+
 def test_an_index_is_updated_first_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "the walrus")
     (before,) = run("status", "--json").json
@@ -207,4 +207,3 @@ def test_the_log_and_the_files_are_printed_if_that_is_asked_for(workspace: Works
     assert "Syncing" not in quiet.err + run("status").err
     assert "memory/a.md" in verbose.out
     assert "memory/a.md" not in quiet.out
->>>>>>> main
