@@ -175,7 +175,7 @@ class Searcher:
             pool.vector_weight,
             embedded.trust if embedded else 0.0,
             embedded.traits if embedded else None,
-            mode == "vector",
+            mode == "vector" and embedded is not None and embedded.trust >= 1,
         )
         context = RankingContext(options, mode, matches, asked, query, request.explain, now.ms, times)
         answer = _describe_search(self._rank(pool.candidates, context), mode, degraded, embedded)
@@ -247,9 +247,10 @@ class Searcher:
         cosines = self._nearest(lookup, embedded, _WIDER * lookup.size if source else lookup.size)
         if source:
             cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[: lookup.size]}
-        if options.mode == "vector":
+        if options.mode == "vector" and embedded.trust >= 1:
             return _Pool(self._load([found.get(chunk_id) for chunk_id in cosines], embedded, cosines), 1.0)
-        weight = options.vector_weight * embedded.trust
+        # What the embedder does not understand is found by words, even where vectors alone are asked for.
+        weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
         by_keywords = [entry.chunk_id for entry in self._rank_by_keywords(lookup)]
         cosines |= self._vectors.cosines(embedded, by_keywords)
         either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]

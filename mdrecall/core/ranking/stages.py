@@ -173,7 +173,7 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
     """Return the score of a candidate by its worth and its age."""
-    return (vector_probability if context.mode == "vector" else probability)(entry.worth) * entry.decay
+    return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
 
 
 def raw_worth(entry: Candidate, context: RankingContext) -> float:
