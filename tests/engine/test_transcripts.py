@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
+from mdrecall.engine import transcripts
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.engine.transcripts import GrowthThresholds
 from mdrecall.types import Space
@@ -373,3 +374,10 @@ def test_a_run_for_one_conversation_indexes_that_one_only_and_removes_nothing(ag
     assert [(entry.unsettled, entry.vanished) for entry in changes] == [(["sessions/b.jsonl"], [])]
     report = runs.run(SyncRequest(changes=changes))
     assert [(change.path, change.kind) for change in report.changes] == [("sessions/b.jsonl", "added")]
+
+
+@pytest.mark.parametrize(
+    ("day", "noon_s"), [("1970-01-01", 43_200), ("2026-02-10", 1_770_724_800), ("", 0), ("0000-01-01", 0), ("later", 0)]
+)
+def test_a_day_has_its_noon_and_what_is_no_day_has_none(day: str, noon_s: int) -> None:
+    assert transcripts._noon_ns(day) == noon_s * 10**9
