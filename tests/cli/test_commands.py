@@ -52,6 +52,7 @@ def test_the_json_of_a_search_has_the_names_of_openclaw(workspace: Workspace, ru
         "matchStartLine": 1,
         "matchEndLine": 3,
         "heading": "Team",
+        "confidence": "high",
         "citation": "MEMORY.md#L1-L3",
     }
 

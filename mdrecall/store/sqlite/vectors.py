@@ -4,7 +4,6 @@ A chunk's vector is stored once, as 32-bit floats. Those of its passages, as byt
 read only for the few chunks that are ranked closely. Their tables are called windows, as they were in older indexes.
 """
 
-import logging
 import sys
 import threading
 import weakref
@@ -25,7 +24,6 @@ from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
-_log = logging.getLogger(__name__)
 _FLOAT_BYTES = 4
 _INSTALL_HINT = "Install it (pip install sqlite-vec), or set mdrecall.vectors.engine to matrix."
 _SPACES = """
@@ -186,7 +184,9 @@ class Engines:
             if not (problem := engine.explain_load_failure(tables.db)):
                 return engine
             if problem != self.problem:
-                _log.warning("%s Vectors are searched in this process instead.", problem)
+                import logging
+
+                logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", problem)
             self.problem = problem
         if not find_spec("numpy"):
             message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
