@@ -28,7 +28,9 @@ RUNS = (
     ("cmrc2018-zh", "documents"),
     ("jsquad-ja", "documents"),
     ("longmemeval-mini", "spans"),
+    ("madial-en", "documents"),
     ("madial-en", "spans"),
+    ("madial-zh", "documents"),
     ("madial-zh", "spans"),
     ("xquad-en2zh", "documents"),
 )

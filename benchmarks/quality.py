@@ -92,17 +92,23 @@ def main(arguments: list[str] | None = None) -> int:
         before, after = (json.loads(path.read_text(encoding="utf-8")) for path in options.compare)
         print(layout(comparison_rows(before, after), markdown=options.markdown))
         return write_plot(options, after["runs"], before["runs"])
+    if options.tables:
+        return report(options, json.loads(options.tables.read_text(encoding="utf-8"))["runs"])
     tasks = list(plan(options))
     if not tasks:
         known = ", ".join(dict.fromkeys(name for name, _ in RUNS))
         print(f"There is no known set in {options.eval}; known are {known}.", file=sys.stderr)
         return 2
     runs = collect(tasks, run_all(tasks, options.jobs))
-    for text in format_runs(runs, markdown=options.markdown):
-        print(text)
     if options.json:
         record = {"version": mdrecall.__version__, "sample": options.sample, "runs": runs}
         options.json.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+    return report(options, runs)
+
+
+def report(options: argparse.Namespace, runs: Sequence[Any]) -> int:
+    for text in format_runs(runs, markdown=options.markdown):
+        print(text)
     return write_plot(options, runs)
 
 
@@ -117,6 +123,7 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--eval", type=Path, metavar="DIR", help="the folder that holds the sets")
     what.add_argument("--compare", type=Path, nargs=2, metavar=("A", "B"), help="two files that --json wrote")
+    what.add_argument("--tables", type=Path, metavar="FILE", help="print the tables of a file that --json wrote")
     parser.add_argument("--sets", metavar="A,B", help="only these sets")
     parser.add_argument("--kind", choices=("spans", "documents"), help="only this kind")
     parser.add_argument("--sample", type=int, metavar="N", help="only N questions of each set, always the same")
@@ -254,7 +261,7 @@ def top(answer: SearchAnswer) -> dict[str, Any]:
     if not answer.results:
         return {"score": 0.0, "confident": 0, "empty": 1}
     best = answer.results[0]
-    confidence = getattr(best, "confidence", None)
+    confidence = getattr(answer, "confidence", None)
     confident = best.score >= 0.5 if confidence is None else confidence != "low"
     return {"score": round(best.score, 4), "confident": int(confident), "empty": 0}
 

@@ -48,15 +48,16 @@ def first_kinds(runs: Sequence[Run]) -> list[Run]:
 
 
 def figure_rows(runs: Sequence[Run], names: Sequence[str]) -> list[list[str]]:
-    """Return a row for each run, and the means over the runs."""
+    """Return a row for each run, and the means over the first kinds of the sets."""
     values = [figures(run) for run in runs]
+    first = [own for run, own in zip(runs, values, strict=True) if run in first_kinds(runs)]
     rows = [["set", "kind", "mode", "questions", *names]]
     for run, own in zip(runs, values, strict=True):
-        head = [run["set"], run["kind"], run["mode"], str(len(run["questions"]))]
+        head = [run["set"], run["kind"], run["mode"], f"{len(run['questions']):,}"]
         rows.append(head + [format_figure(own.get(name)) for name in names])
-    columns = ([own.get(name) for own in values] for name in names)
+    columns = ([own.get(name) for own in first] for name in names)
     means = [mean_of([value for value in column if value is not None]) for column in columns]
-    return [*rows, ["mean", "", "", "", *map(format_figure, means)]]
+    return [*rows, ["mean of sets", "", "", "", *map(format_figure, means)]]
 
 
 def interval_rows(runs: Sequence[Run]) -> list[list[str]]:

@@ -103,7 +103,11 @@ class MemoryClosed(RecallError):
 
 
 class QueryError(RecallError):
-    """The query is blank, or the minimum score is not a number."""
+    """The query is blank, or a day or the minimum score is none; ``name`` is the part of the request that is wrong."""
+
+    def __init__(self, message: str, *, hint: str = "", name: str = "query") -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
 
 
 class ConfirmationMissing(RecallError):

@@ -28,7 +28,8 @@ from mdrecall.core.conversation.flush import (
 from mdrecall.core.conversation.no_reply import visible_text
 from mdrecall.core.conversation.session_notes import Message, checkpoint_text
 from mdrecall.errors import SessionsError
-from mdrecall.sources.notes import append_daily, user_time
+from mdrecall.sources.clock import user_time
+from mdrecall.sources.notes import append_daily
 from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, update_history
 from mdrecall.types import Appended
 

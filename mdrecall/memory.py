@@ -135,8 +135,9 @@ class Memory:
 
     def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse
+        from mdrecall.sources.clock import user_time
         from mdrecall.sources.files import MemoryFiles
-        from mdrecall.sources.notes import resolve_note, user_time
+        from mdrecall.sources.notes import resolve_note
 
         files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
         is_plain = files.is_plain_folder() and bool(files.scan().stamps)

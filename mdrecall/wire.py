@@ -62,9 +62,9 @@ def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
 
 
 def result_to_json(result: SearchResult) -> dict[str, Any]:
-    """Convert one result, with its citation; an empty heading or speaker and a missing explanation are left out."""
+    """Convert one result, with its citation; what is empty or missing is left out."""
     json: dict[str, Any] = to_json(result._replace(why=None))
-    for name in ("heading", "speaker"):
+    for name in ("heading", "speaker", "date"):
         if not json[name]:
             del json[name]
     json["citation"] = result.citation

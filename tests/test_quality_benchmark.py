@@ -125,6 +125,8 @@ def test_tables_can_be_markdown(sets: Path, tmp_path: Path, capsys: pytest.Captu
     assert lines[2].startswith("| openclaw-notes | spans | hybrid | 2 | 1.000 |")
     tables = "\n".join(lines).split("| --- |")[0]
     assert len({line.count("|") for line in tables.splitlines()}) == 1
+    assert main(["--tables", str(tmp_path / "a.json"), "--markdown"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")] == lines
 
 
 def test_the_plot_has_a_curve_for_each_set_and_dashes_for_the_earlier_run(sets: Path, tmp_path: Path) -> None:

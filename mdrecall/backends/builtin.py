@@ -1,6 +1,5 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
 from mdrecall.interfaces import Store
+from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import read_memory_file
 from mdrecall.types import (
@@ -102,8 +102,8 @@ class BuiltinBackend:
             return False
 
     def _search_index(self, request: SearchRequest) -> SearchAnswer:
-        now_ms = 1000 * (request.now.timestamp() if request.now else time.time())
-        return self._repair.run(lambda: self._searcher.search(request, now_ms=now_ms))
+        now = user_moment(request.now, self._settings.defaults.user_timezone)
+        return self._repair.run(lambda: self._searcher.search(request, now=now))
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written."""

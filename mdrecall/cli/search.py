@@ -23,6 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mode", choices=MODES, help="search by keywords, by meaning (vector), or both (default: from the settings)"
     )
     parser.add_argument("--source", choices=("memory", "sessions"), help="search only notes, or only transcripts")
+    parser.add_argument(
+        "--since", metavar="DAY", help='only notes of this day or later: 2026-03-01, "last week", "3 days ago"'
+    )
+    parser.add_argument("--until", metavar="DAY", help="only notes of this day or earlier")
     parser.add_argument("--explain", action="store_true", help="show the keyword and embedding scores of each result")
     add_common(parser)
 
@@ -39,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
             mode=options.mode,
             explain=options.explain,
             source=options.source,
+            since=options.since,
+            until=options.until,
             progress=progress,
         )
     answer = add_remedy(answer)
@@ -121,6 +127,10 @@ def _format_changes(why: Why) -> list[str]:
         lines.append("the query names its file or heading")
     if why.speaker:
         lines.append(f"speaker {why.speaker:+.2f}: the query names somebody who speaks")
+    if why.time:
+        lines.append(f"time {why.time:+.2f}: it is of the time that the query names")
+    if why.recency < 1:
+        lines.append(f"there is newer: {why.recency:.0%} of its worth, because the query asks for what holds now")
     if why.decay < 1:
         lines.append(f"age reduces the score to {why.decay:.0%}")
     lines.append(f"worth {why.worth:.2f} in all")

@@ -3,9 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
+from mdrecall.core.ranking.recency import (
+    is_only_time,
+    prefer_newest,
+    prefer_times,
+    quiet_time_words,
+    read_limits,
+)
 from mdrecall.core.ranking.score import Strengths, Weighted, most_promising, rank, strengths, weigh, word_weights
 from mdrecall.core.ranking.stages import (
     NO_SEARCHABLE_WORDS,
@@ -28,16 +36,19 @@ from mdrecall.core.ranking.stages import (
     score_candidates,
     to_results,
 )
+from mdrecall.core.ranking.times import read_times
 from mdrecall.core.text.words import Analyser
+from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
-from mdrecall.types import Mode, SearchAnswer, SearchRequest, SourceName
+from mdrecall.types import Mode, SearchAnswer, SearchRequest, SourceName, Traits
 
 #: The ranking, in the order in which it runs. A new stage, such as a reranker, is one more entry.
 STAGES: tuple[Stage, ...] = (
     find_passages,  # chunks become passages, each with its features and its worth
     prefer_speakers,  # a query that names a speaker prefers that speaker's words
+    prefer_times,  # notes of the time that a query names gain a little
     apply_age,  # an old note counts less
     score_candidates,  # worth and age become a probability; best first
     explain_scores,  # on request: why each candidate has its score
@@ -46,6 +57,7 @@ STAGES: tuple[Stage, ...] = (
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
     reserve_note_places,  # sessions leave half of the places to notes
+    prefer_newest,  # "latest", "still": the newest of near equals first
     limit_results,  # as many as were asked for
 )
 
@@ -53,6 +65,10 @@ STAGES: tuple[Stage, ...] = (
 _MIN_CANDIDATES = 24
 # Candidates of one source, or notes where only sessions were found, are looked for among this many times more.
 _WIDER = 40
+# With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
+_WIDER_WITH_DECAY = 4
+# The vectors of as many chunks within a range of days are compared one by one; of more, the nearest are searched.
+_MAX_COMPARED = 4_000
 
 
 class _Lookup(NamedTuple):
@@ -62,11 +78,16 @@ class _Lookup(NamedTuple):
     embedded: EmbeddedQuery | None
     options: RankingOptions
     source: SourceName | None
+    within: frozenset[int] | None = None
+    """The chunks of the days that the request is limited to; None means every chunk."""
+    of_times: Sequence[int] = ()
+    """Chunks of the time that the query names."""
 
     @property
     def size(self) -> int:
         """How many candidates to rank, apart from ties."""
-        return max(_MIN_CANDIDATES, self.options.max_results * self.options.candidate_multiplier)
+        size = max(_MIN_CANDIDATES, self.options.max_results * self.options.candidate_multiplier)
+        return size * (1 if self.options.half_life_days is None else _WIDER_WITH_DECAY)
 
 
 class _Pool(NamedTuple):
@@ -95,15 +116,24 @@ class Searcher:
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
 
-    def search(self, request: SearchRequest, *, now_ms: float = 0.0) -> SearchAnswer:
-        """Return the best chunks for a query, or an empty answer that says why there are none."""
+    def search(self, request: SearchRequest, *, now: Moment = NO_MOMENT) -> SearchAnswer:
+        """Return the best passages for a query, or an empty answer that says why there are none."""
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
-        terms = parse_query(query)
+        times = read_times(query, now.today)
+        limits = read_limits(request.since, request.until, now.today)
+        terms = quiet_time_words(parse_query(query), query, times)
         if not terms:
             return NO_SEARCHABLE_WORDS
         options = _apply_request(self.options, request)
+        by_time = TimeSearch(self._chunks, now, request.source)
+        listed: SearchAnswer | None = None
+        if is_only_time(query, times):
+            with self._chunks.snapshot():
+                listed = by_time.list_notes(times, limits, options)
+            if listed is not None and all(one.is_relative for one in times.ranges):
+                return listed
         embedded, degraded = self._embed_before(query, options.mode)
         with self._chunks.snapshot():
             chunk_count = self._chunks.count()
@@ -114,7 +144,12 @@ class Searcher:
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 embedded, degraded = _embed(self._vectors, query, options.mode, word_weights(matches, chunk_count))
-            lookup = _Lookup(strengths(matches, weights), embedded, options, request.source)
+            within = by_time.chunks_within(limits) if limits else None
+            if limits and not within:
+                return limits.explain_empty()
+            of_times = by_time.chunks_of_times(times) if times.has_bonus else ()
+            found = strengths(matches, weights, within)
+            lookup = _Lookup(found, embedded, options, request.source, within, of_times)
             try:
                 pool = self._gather(lookup)
             except Unavailable as reason:
@@ -130,8 +165,9 @@ class Searcher:
             embedded.traits if embedded else None,
             mode == "vector",
         )
-        context = RankingContext(options, mode, matches, asked, query, request.explain, now_ms)
-        return _describe_search(_rank(pool.candidates, context), mode, degraded, embedded)
+        context = RankingContext(options, mode, matches, asked, query, request.explain, now.ms, times)
+        answer = _describe_search(_rank(pool.candidates, context), mode, degraded, embedded)
+        return put_first(listed, answer, options.max_results) if listed is not None else answer
 
     def _embed_before(self, query: str, mode: Mode) -> tuple[EmbeddedQuery | None, str]:
         """Embed a query before the store is read, unless the embedder never waits and so can use the word weights."""
@@ -143,7 +179,7 @@ class Searcher:
 
     def _gather(self, lookup: _Lookup) -> _Pool:
         """Return the candidates of both searches, with more notes if sessions would leave none for their places."""
-        pool = self._find_best(lookup)
+        pool = self._add_of_times(self._find_best(lookup), lookup)
         if lookup.source:
             return pool
         session_count = sum(candidate.chunk.source == "sessions" for candidate in pool.candidates)
@@ -155,12 +191,40 @@ class Searcher:
         more = self._load([lookup.strengths.get(chunk_id) for chunk_id in notes], embedded, cosines)
         return _Pool([*pool.candidates, *more], pool.vector_weight)
 
+    def _add_of_times(self, pool: _Pool, lookup: _Lookup) -> _Pool:
+        """Add the most promising chunks of the time that the query names, which other notes may have crowded out."""
+        known = {candidate.chunk.id for candidate in pool.candidates}
+        others = [chunk for chunk in lookup.of_times if chunk not in known]
+        if lookup.within is not None:
+            others = [chunk for chunk in others if chunk in lookup.within]
+        if not others:
+            return pool
+        embedded = lookup.embedded
+        cosines = dict(self._vectors.cosines(embedded, others)) if embedded and self._vectors else {}
+        entries = [lookup.strengths.get(chunk) for chunk in others]
+        entries = [entry for entry in entries if entry.strength or entry.chunk_id in cosines]
+        traits = embedded.traits if embedded else Traits()
+        best = most_promising(entries, cosines, traits, pool.vector_weight, lookup.size)
+        return pool._replace(candidates=[*pool.candidates, *self._load(best, embedded, cosines)])
+
+    def _nearest(self, lookup: _Lookup, embedded: EmbeddedQuery, limit: int) -> dict[int, float]:
+        """Return the chunks with the largest cosines within the days of the request."""
+        if self._vectors is None:
+            return {}
+        if lookup.within is None:
+            return dict(self._vectors.nearest(embedded, limit))
+        if len(lookup.within) > _MAX_COMPARED:
+            near = self._vectors.nearest(embedded, _WIDER * limit)
+            return dict([entry for entry in near if entry[0] in lookup.within][:limit])
+        cosines = self._vectors.cosines(embedded, sorted(lookup.within))
+        return dict(sorted(cosines.items(), key=lambda entry: (-entry[1], entry[0]))[:limit])
+
     def _find_best(self, lookup: _Lookup) -> _Pool:
         """Return the most promising candidates of the keyword search and the vector search."""
-        found, embedded, options, source = lookup
+        found, embedded, options, source = lookup[:4]
         if embedded is None or self._vectors is None:
             return _Pool(self._load(self._rank_by_keywords(lookup), None, {}))
-        cosines = dict(self._vectors.nearest(embedded, _WIDER * lookup.size if source else lookup.size))
+        cosines = self._nearest(lookup, embedded, _WIDER * lookup.size if source else lookup.size)
         if source:
             cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[: lookup.size]}
         if options.mode == "vector":
@@ -177,7 +241,7 @@ class Searcher:
         limit, most = _WIDER * lookup.size, lookup.options.max_results
         near, by_keywords = [], []
         if lookup.embedded and self._vectors:
-            near = [chunk_id for chunk_id, _ in self._vectors.nearest(lookup.embedded, limit)]
+            near = list(self._nearest(lookup, lookup.embedded, limit))
         if lookup.options.mode != "vector":
             by_keywords = [entry.chunk_id for entry in rank(lookup.strengths, limit)]
         sources = self._chunks.sources_of([chunk for chunk in {*near, *by_keywords} if chunk not in known])

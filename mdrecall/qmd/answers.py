@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.budget import fit_results
 from mdrecall.core.ranking.diversity import interleave_sources
+from mdrecall.core.ranking.recency import read_limits
 from mdrecall.core.ranking.stages import NO_MATCH, answer_below_min_score
+from mdrecall.core.ranking.times import read_times
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady
-from mdrecall.qmd.results import Results
+from mdrecall.qmd.results import AskedTimes, Results
 from mdrecall.qmd.search import QmdSearch, SearchHits
 from mdrecall.qmd.tool_client import Mode as QmdMode
 from mdrecall.qmd.updater import Updater
+from mdrecall.sources.clock import user_moment
 from mdrecall.types import Issue, Mode, ProgressCallback, SearchAnswer, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ _UPDATE_WAIT_S = 0.5
 # A search that has used up its time still gets this much to fail properly.
 _MIN_SEARCH_S = 0.05
 _PROBE_QUERY = "mdrecall"
+# qmd knows no days, so a search that is limited to some asks for this many files for each result.
+_WIDER_WITH_LIMITS = 20
 
 
 class QmdAnswers:
@@ -51,7 +56,13 @@ class QmdAnswers:
         """Return the best passages for a query within the time limit; raise ``BackendUnavailable``."""
         return self._parts.files.name_unsearched(self._answer(request))
 
+    def _read_times(self, request: SearchRequest) -> AskedTimes:
+        now = user_moment(request.now, self._settings.defaults.user_timezone)
+        limits = read_limits(request.since, request.until, now.today)
+        return AskedTimes(read_times(request.query, now.today), limits, now)
+
     def _answer(self, request: SearchRequest) -> SearchAnswer:
+        asked = self._read_times(request)
         limits = self._settings.memory.qmd.limits
         until = time.monotonic() + limits.timeout_ms / 1000
         refresh = self._catch_up(request.progress)
@@ -66,8 +77,9 @@ class QmdAnswers:
         most = max(1, min(limits.max_results, request.max_results or limits.max_results))
         names = [entry.name for entry in self._parts.collections if request.source in (None, entry.source)]
         left_s = max(_MIN_SEARCH_S, until - time.monotonic())
-        found = self._search.search(request.query, mode, limit=2 * most, within_s=left_s, names=names)
-        answer = self._build_answer(request, found, total, most)
+        limit = (2 if asked.limits is None else _WIDER_WITH_LIMITS) * most
+        found = self._search.search(request.query, mode, limit=limit, within_s=left_s, names=names)
+        answer = self._build_answer(request, asked, found, total, most)
         issues = (*refresh.issues, *found.issues, *answer.issues)
         return mark_answer(answer.replace(stale=refresh.stale, issues=issues, degraded=degraded), found.mode)
 
@@ -98,12 +110,14 @@ class QmdAnswers:
             return "search", "qmd has made no vectors yet; index the notes to make them"
         return mode, ""
 
-    def _build_answer(self, request: SearchRequest, found: SearchHits, total: int, most: int) -> SearchAnswer:
+    def _build_answer(
+        self, request: SearchRequest, asked: AskedTimes, found: SearchHits, total: int, most: int
+    ) -> SearchAnswer:
         issues: list[Issue] = []
         if found.mode == "search":
-            results = self._results.from_keywords(found.hits, request, total, most, issues)
+            results = self._results.from_keywords(found.hits, request, asked, total, most, issues)
         else:
-            results = self._results.from_models(found.hits, most, issues)
+            results = self._results.from_models(found.hits, asked, most, issues)
         min_score = request.min_score
         good = [result for result in results if min_score is None or result.score >= min_score]
         if not good:

@@ -12,17 +12,20 @@ from typing import NamedTuple
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.recency import prefer_newest, prefer_times, quiet_time_words
 from mdrecall.core.ranking.score import Weighted, rank, strengths, weigh
 from mdrecall.core.ranking.stages import (
     Candidate,
     RankingContext,
     RankingOptions,
+    Stage,
     explain_scores,
     find_passages,
     merge_neighbours,
     prefer_speakers,
     score_candidates,
 )
+from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
 from mdrecall.core.text.chunk import chunk_markdown
 from mdrecall.core.text.headings import titles
 from mdrecall.core.text.passages import split_passages
@@ -36,6 +39,17 @@ _HALF = 0.6
 _LOOSE = 0.5
 # qmd asks for a few files; every passage of theirs may be looked at.
 _EVERY = 10_000
+
+
+_STAGES: tuple[Stage, ...] = (
+    find_passages,
+    prefer_speakers,
+    prefer_times,
+    score_candidates,
+    explain_scores,
+    merge_neighbours,
+    prefer_newest,
+)
 
 
 class QmdDocument(NamedTuple):
@@ -60,11 +74,18 @@ class ChunkSizes(NamedTuple):
 
 
 def locate(
-    documents: Sequence[QmdDocument], query: str, *, total: int, sizes: ChunkSizes, analyser: Analyser, explain: bool
+    documents: Sequence[QmdDocument],
+    query: str,
+    *,
+    total: int,
+    sizes: ChunkSizes,
+    analyser: Analyser,
+    explain: bool,
+    times: QueryTimes = NO_TIMES,
 ) -> list[tuple[int, Candidate]]:
     """Return the passages of the documents that contain a word of the query, best first, each with its document.
 
-    ``total`` is how many documents they were chosen from.
+    ``total`` is how many documents they were chosen from, and ``times`` the times that the query speaks of.
     """
     entries = [
         _Entry(number, chunk, _count_terms(document.path, chunk, analyser))
@@ -74,7 +95,7 @@ def locate(
     if not entries:
         return []
     chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
-    terms = parse_query(query)
+    terms = quiet_time_words(parse_query(query), query, times)
     matches = [_match_term(term, entries) for term in terms]
     naming = read_naming(query, terms)
     weights = weigh(matches, chunk_count, naming.identifiers)
@@ -84,8 +105,8 @@ def locate(
         stored = _store(weighted.chunk_id, documents[entry.document], entry.chunk)
         candidates.append(Candidate(ReadChunk(stored, weighted)))
     options = RankingOptions(max_results=_EVERY, min_score=0.0)
-    context = RankingContext(options, "keyword", matches, Query(weights, naming, analyser), query, explain)
-    for stage in (find_passages, prefer_speakers, score_candidates, explain_scores, merge_neighbours):
+    context = RankingContext(options, "keyword", matches, Query(weights, naming, analyser), query, explain, times=times)
+    for stage in _STAGES:
         candidates = stage(candidates, context)
     return [(entries[candidate.chunk.id].document, candidate) for candidate in candidates]
 

@@ -79,8 +79,12 @@ class CollectionPaths:
 
     def read_text(self, file: CollectionFile) -> str:
         """Return the current text of a file; raise a ``ReadError``."""
+        return self.read(file)[0]
+
+    def read(self, file: CollectionFile) -> tuple[str, int]:
+        """Return the current text of a file and when it was changed, in ns since 1970; raise a ``ReadError``."""
         opened = read_below(file.collection.root, file.inside, shown=file.shown, max_bytes=self._max_bytes)
-        return decode(opened.data)
+        return decode(opened.data), opened.stamp[1]
 
     def _resolve_prefixed(self, path: str) -> CollectionFile:
         name, _, inside = path.removeprefix(PREFIX).partition("/")

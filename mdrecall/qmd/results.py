@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
+from mdrecall.core.ranking.days import Moment, note_day
+from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.ranking.stages import to_results
+from mdrecall.core.ranking.times import QueryTimes
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.qmd.hits import RawHit
@@ -31,6 +34,21 @@ class _ReadHit(NamedTuple):
     text: str
 
 
+class AskedTimes(NamedTuple):
+    """The times of a request."""
+
+    times: QueryTimes
+    limits: DayLimits | None
+    now: Moment
+
+    def has(self, path: str, text: str, mtime_ns: int) -> bool:
+        """True if a file is of the days that the request is limited to."""
+        if self.limits is None:
+            return True
+        day = note_day(path, text)
+        return self.limits.has(self.now.day_of(mtime_ns / 1e6) if day is None else day)
+
+
 class Results:
     """Builds results from hits."""
 
@@ -44,13 +62,19 @@ class Results:
         self._analyser = Analyser()
 
     def from_keywords(
-        self, hits: Iterable[RawHit], request: SearchRequest, total: int, most: int, issues: list[Issue]
+        self,
+        hits: Iterable[RawHit],
+        request: SearchRequest,
+        asked: AskedTimes,
+        total: int,
+        most: int,
+        issues: list[Issue],
     ) -> list[SearchResult]:
         """Return every passage of the files that contains a word of the query, best first.
 
         ``total`` is how many documents qmd has, and ``most`` how many results will be shown.
         """
-        files = list(self._read_files(hits, issues))
+        files = list(self._read_files(hits, asked, issues))
         located = locate(
             [_describe(entry) for entry in files],
             request.query,
@@ -58,14 +82,17 @@ class Results:
             sizes=self._sizes,
             analyser=self._analyser,
             explain=request.explain,
+            times=asked.times,
         )
         shown = to_results([candidate for _, candidate in located], places=most, max_units=self._max_snippet_chars)
         results = [self._cite(files[number], result) for (number, _), result in zip(located, shown, strict=True)]
         return [result for result in results if result is not None]
 
-    def from_models(self, hits: Iterable[RawHit], most: int, issues: list[Issue]) -> list[SearchResult]:
+    def from_models(
+        self, hits: Iterable[RawHit], asked: AskedTimes, most: int, issues: list[Issue]
+    ) -> list[SearchResult]:
         """Return one passage of each file, at the line that qmd names, in qmd's order and with its scores."""
-        files = list(self._read_files(hits, issues))
+        files = list(self._read_files(hits, asked, issues))
         located = [
             (entry, candidate)
             for entry in files
@@ -79,8 +106,8 @@ class Results:
         results = [self._cite(entry, result) for (entry, _), result in zip(located, shown, strict=True)]
         return [result for result in results if result is not None]
 
-    def _read_files(self, hits: Iterable[RawHit], issues: list[Issue]) -> Iterator[_ReadHit]:
-        """Yield each file once. One that is missing, too large or a symbolic link becomes an issue."""
+    def _read_files(self, hits: Iterable[RawHit], asked: AskedTimes, issues: list[Issue]) -> Iterator[_ReadHit]:
+        """Yield each file of the days once. One that is missing, too large or a symbolic link becomes an issue."""
         seen = set()
         chars = 0
         for hit in hits:
@@ -98,9 +125,11 @@ class Results:
                 issues.append(Issue(file.shown, "is not shown, because it is not a Markdown file (.md)"))
                 continue
             try:
-                text = self._paths.read_text(file)
+                text, mtime_ns = self._paths.read(file)
             except ReadError as error:
                 issues.append(Issue(file.shown, explain_read_error(error)))
+                continue
+            if not asked.has(file.shown, text, mtime_ns):
                 continue
             chars += len(text)
             yield _ReadHit(file, hit, text)

@@ -8,10 +8,10 @@ import re
 import unicodedata
 from collections.abc import Container
 from contextlib import suppress
-from datetime import UTC, date, datetime, tzinfo
+from datetime import date
 from typing import NamedTuple
 
-from mdrecall.errors import ConfigError, FileBusy, NothingToWrite, PathRefused
+from mdrecall.errors import FileBusy, NothingToWrite, PathRefused
 from mdrecall.sources.appending import (
     NEW_FILE,
     WAIT_S,
@@ -154,31 +154,6 @@ def create_note(workspace: str, name: str, text: str) -> str:
     except OSError as error:
         raise write_error(error, workspace, f"memory/{name}") from error
     return f"memory/{free}"
-
-
-def user_time(now: datetime | None, zone: str | tzinfo | None, user_zone: str | None) -> datetime:
-    """Return a moment, by default the present one, in ``zone``, else the user's time zone, else this machine's."""
-    return (now or datetime.now(UTC)).astimezone(_time_zone(zone, user_zone))
-
-
-def _time_zone(zone: str | tzinfo | None, user_zone: str | None) -> tzinfo | None:
-    """Return the zone to use, None for this machine's. Raise ``ConfigError`` if ``zone`` does not exist."""
-    if isinstance(zone, tzinfo):
-        return zone
-    found = _load_zone(zone or user_zone or "")
-    if zone and not found:
-        hint = "Give one such as Europe/Zurich or UTC; the package tzdata has them if the system does not."
-        raise ConfigError(f"There is no time zone {zone!r}.", hint=hint)
-    return found
-
-
-def _load_zone(name: str) -> tzinfo | None:
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name.strip())
-    except (ValueError, OSError, KeyError):
-        return None
 
 
 def _note_name(name: str, file: str) -> str:

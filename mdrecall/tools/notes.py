@@ -66,6 +66,11 @@ SEARCH = ToolSpec(
                 "enum": list(_CORPORA),
                 "description": "Only notes (memory) or only transcripts (sessions). Default: all.",
             },
+            "since": {
+                "type": "string",
+                "description": "Only what is of this day or later: 2026-03-01, last week, 3 days ago.",
+            },
+            "until": {"type": "string", "description": "Only what is of this day or earlier."},
         },
         "required": ["query"],
     },
@@ -132,17 +137,20 @@ class MemorySearch:
         max_results = read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS)
         min_score = read_number(arguments, "minScore")
         corpus = read_choice(arguments, "corpus", _CORPORA)
+        since, until = read_text(arguments, "since"), read_text(arguments, "until")
         try:
             found = self._memory.search(
                 query,
                 max_results=max_results,
                 min_score=min_score,
                 source=_SOURCES.get(corpus),
+                since=since or None,
+                until=until or None,
                 session_key=self._session_key,
                 progress=self._progress,
             )
         except QueryError as error:
-            raise ArgumentError(str(error), name="query", hint=action_for_error(error)) from error
+            raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
         except RecallError as error:
             return answer(_describe_failure(error))
         return answer(self._describe(found, corpus))

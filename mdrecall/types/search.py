@@ -127,6 +127,10 @@ class Why(NamedTuple):
     """What it gains because the query names its file or heading."""
     speaker: float
     """What it loses because the query names another speaker."""
+    time: float
+    """What it gains because it is of the time that the query names."""
+    recency: float
+    """The factor for being older than its near equals, if the query asks for what holds at present; else 1."""
     decay: float
     """The factor for its age; 1 without temporal decay."""
     worth: float
@@ -154,6 +158,8 @@ class SearchResult(NamedTuple):
     """The score in a word."""
     speaker: str = ""
     """Who says it, in a conversation."""
+    date: str = ""
+    """The day that it is about, as ``YYYY-MM-DD``; empty if the file does not tell."""
 
     @property
     def citation(self) -> str:

@@ -25,6 +25,8 @@ WHY = Why(
     identified=0.0,
     naming=0.0,
     speaker=0.0,
+    time=0.0,
+    recency=1.0,
     decay=1.0,
     worth=0.45,
 )

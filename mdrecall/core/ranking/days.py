@@ -6,16 +6,19 @@ A day is counted from 1 January of year 1, so that ranges and ages are plain ari
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
+from mdrecall.types import StoredChunk
+
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
 
 #: The number of 1 January 1970.
 EPOCH = 719_163
 _MS_A_DAY = 86_400_000
 _MAX_YEAR = 9999
+# Plain strings: a command that needs none of these patterns compiles none.
 # A date in a file name, or at the end of a path: 2026-03-01-standup.md, 2026/03/01.md, log_20260301.md.
-_IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)(?:([-_./])(\d\d)\2(\d\d)|(\d\d)(\d\d))(?!\d)[^/]*$")
-_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---", re.DOTALL | re.MULTILINE)
-_DATE_FIELD = re.compile(r"^(?:date|day|created)[ \t]*:[ \t]*[\"']?(\d{4})-(\d\d)-(\d\d)", re.IGNORECASE | re.MULTILINE)
+_IN_NAME = r"(?<!\d)((?:19|20)\d\d)(?:([-_./])(\d\d)\2(\d\d)|(\d\d)(\d\d))(?!\d)[^/]*$"
+_FRONT_MATTER = r"(?sm)---[ \t]*\r?\n(.*?)^---"
+_DATE_FIELD = r"(?im)^(?:date|day|created)[ \t]*:[ \t]*[\"']?(\d{4})-(\d\d)-(\d\d)"
 
 
 class Moment(NamedTuple):
@@ -34,6 +37,10 @@ class Moment(NamedTuple):
     def day_of(self, time_ms: float) -> int:
         """Return the user's day at another time."""
         return EPOCH + int((time_ms + self.offset_ms) // _MS_A_DAY)
+
+
+#: For a search that no time matters to.
+NO_MOMENT = Moment(0.0)
 
 
 class DayRange(NamedTuple):
@@ -123,19 +130,36 @@ def ms_of_day(number: int) -> float:
     return float((number - EPOCH) * _MS_A_DAY)
 
 
+def chunk_day(chunk: StoredChunk) -> int | None:
+    """Return the day that a chunk is about: that of its note, or of what is said in a transcript; None if unknown."""
+    if chunk.source == "sessions":
+        return Moment(chunk.mtime_ns / 1e6).today if chunk.mtime_ns else None
+    return note_day(chunk.path, chunk.text if chunk.start_line == 1 else "")
+
+
 def note_day(path: str, head: str) -> int | None:
     """Return the day that a note is about: the one in its file's name, or in its front matter; None if it has none.
 
     ``head`` is the beginning of its text. When a file was changed is not what it tells of, so that is no such day.
     """
-    if found := _IN_NAME.search(path):
-        year, _, month, day, short_month, short_day = found.groups()
-        number = day_number(int(year), int(month or short_month), int(day or short_day))
-        if number is not None:
-            return number
-    front = _FRONT_MATTER.match(head) if head.startswith("---") else None
-    field = _DATE_FIELD.search(front[1]) if front else None
+    number = _day_in_name(path)
+    if number is not None:
+        return number
+    front = re.match(_FRONT_MATTER, head) if head.startswith("---") else None
+    field = re.search(_DATE_FIELD, front[1]) if front else None
     return day_number(*map(int, field.groups())) if field else None
+
+
+def _day_in_name(path: str) -> int | None:
+    name = path.rsplit("/", 1)[-1]
+    if name[4:5] == name[7:8] == "-" and (name[:4] + name[5:7] + name[8:10]).isdecimal() and not name[10:11].isdigit():
+        # Daily notes, and most other dated names.
+        return day_number(int(name[:4]), int(name[5:7]), int(name[8:10]))
+    # A date has eight digits; only a folder of the year and one of the month leave a name of two.
+    if sum(map(str.isdigit, path)) < 8 or not (found := re.search(_IN_NAME, path)):
+        return None
+    year, _, month, day, short_month, short_day = found.groups()
+    return day_number(int(year), int(month or short_month), int(day or short_day))
 
 
 def _first_of(year: int, month: int) -> int:

@@ -6,10 +6,15 @@ that asks for nothing but a time lists the notes of that time.
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
-from mdrecall.core.ranking.times import QueryTimes, remove_spans
+from mdrecall.core.ranking.days import chunk_day, format_day
+from mdrecall.core.ranking.stages import Candidate, RankingContext, raw_worth, score_of
+from mdrecall.core.ranking.times import QueryTimes, read_range, remove_spans
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import surface_words, tokens
+from mdrecall.errors import QueryError
+from mdrecall.types import SearchAnswer, Term
 
 # What a note of the day, the week or the year gains; larger values lost questions about conversations.
 _BONUS = 0.1
@@ -19,8 +24,9 @@ _MONTH_BONUS = 0.12
 _MONTH_GRACE_DAYS = 14
 # How much more the newest of near equals counts than the oldest.
 _NEWEST_GAIN = 0.35
-#: Results with less than this share of the best one's worth are no near equals.
-NEAR_EQUAL = 0.6
+# Results with less than this share of the best one's worth are no near equals, nor are those after the first few.
+_NEAR_EQUAL = 0.6
+_MAX_NEAR_EQUALS = 6
 #: If there is no note of the time, the nearest earlier day counts within this many days.
 NEAREST_DAYS = 3
 
@@ -36,7 +42,8 @@ _VAGUE_WORDS = (
     " s t"
 )
 _VAGUE = frozenset(_VAGUE_WORDS.split())
-_VAGUE_UNSPACED = re.compile(
+# A plain string: the few queries that need it compile it.
+_VAGUE_UNSPACED = (
     "发生|發生|什么|什麼|我们|我們|笔记|筆記|记录|記錄|日记|日記|事情|讨论|討論|聊天|大家|哪些|有没有|有沒有|一下|"
     "[的了过過做干幹聊说說写寫我你事都有是吗呢在]|"
     "出来事|何か|なに|メモ|ノート|ログ|日誌|起きた|起こった|ありました|しました|話しました|話した|書いた|やった|あった|した|私|"
@@ -52,7 +59,8 @@ def is_only_time(query: str, times: QueryTimes) -> bool:
         return False
     every = [word for token in tokens(query) for word in surface_words(token)]
     idle = find_stop_words(every) | _VAGUE
-    left = _VAGUE_UNSPACED.sub(" ", remove_spans(query, times)) if not query.isascii() else remove_spans(query, times)
+    left = remove_spans(query, times.spans)
+    left = left if left.isascii() else re.sub(_VAGUE_UNSPACED, " ", left)
     return all(word in idle for token in tokens(left) for word in surface_words(token))
 
 
@@ -87,3 +95,110 @@ def nearest_days(days: Iterable[int], times: QueryTimes) -> set[int]:
     first = min(one.first for one in times.ranges)
     earlier = [day for day in known if first - NEAREST_DAYS <= day < first]
     return {max(earlier)} if earlier else set()
+
+
+def quiet_time_words(terms: Sequence[Term], query: str, times: QueryTimes) -> tuple[Term, ...]:
+    """Return the terms of a query with the words of relative times, and the cue words, as stop words.
+
+    Whoever asks for "last Tuesday" or "the current address" does not look for notes that say "Tuesday" or "current".
+    """
+    quiet = times.cues
+    if all(one.is_relative for one in times.ranges):
+        quiet += times.spans
+    if not quiet:
+        return tuple(terms)
+    inside = _words(" ".join(query[start:end] for start, end in quiet)) - _words(remove_spans(query, quiet))
+    return tuple(term._replace(stop=True) if term.surface in inside else term for term in terms)
+
+
+def prefer_times(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Let notes of the time that the query names gain a little."""
+    if not context.times.ranges:
+        return list(candidates)
+    changed = []
+    for entry in candidates:
+        bonus = time_bonus(context.times, chunk_day(entry.chunk))
+        changed.append(entry._replace(worth=entry.worth + bonus, time=bonus) if bonus else entry)
+    return changed
+
+
+def prefer_newest(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Put the newest of near equals first if the query asks for what holds at present; nothing is dropped."""
+    if not context.times.cues or len(candidates) < 2:
+        return list(candidates)
+    first = candidates[:_MAX_NEAR_EQUALS]
+    best = max(first, key=lambda entry: entry.worth)
+    least = _NEAR_EQUAL * raw_worth(best, context)
+    places = [
+        place
+        for place, entry in enumerate(first)
+        if raw_worth(entry, context) >= least and _share_of_names(entry) == _share_of_names(best)
+    ]
+    factors = newest_factors([chunk_day(first[place].chunk) for place in places])
+    near = [_age_among(first[place], factor, context) for place, factor in zip(places, factors, strict=True)]
+    ordered = list(candidates)
+    for place, entry in zip(places, sorted(near, key=lambda entry: -entry.score), strict=True):
+        ordered[place] = entry
+    return ordered
+
+
+def _age_among(entry: Candidate, factor: float, context: RankingContext) -> Candidate:
+    if factor == 1:
+        return entry
+    lost = (1 - factor) * raw_worth(entry, context)
+    changed = entry._replace(worth=entry.worth - lost, recency=factor)
+    why = entry.why and entry.why._replace(recency=round(factor, 4), worth=round(changed.worth, 4))
+    return changed._replace(score=score_of(changed, context), why=why)
+
+
+def _share_of_names(entry: Candidate) -> float:
+    return entry.features.identified if entry.features else 0.0
+
+
+def _words(text: str) -> set[str]:
+    return {word for token in tokens(text) for word in surface_words(token)}
+
+
+class DayLike(Protocol):
+    """A ``datetime.date``, as far as it is needed here; the core has no clock."""
+
+    def toordinal(self) -> int: ...
+
+
+class DayLimits(NamedTuple):
+    """The days to search, both included; None means no limit."""
+
+    first: int | None = None
+    last: int | None = None
+
+    def has(self, day: int) -> bool:
+        """True if a day is within the limits."""
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+    def explain_empty(self) -> SearchAnswer:
+        """Return an empty answer that says that no note is within the limits."""
+        since = "" if self.first is None else f" since {format_day(self.first)}"
+        until = "" if self.last is None else f" until {format_day(self.last)}"
+        return SearchAnswer((), reason="no_match", action=f"There is no note{since}{until}. Choose other days.")
+
+
+def read_limits(since: str | DayLike | None, until: str | DayLike | None, today: int) -> DayLimits | None:
+    """Return the days that a request is limited to; None if it is not. Raise ``QueryError`` for what is no time."""
+    if since is None and until is None:
+        return None
+    first = None if since is None else _read_limit("since", since, today)[0]
+    last = None if until is None else _read_limit("until", until, today)[1]
+    if first is not None and last is not None and first > last:
+        message = f"No day is since {format_day(first)} and until {format_day(last)}."
+        raise QueryError(message, hint="Let the range begin before it ends.", name="until")
+    return DayLimits(first, last)
+
+
+def _read_limit(name: str, value: str | DayLike, today: int) -> tuple[int, int]:
+    if not isinstance(value, str):
+        return value.toordinal(), value.toordinal()
+    found = read_range(value, today)
+    if found is None:
+        hint = "Give a date such as 2026-03-01, or a time such as yesterday, last week or 3 days ago."
+        raise QueryError(f"{name}: {value[:80]!r} is not a date.", hint=hint, name=name)
+    return found.first, found.last

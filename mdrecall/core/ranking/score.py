@@ -12,7 +12,7 @@ workspace, and a new note does not change the scores of the old ones.
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
@@ -126,8 +126,8 @@ def weigh(matches: Iterable[Match], chunk_count: int, identifiers: frozenset[str
     )
 
 
-def strengths(matches: Iterable[Match], weights: Weights) -> Strengths:
-    """Add up the weights of the terms that each chunk holds, each by its saturation."""
+def strengths(matches: Iterable[Match], weights: Weights, within: Set[int] | None = None) -> Strengths:
+    """Add up the weights of the terms that each chunk holds, each by its saturation; of some chunks, if given."""
     strength: dict[int, float] = {}
     identified: dict[int, float] = {}
     for match in matches:
@@ -137,6 +137,9 @@ def strengths(matches: Iterable[Match], weights: Weights) -> Strengths:
         if match.term.text in weights.identifiers:
             for chunk_id in match.chunks:
                 identified[chunk_id] = identified.get(chunk_id, 0.0) + 1 / len(weights.identifiers)
+    if within is not None:
+        strength = {chunk_id: value for chunk_id, value in strength.items() if chunk_id in within}
+        identified = {chunk_id: value for chunk_id, value in identified.items() if chunk_id in within}
     return Strengths(strength, identified)
 
 

@@ -7,12 +7,14 @@ or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify
 from mdrecall.core.ranking.features import Features, Query, ReadChunk, passage_worth, read_passages
-from mdrecall.core.ranking.score import probability, vector_probability
+from mdrecall.core.ranking.score import probability, trust_cost, vector_probability
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
+from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
 from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
 from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of, format_citation
 
@@ -65,6 +67,7 @@ class RankingContext(NamedTuple):
     """The query as it was asked."""
     explain: bool = False
     now_ms: float = 0.0
+    times: QueryTimes = NO_TIMES
 
 
 class Candidate(NamedTuple):
@@ -81,6 +84,10 @@ class Candidate(NamedTuple):
     decay: float = 1.0
     speaker: float = 0.0
     """What its speaker changes in its worth."""
+    time: float = 0.0
+    """What it gains because it is of the time that the query names."""
+    recency: float = 1.0
+    """The factor for being older than its near equals, if the query asks for what holds at present."""
     more: tuple[Passage, ...] = ()
     """The passages beside it that are shown with it."""
     score: float = 0.0
@@ -127,25 +134,33 @@ def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[
     half_life_days = context.options.half_life_days
     if half_life_days is None:
         return list(candidates)
-    return [
-        candidate._replace(
-            decay=decay_factor(
-                note_time_ms(candidate.chunk.path, candidate.chunk.mtime_ns / 1e6), context.now_ms, half_life_days
-            )
-        )
-        for candidate in candidates
-    ]
+    aged = []
+    for entry in candidates:
+        time_ms = note_time_ms(entry.chunk.path, entry.chunk.mtime_ns / 1e6)
+        is_named = entry.features is not None and (entry.features.identified == 1 or entry.features.naming > 0)
+        aged.append(entry._replace(decay=decay_factor(time_ms, context.now_ms, half_life_days, is_named=is_named)))
+    return aged
 
 
 def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Map worth and age to one score, and sort best first."""
-    convert = vector_probability if context.mode == "vector" else probability
-    scored = [entry._replace(score=convert(entry.worth) * entry.decay) for entry in candidates]
-    # Path and line decide between equals: the order in which chunks were indexed must not.
+    scored = [entry._replace(score=score_of(entry, context)) for entry in candidates]
     return sorted(scored, key=_order)
 
 
+def score_of(entry: Candidate, context: RankingContext) -> float:
+    """Return the score of a candidate by its worth and its age."""
+    return (vector_probability if context.mode == "vector" else probability)(entry.worth) * entry.decay
+
+
+def raw_worth(entry: Candidate, context: RankingContext) -> float:
+    """Return the worth of a candidate as a share, without what a vector of its own costs."""
+    has_cost = context.mode != "vector" and entry.features is not None and entry.features.likeness is not None
+    return entry.worth + (trust_cost(context.query.trust) if has_cost else 0.0)
+
+
 def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
+    # Path and line decide between equals: the order in which chunks were indexed must not.
     chunk = entry.chunk
     return -entry.score, -entry.worth, chunk.path, chunk.start_line, entry.place
 
@@ -205,8 +220,8 @@ def explain_scores(candidates: Sequence[Candidate], context: RankingContext) -> 
 
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Drop the candidates below the minimum score."""
-    return [candidate for candidate in candidates if candidate.score >= context.options.min_score]
+    """Drop the candidates below the minimum score. Age orders results and hides none, so it does not count here."""
+    return [entry for entry in candidates if entry.score >= context.options.min_score * entry.decay]
 
 
 def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -282,6 +297,7 @@ def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchR
     ``taken`` are the lines of its file that some result shows in any case; those that this one adds join them.
     """
     chunk, passage, span = candidate.chunk, candidate.passage, _span(candidate)
+    day = chunk_day(chunk)
     avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
     shown = show_around(chunk.text, span, max_units, avoid)
     taken.update(map(chunk.line, range(shown.first_line, shown.last_line + 1)))
@@ -298,6 +314,7 @@ def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchR
         why=candidate.why,
         confidence=confidence_of(candidate.score),
         speaker=passage.speaker,
+        date="" if day is None else format_day(day),
     )
 
 
@@ -363,6 +380,8 @@ def _why(candidate: Candidate, context: RankingContext) -> Why:
         identified=round(features.identified, 4),
         naming=features.naming,
         speaker=round(candidate.speaker, 4),
+        time=round(candidate.time, 4),
+        recency=round(candidate.recency, 4),
         decay=round(candidate.decay, 4),
         worth=round(candidate.worth, 4),
     )

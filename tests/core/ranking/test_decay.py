@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.decay import MIN_FACTOR, decay_factor, note_time_ms
+from mdrecall.core.ranking.decay import NAMED_FACTOR, decay_factor, note_time_ms
 
 DAY_MS = 86_400_000
 NOW = 1_800_000_000_000.0
@@ -13,17 +13,17 @@ half_lives = st.integers(1, 10_000)
 
 
 @pytest.mark.parametrize(
-    ("age_days", "openclaws"), [(0, 1.0), (7, 0.85067), (30, 0.5), (90, 0.125), (180, 0.015625), (-5, 1.0)]
+    ("age_days", "factor"), [(0, 1.0), (7, 0.85067), (30, 0.5), (90, 0.125), (180, 0.015625), (-5, 1.0)]
 )
-def test_openclaws_multiplier_governs_the_part_that_can_be_lost(age_days: float, openclaws: float) -> None:
-    """OpenClaw multiplies the whole score by 2^(-age / half-life); here only what is above the least share shrinks."""
-    expected = MIN_FACTOR + (1 - MIN_FACTOR) * openclaws
-    assert decay_factor(NOW - age_days * DAY_MS, NOW, 30) == pytest.approx(expected, abs=1e-5)
+def test_a_note_counts_half_after_each_half_life(age_days: float, factor: float) -> None:
+    assert decay_factor(NOW - age_days * DAY_MS, NOW, 30) == pytest.approx(factor, abs=1e-5)
 
 
 @given(ages, half_lives)
-def test_never_more_than_half_is_lost(age_days: float, half_life: int) -> None:
-    assert MIN_FACTOR <= decay_factor(NOW - age_days * DAY_MS, NOW, half_life) <= 1
+def test_a_note_with_every_identifier_of_the_query_keeps_most_at_any_age(age_days: float, half_life: int) -> None:
+    written = NOW - age_days * DAY_MS
+    named = decay_factor(written, NOW, half_life, is_named=True)
+    assert max(NAMED_FACTOR, decay_factor(written, NOW, half_life)) <= named <= 1
 
 
 @given(ages, ages, half_lives)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.core.ranking.days import calendar_date, day_number, format_day, unit_range, weekday
-from mdrecall.core.ranking.times import MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
+from mdrecall.core.ranking.time_reader import hint_words
+from mdrecall.core.ranking.times import HINTS, MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
 
 TODAY = date(2026, 3, 12).toordinal()
 
@@ -240,18 +241,18 @@ def test_a_date_that_can_be_read_in_two_ways_is_both_days() -> None:
 )
 def test_a_cue_word_asks_for_what_holds_at_present(query: str) -> None:
     times = read_times(query, TODAY)
-    assert times.has_cue
+    assert times.cues
     assert times.ranges == ()
 
 
 @pytest.mark.parametrize("query", ["where is the key", "known issues", "la semaine dernière", '"the latest"', "now.sh"])
 def test_other_words_are_no_cue(query: str) -> None:
-    assert not read_times(query, TODAY).has_cue
+    assert not read_times(query, TODAY).cues
 
 
 def test_the_words_for_times_can_be_taken_out_of_a_query() -> None:
     query = "what did Ana say last Tuesday about 2026-03-03?"
-    assert remove_spans(query, read_times(query, TODAY)).split() == ["what", "did", "Ana", "say", "about", "?"]
+    assert remove_spans(query, read_times(query, TODAY).spans).split() == ["what", "did", "Ana", "say", "about", "?"]
 
 
 def test_dates_as_titles_of_notes_have_them_are_told_from_other_forms() -> None:
@@ -309,3 +310,7 @@ def test_any_text_can_be_read_on_any_day(query: str, today: int) -> None:
     times = read_times(query, today)
     assert all(0 <= start < end <= len(query) for start, end in times.spans)
     assert all(found.first <= found.last for found in times.ranges)
+
+
+def test_the_words_that_a_query_is_recognised_by_are_those_of_the_rules() -> None:
+    assert set(HINTS.split()) == hint_words()

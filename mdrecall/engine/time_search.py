@@ -1,0 +1,135 @@
+"""Notes by their day: those that a request is limited to, and those that a question about a time only asks for."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from mdrecall.core.ranking.days import Moment, format_day, note_day
+from mdrecall.core.ranking.features import ReadChunk
+from mdrecall.core.ranking.recency import NEAREST_DAYS, DayLimits, nearest_days
+from mdrecall.core.ranking.score import Weighted
+from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
+from mdrecall.core.ranking.times import QueryTimes
+from mdrecall.core.text.passages import Passage, split_passages
+from mdrecall.interfaces import ChunkReader
+from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument
+
+# A listed note is what was asked for; one of another day only may be.
+_LISTED_SCORE = 1.0
+_NEAREST_SCORE = 0.5
+# As much as one result shows, with room for the lines around it.
+_PIECE_CHARS = 600
+# More notes of a time than this are not looked at one by one; they are found by their words.
+_MAX_EXTRA_CHUNKS = 200
+
+
+class TimeSearch:
+    """Finds notes by their day, within one snapshot of the index."""
+
+    def __init__(self, chunks: ChunkReader, now: Moment, source: SourceName | None) -> None:
+        self._chunks = chunks
+        self._now = now
+        self._source = source
+
+    def chunks_within(self, limits: DayLimits) -> frozenset[int]:
+        """Return the chunks within limits: notes by the day they are about, else by when the file was changed."""
+        kept = [
+            document.id
+            for document in self._documents()
+            if limits.has(_told_day(document) or self._now.day_of(document.mtime_ns / 1e6))
+        ]
+        return frozenset(self._chunks.chunks_of(kept))
+
+    def chunks_of_times(self, times: QueryTimes) -> list[int]:
+        """Return the chunks of the notes of a time, the newest first; none of a time that has very many."""
+        days = _by_day(self._documents())
+        wanted = [document.id for day in sorted(days, reverse=True) if times.has(day) for document in days[day]]
+        found = self._chunks.chunks_of(wanted[: _MAX_EXTRA_CHUNKS + 1])
+        return found if len(found) <= _MAX_EXTRA_CHUNKS else []
+
+    def list_notes(self, times: QueryTimes, limits: DayLimits | None, options: RankingOptions) -> SearchAnswer | None:
+        """Return the notes of a time, the newest first; if there are none, those of the nearest day shortly before.
+
+        None means that the words of the query should be searched: no note has a day, or a date is named that no note
+        is of.
+        """
+        days = _by_day(self._documents())
+        known = [day for day in days if limits is None or limits.has(day)]
+        chosen = sorted(nearest_days(known, times), reverse=True)
+        is_relative = all(one.is_relative for one in times.ranges)
+        is_exact = bool(chosen) and times.has(chosen[0])
+        if not days or not (is_exact or is_relative):
+            return None
+        score = _LISTED_SCORE if is_exact else _NEAREST_SCORE
+        if not chosen or score < options.min_score:
+            return _answer_nothing(times)
+        documents = [document for day in chosen for document in days[day]]
+        results = to_results(_pick(documents, options.max_results, self._chunks, score))
+        caution = f"There is no note of that time. The nearest day before it with one is {format_day(chosen[0])}."
+        return SearchAnswer(results, caution="" if is_exact else caution)
+
+    def _documents(self) -> list[StoredDocument]:
+        documents = self._chunks.list_documents()
+        return [document for document in documents if self._source in (None, document.source)]
+
+
+def put_first(listed: SearchAnswer, found: SearchAnswer, most: int) -> SearchAnswer:
+    """Return the listed notes, and after them other results that were found by words."""
+    paths = {result.path for result in listed}
+    others = [result for result in found if result.path not in paths]
+    return found.replace(results=(*listed.results, *others)[:most], reason="", action="", caution="")
+
+
+def _answer_nothing(times: QueryTimes) -> SearchAnswer:
+    first, last = times.ranges[0].first, times.ranges[0].last
+    days = format_day(first) if first == last else f"{format_day(first)} to {format_day(last)}"
+    action = f"There is no note of {days}, nor of the {NEAREST_DAYS} days before. Ask for another time, or for a word."
+    return SearchAnswer((), reason="no_match", action=action)
+
+
+def _told_day(document: StoredDocument) -> int | None:
+    """Return the day that a document is about; None if it does not tell."""
+    if document.source == "sessions":
+        return Moment(document.mtime_ns / 1e6).today
+    return note_day(document.path, document.head)
+
+
+def _by_day(documents: Iterable[StoredDocument]) -> dict[int, list[StoredDocument]]:
+    """Return the documents of each day: notes before sessions, and the daily note before others of its day."""
+    days: dict[int, list[StoredDocument]] = {}
+    for document in sorted(documents, key=lambda entry: (entry.source, entry.path.removesuffix(".md"), entry.id)):
+        day = _told_day(document)
+        if day is not None:
+            days.setdefault(day, []).append(document)
+    return days
+
+
+def _pick(documents: list[StoredDocument], most: int, chunks: ChunkReader, score: float) -> list[Candidate]:
+    """Return the beginning of each document; of few documents more, until there are as many pieces as places."""
+    each = max(1, most // len(documents))
+    picked: list[Candidate] = []
+    for document in documents[:most]:
+        loaded = chunks.load(chunks.chunks_of([document.id])[:each])
+        picked += [_to_candidate(chunk, piece, score) for chunk, piece in islice(_cut(loaded), each)]
+    return picked[:most]
+
+
+def _cut(chunks: Iterable[StoredChunk]) -> Iterator[tuple[StoredChunk, Passage]]:
+    """Yield the chunks of a document in pieces of several passages; lines that overlap come once."""
+    shown = -1
+    for chunk in chunks:
+        fresh = [entry for entry in split_passages(chunk.text) if chunk.line(entry.first_line) > shown]
+        piece = None
+        for passage in fresh:
+            if piece and passage.end - piece.start <= _PIECE_CHARS:
+                piece = piece._replace(end=passage.end, last_line=passage.last_line)
+                continue
+            if piece:
+                yield chunk, piece
+            piece = passage
+        if piece:
+            yield chunk, piece
+            shown = chunk.line(piece.last_line)
+
+
+def _to_candidate(chunk: StoredChunk, piece: Passage, score: float) -> Candidate:
+    return Candidate(ReadChunk(chunk, Weighted(chunk.id, 0.0)), piece, score=score)
