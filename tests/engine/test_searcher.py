@@ -38,6 +38,8 @@ def test_headings_and_file_names_are_searchable_from_any_chunk(workspace: Worksp
     body = "\n".join(f"unrelated line {number} with words" for number in range(200))
     workspace.write("memory/zeppelin-project.md", f"# Airship\n\n{body}\n\nthe hangar is in Leipzig\n")
     workspace.write("memory/other.md", "the hangar is elsewhere\n")
+    for number in range(60):
+        workspace.write(f"memory/{number}.md", f"note {number} about the weather and lunch\n")
     memory = workspace.memory()
     for query in ("zeppelin hangar", "airship hangar"):
         best = memory.search(query)[0]

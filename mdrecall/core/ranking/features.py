@@ -17,7 +17,7 @@ CHUNK_SHARE = 0.4
 # What the words of the two passages beside it count, as far as it does not hold them itself.
 NEIGHBOUR_WEIGHT = 0.2
 # What the words of the path and of the headings count, as far as the passage does not hold them itself.
-TITLE_WEIGHT = 0.5
+TITLE_WEIGHT = 0.3
 
 
 class Query(NamedTuple):
