@@ -118,8 +118,18 @@ class AsyncMemory:
             options["progress"] = _call_on_this_loop(progress)
         return await self._call(self._memory.search, query, **options)
 
-    async def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        return await self._call(self._memory.read, path, from_line=from_line, lines=lines)
+    async def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
+        return await self._call(
+            self._memory.read, path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars
+        )
 
     read_file = read
 
@@ -135,7 +145,12 @@ class AsyncMemory:
         return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key, author=author)
 
     async def sync(
-        self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        reason: str = "manual",
     ) -> SyncReport:
         """``Memory.sync``; it is stopped if the call is cancelled or the memory is closed."""
         cancelled = threading.Event()
@@ -149,6 +164,7 @@ class AsyncMemory:
                 force=force,
                 progress=_call_on_this_loop(progress) if progress else None,
                 stop=is_over,
+                reason=reason,
             )
         finally:
             cancelled.set()

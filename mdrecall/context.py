@@ -84,18 +84,12 @@ def _read_long_term(memory: Memory, left_out: list[Issue]) -> list[tuple[str, st
 
 def _read(memory: Memory, path: str, left_out: list[Issue]) -> str:
     try:
-        read = memory.read(path)
-        pages = [read.text]
-        while read.next_from:
-            read = memory.read(path, from_line=read.next_from)
-            pages.append(read.text)
+        return memory.read(path, max_chars=memory.settings.mdrecall.max_file_bytes).text
     except FileMissing:
         return ""
     except ReadError as error:
         left_out.append(Issue(path, str(error)))
         return ""
-    # Every page but the last lacks its final line end.
-    return "\n".join(pages)
 
 
 def save_session(

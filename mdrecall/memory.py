@@ -1,7 +1,7 @@
 """Memory: what Python users open."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -98,15 +98,43 @@ class Memory:
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; the default is in the settings (hybrid). ``source`` is
         ``memory`` for notes or ``sessions`` for transcripts; the default is both. ``progress`` is called while changed
         files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
+        ``queries`` are up to four further ways to ask: a passage that several of them find keeps its best score.
         """
         request = SearchRequest(query, **options)
         if request.min_score is not None and isnan(request.min_score):
             raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
-        return self._backend.search(request)
+        if not request.queries:
+            return self._backend.search(request)
+        from mdrecall.core.ranking.fusion import fuse_answers, list_queries
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused."""
-        return self._backend.read(path, from_line=from_line, lines=lines)
+        queries = list_queries(query, request.queries)
+        answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
+        return fuse_answers(queries, answers, self._limit_results(request, answers))
+
+    def _limit_results(self, request: SearchRequest, answers: Sequence[SearchAnswer]) -> int:
+        """Return how many results an answer to several queries may have: as many as one to a single query."""
+        if request.max_results is not None:
+            return max(1, request.max_results)
+        settings = self.settings
+        is_qmd = settings.memory.backend == "qmd"
+        limit = settings.memory.qmd.limits.max_results if is_qmd else settings.memory_search.query.max_results
+        return max(limit, *map(len, answers))
+
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
+        """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused.
+
+        At most ``max_chars`` (50,000) are returned: ``next_from`` is the line to continue from, and if the first line
+        was cut, ``next_char`` is the ``from_char`` that reads on in it.
+        """
+        return self._backend.read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
 
     #: OpenClaw's name for ``read``.
     read_file = read
@@ -151,12 +179,23 @@ class Memory:
             raise PathRefused(f"{note.shown} is not the note of the day.", path=note.shown, hint=hint)
         return note
 
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        reason: str = "manual",
+    ) -> SyncReport:
         """Bring the index up to date with the files; ``force`` builds a new index beside the one that answers.
 
+        ``reason`` is written to the log and changes nothing.
         ``stop`` is called between files. Once it returns True the sync ends: what is done is kept, and the report says
         what is left.
         """
+        import logging
+
+        logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def sessions(self) -> list[Conversation]:

@@ -41,7 +41,7 @@ class EmbeddingStatus(NamedTuple):
         first = self.chosen.embedders[0]
         if used.provider == first.provider:
             return None
-        reason = self.chunk_embedder.last_error if self.chunk_embedder else ""
+        reason = self.chunk_embedder.last_failure() if self.chunk_embedder else ""
         return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
     def lacks_vectors(self, store: Store) -> bool:
@@ -91,7 +91,7 @@ class EmbeddingStatus(NamedTuple):
             "timeoutMs": rules.timeout_minutes * 60_000,
         }
         if self.jobs and self.jobs.last_error:
-            found["lastError"] = self.jobs.last_error
+            found |= {"lastError": self.jobs.last_error, "lastProvider": self.chosen.embedders[0].provider}
         if self.chosen.embedders:
             open_jobs, texts = store.jobs.count(self.chosen.embedders[0].fingerprint)
             found |= {"jobs": open_jobs, "texts": texts} if open_jobs else {}

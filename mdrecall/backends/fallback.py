@@ -86,6 +86,7 @@ class FallbackBackend:
         hedge_s: float = 2.0,
         within_s: float | None = None,
         one_shot: bool = False,
+        waits_for_start: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         """``name`` is the primary's. ``deny`` returns the answer to a session that may not search, else None.
@@ -100,6 +101,7 @@ class FallbackBackend:
         self._hedge_s = hedge_s
         self._within_s = within_s
         self._one_shot = one_shot
+        self._waits_for_start = waits_for_start
         self._now = now
         self._lock = threading.Lock()
         self._opened: StandbyBackend | None = None
@@ -121,10 +123,16 @@ class FallbackBackend:
         return self._primary
 
     def start(self) -> None:
-        """Start the primary and get the fallback ready, both in the background; not in a process that answers once."""
+        """Start the primary and get the fallback ready, both in the background; not in a process that answers once.
+
+        With ``waits_for_start`` this returns when the primary is ready.
+        """
         if not self._one_shot:
-            self._pool.start(self._primary.start)
             self._pool.start(self._warm_fallback)
+            if self._waits_for_start:
+                self._primary.start()
+            else:
+                self._pool.start(self._primary.start)
             if self._breaker.outage:
                 self._retry_later()
 
@@ -158,9 +166,21 @@ class FallbackBackend:
         if (denial := self._deny(session_key)) is not None:
             raise ScopeDenied(f"{path} cannot be read in this conversation.", path=path, hint=denial.action)
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
         """Return lines of a file."""
-        return self.call(lambda backend: backend.read(path, from_line=from_line, lines=lines))
+        return self.call(
+            lambda backend: backend.read(
+                path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars
+            )
+        )
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; if that fails, bring the fallback's up to date and report the failure."""

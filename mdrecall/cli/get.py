@@ -10,13 +10,18 @@ from mdrecall.cli.output import plural, print_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a memory file, such as memory/2026-02-10.md")
     parser.add_argument("--from", dest="from_line", type=parse_positive, metavar="LINE", help="start at this line")
+    parser.add_argument(
+        "--from-char", type=parse_positive, default=0, metavar="N", help="skip N characters of the first line"
+    )
     parser.add_argument("--lines", type=parse_positive, metavar="N", help="print at most N lines")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
-        result = memory.read(options.path, from_line=options.from_line, lines=options.lines)
+        result = memory.read(
+            options.path, from_line=options.from_line, lines=options.lines, from_char=options.from_char
+        )
     if options.json:
         from mdrecall.wire import read_to_json
 
@@ -28,5 +33,7 @@ def run(options: argparse.Namespace) -> int:
         return 1
     if result.truncated:
         more = f" Continue with --from {result.next_from}." if result.next_from else ""
+        if result.next_char:
+            more = f" Read on in the same line with --from {result.from_line} --from-char {result.next_char}."
         print(f"Cut after {len(result.text):,} characters.{more}", file=sys.stderr)
     return 0

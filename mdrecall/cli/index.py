@@ -5,8 +5,15 @@ import sys
 import time
 from typing import Any
 
-from mdrecall.cli.options import add_common, announce_memory, open_memory, run_for_each_agent
-from mdrecall.cli.output import plural, print_issues, print_json, progress_line, shorten_home, style
+from mdrecall.cli.options import (
+    add_common,
+    add_verbose,
+    announce_memory,
+    open_memory,
+    run_for_each_agent,
+    start_log,
+)
+from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, style
 from mdrecall.types import SyncReport
 from mdrecall.wire import to_json
 
@@ -14,10 +21,12 @@ from mdrecall.wire import to_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "rebuild the index from scratch, without folders that no longer exist"
     parser.add_argument("--force", action="store_true", help=about)
+    add_verbose(parser)
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    start_log(options)
     records, has_failed = run_for_each_agent(options, lambda agent: _index(options, agent))
     if options.json:
         print_json(records)
@@ -30,7 +39,7 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         if memory.loaded:
             announce_memory(memory.loaded)
         with progress_line("Indexing") as progress:
-            report = memory.sync(force=options.force, progress=progress)
+            report = memory.sync(force=options.force, progress=progress, reason="cli")
         counts, index_path = memory.counts(), memory.status().db_path
     files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
     if not options.json:
@@ -38,6 +47,8 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         changes = _format_changes(report)
         print(f"Indexed {plural(files, 'file')} as {plural(chunks, 'chunk')} in {duration} ({changes}).")
         print(style(f"Index: {shorten_home(index_path)}", "dim"))
+        for change in report.changes if options.verbose else ():
+            print(f"  {change.kind:8} {printable(change.path)}")
         print_issues(report.failed + report.kept + report.issues)
         if not files and not report.failed:
             print("There are no notes to index. Write MEMORY.md, or a file in memory/.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``mdrecall mcp``: run the MCP server on standard input and output, or add it to the configuration of a client."""
+"""``mdrecall mcp``: run the MCP server on standard input and output, or add it to or remove it from a client."""
 
 import argparse
 import os
@@ -6,12 +6,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.install import CLIENTS, SCOPES
+from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 
 if TYPE_CHECKING:
-    from mdrecall.mcp_server.install import Entry, Target
+    from mdrecall.mcp_server.install import Client, Entry, Target
     from mdrecall.mcp_server.workspaces import Selection
 
+_NAME = "mdrecall"
+#: Folders that systems empty, whatever TMPDIR says.
+_SYSTEM_TEMP = ("/tmp", "/var/tmp")
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print")
 
 
@@ -35,23 +38,24 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    about = "install: add this server to the configuration of a client instead of running it"
-    parser.add_argument("action", nargs="?", choices=("install",), help=about)
-    parser.add_argument("client", nargs="?", choices=CLIENTS, help="install: the client")
+    about = "add this server to the configuration of a client, or remove it there, instead of running it"
+    parser.add_argument("action", nargs="?", choices=("install", "uninstall"), help=about)
+    parser.add_argument("client", nargs="?", choices=CLIENTS, metavar="CLIENT", help=f"one of {', '.join(CLIENTS)}")
     about = "install: for all your projects (user), or for this folder only (project) (default: user)"
     parser.add_argument("--scope", choices=SCOPES, help=about)
     parser.add_argument("--name", metavar="NAME", help="install: the name of the server there (default: mdrecall)")
     parser.add_argument("--dry-run", action="store_true", help="install: show what would change without writing it")
-    parser.add_argument("--print", action="store_true", help="install: print the lines to add without writing them")
+    about = "install: print the lines to add without writing them; without CLIENT, those that most clients accept"
+    parser.add_argument("--print", action="store_true", help=about)
     add_memory_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.action == "install":
-        return _install(options)
+    if options.action:
+        return _install(options) if options.action == "install" else _uninstall(options)
     for name in _ONLY_INSTALL:
         if getattr(options, name):
-            message = f"--{name.replace('_', '-')} works only with `mdrecall mcp install`."
+            message = f"--{name.replace('_', '-')} works only with `mdrecall mcp install` or `uninstall`."
             raise RecallError(message, hint="Leave it out, or choose a client to install for.")
     from mdrecall.mcp_server.start import run_stdio
 
@@ -71,18 +75,38 @@ def make_selection(options: argparse.Namespace) -> "Selection":
 
 
 def _install(options: argparse.Namespace) -> int:
-    from mdrecall.config.environment import find_program_folders
-    from mdrecall.mcp_server.install import target_of
-
-    if options.client is None:
-        raise RecallError("Which client?", hint=f"Choose one of: {', '.join(CLIENTS)}.")
-    target = target_of(
-        options.client, options.scope or "user", find_program_folders(os.environ, os.getcwd()), os.getcwd()
-    )
-    entry = _make_entry(options)
+    target = _find_target(options)
+    entry = _make_entry(options, target.client)
     if options.print:
         return _print_lines(target, entry)
     return _write(target, entry, dry_run=options.dry_run)
+
+
+def _uninstall(options: argparse.Namespace) -> int:
+    from mdrecall.cli.output import shorten_home
+    from mdrecall.mcp_server.install import plan_removal, write
+
+    name = options.name or _NAME
+    change = plan_removal(_find_target(options), name)
+    where = shorten_home(change.path)
+    if not change.changes:
+        print(f"{name} is not in {where}.")
+    elif options.dry_run:
+        print(change.diff, end="")
+    else:
+        backup = write(change)
+        print(f"Removed {name} from {where} (backup: {shorten_home(backup)}). Notes and index are as they were.")
+    return 0
+
+
+def _find_target(options: argparse.Namespace) -> "Target":
+    from mdrecall.config.environment import find_program_folders
+    from mdrecall.mcp_server.install import target_of
+
+    if options.client is None and not (options.print and options.action == "install"):
+        raise RecallError("Which client?", hint=f"Choose one of: {', '.join(CLIENTS)}.")
+    folders = find_program_folders(os.environ, os.getcwd())
+    return target_of(options.client or "", options.scope or "user", folders, os.getcwd())
 
 
 def _print_lines(target: "Target", entry: "Entry") -> int:
@@ -120,35 +144,85 @@ def _describe_memory(entry: "Entry") -> str:
     from mdrecall.cli.output import shorten_home
 
     folders = [shorten_home(value) for option, value in pairwise(entry.args) if option == "--workspace"]
+    folders = ["this folder" if folder in PROJECT_FOLDERS else folder for folder in folders]
     return f"Memory: {', '.join(folders) or 'as configured'}."
 
 
-def _make_entry(options: argparse.Namespace) -> "Entry":
-    """Return the command that runs this mdrecall with the chosen memories."""
+def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
+    """Return the command that runs this mdrecall with the chosen memories; for a project, on any machine."""
     import re
 
     from mdrecall.mcp_server.install import Entry, own_command
     from mdrecall.mcp_server.start import require_sdk
 
-    name = options.name or "mdrecall"
+    name = options.name or _NAME
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise RecallError(f"{name!r} is not a valid name.", hint="Use letters, digits, _ and -.")
     require_sdk()
+    if options.scope == "project":
+        return Entry(name, _require_on_path("mdrecall"), ("mcp", *_make_arguments(options, client.folder)))
     command, *before = own_command()
-    return Entry(name, command, (*before, "mcp", *_make_arguments(options)))
+    return Entry(name, command, (*before, "mcp", *_make_arguments(options, "")))
 
 
-def _make_arguments(options: argparse.Namespace) -> list[str]:
-    """Return the options with absolute paths, because the client starts the server in another folder."""
+def _require_on_path(command: str) -> str:
+    """Return a command as every machine has it; warn if this one does not."""
+    import shutil
+
+    from mdrecall.cli.output import print_warning
+
+    if shutil.which(command) is None:
+        print_warning(f"{command} is not on your PATH, where the client looks for it: install it with pipx or uv.")
+    return command
+
+
+def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
+    """Return the options with paths that hold wherever the client starts the server.
+
+    ``project`` is how the client calls the current folder; empty to write paths of this machine.
+    """
     from mdrecall.mcp_server.workspaces import select_memories
 
     places = select_memories(make_selection(options))
     arguments = ["--all-agents"] if options.all_agents else []
     for place in places:
         if place.workspace:
-            arguments += ["--workspace", place.workspace if len(places) == 1 else f"{place.name}={place.workspace}"]
+            _warn_about_folder(place.workspace, place.home)
+            folder = _make_path(place.workspace, project)
+            arguments += ["--workspace", folder if len(places) == 1 else f"{place.name}={folder}"]
     for agent in options.agent:
         arguments += ["--agent", agent]
     if options.config:
-        arguments += ["--config", os.path.abspath(options.config)]
+        arguments += ["--config", _make_path(os.path.abspath(options.config), project)]
+    arguments += ["--read-only"] if options.read_only else []
     return arguments + (["--session-key", options.session_key] if options.session_key else [])
+
+
+def _make_path(path: str, project: str) -> str:
+    """Return a path below the current folder as a project's configuration may have it; any other one as it is."""
+    from mdrecall.cli.output import print_warning
+
+    if not project:
+        return path
+    below = os.path.relpath(os.path.realpath(path), os.path.realpath(os.getcwd()))
+    if below == os.pardir or below.startswith(os.pardir + os.sep):
+        print_warning(f"{path} is outside of this project: the entry works on this machine only.")
+        return path
+    return project if below == os.curdir else f"{project}/{below}".removeprefix("./")
+
+
+def _warn_about_folder(folder: str, home: str) -> None:
+    """Warn about a folder that is hardly meant: a home folder or a temporary one."""
+    import tempfile
+
+    from mdrecall.cli.output import print_warning
+
+    real = os.path.realpath(folder)
+    temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), *_SYSTEM_TEMP)}
+    if real == os.path.realpath(home):
+        print_warning("The memory is your home folder, in which only MEMORY.md and memory/ are searched.")
+    elif any(real == path or real.startswith(path + os.sep) for path in temporary):
+        print_warning(f"The memory is in a temporary folder, which may be deleted: {folder}")
+    else:
+        return
+    print_warning("Choose another one with --workspace.")

@@ -22,6 +22,19 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """Add ``--verbose``, which ``start_log`` acts on."""
+    parser.add_argument("--verbose", action="store_true", help="print the log to standard error")
+
+
+def start_log(options: argparse.Namespace) -> None:
+    """Print what the program logs to standard error if the options ask for it."""
+    if options.verbose:
+        import logging
+
+        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s: %(message)s")
+
+
 def open_memory(options: argparse.Namespace, agent: str | None = None, *, one_shot: bool = True) -> "Memory":
     """Open the memory that the options choose; ``one_shot`` means for the time of one command."""
     from mdrecall.memory import Memory

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.cli.options import add_common, open_memory, run_for_each_agent
-from mdrecall.cli.output import plural, print_issues, print_json, shorten_home, style
+from mdrecall.cli.options import add_common, add_verbose, open_memory, run_for_each_agent, start_log
+from mdrecall.cli.output import plural, print_issues, print_json, progress_line, shorten_home, style
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
@@ -16,10 +16,14 @@ _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` upda
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deep", action="store_true", help="also check the index and test the embedding provider")
+    parser.add_argument("--index", action="store_true", help="first update the index; includes --deep")
+    add_verbose(parser)
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    options.deep = options.deep or options.index
+    start_log(options)
     records, has_failed = run_for_each_agent(options, lambda agent: _report_agent(agent, options))
     if options.json:
         print_json(records)
@@ -46,6 +50,9 @@ def _report_plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 
 
 def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:
+    if options.index:
+        with progress_line("Indexing") as progress:
+            memory.sync(progress=progress, reason="cli")
     status, issues = memory.status(), memory.issues()
     record: dict[str, Any] = {"agentId": agent, "status": to_json(status), "issues": to_json(issues)}
     if options.deep:
@@ -80,6 +87,8 @@ def _builtin_lines(status: Status) -> Iterator[tuple[str, str]]:
     yield "Search", _format_search(status)
     if beside := status.vector.get("beside"):
         yield "Beside it", _format_beside(beside, status.chunks)
+    if reranker := status.custom.get("reranker"):
+        yield "Reranker", reranker
     if status.fallback:
         yield "Fallback", _format_fallback(status)
     if embedder := status.custom.get("embeddingFallback"):

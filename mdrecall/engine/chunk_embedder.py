@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import titles
 from mdrecall.engine.embed_requests import embed_inputs, pack_requests
-from mdrecall.errors import EmbedderError, message_with_hint
+from mdrecall.errors import EmbedderError, StoreError, message_with_hint
 from mdrecall.interfaces import Embedder, Store
 from mdrecall.types import (
     Embedding,
@@ -71,6 +72,10 @@ class EmbedsChunks(Protocol):
     @property
     def last_error(self) -> str:
         """Why embedding failed the last time; empty if it did not."""
+        ...
+
+    def last_failure(self) -> str:
+        """Return why embedding failed the last time, in whichever process; empty if it has worked since."""
         ...
 
     @property
@@ -142,6 +147,10 @@ class ChunkEmbedder:
         """True if the embedder has just failed, so that it should only be asked on request."""
         return self._failed_at is not None and time.monotonic() - self._failed_at < _REST_S
 
+    def last_failure(self) -> str:
+        """Return why embedding failed the last time, in whichever process; empty if it has worked since."""
+        return self.last_error or self._store.vectors.last_failure(self._embedder.fingerprint)
+
     @property
     def space(self) -> Space:
         """The space of the embedder; its dimensions are 0 while they are not known."""
@@ -203,11 +212,21 @@ class ChunkEmbedder:
         try:
             self._embedder.prepare(self._stored_dimensions(), progress)
             run = self._start(progress, stop)
-            return run.embed_slowly(self._jobs, self._keep)
+            done = run.embed_slowly(self._jobs, self._keep)
+            self._record_failure("")
+            return done
         except EmbedderError as error:
             self._failed_at, self.last_error = time.monotonic(), message_with_hint(error)
+            self._record_failure(self.last_error)
             done = run.done if run else EmbedReport()
             return done._replace(is_complete=False, error=message_with_hint(error))
+
+    def _record_failure(self, error: str) -> None:
+        """Keep the error for later processes; where nothing can be written, only this one knows it."""
+        vectors, fingerprint = self._store.vectors, self._embedder.fingerprint
+        with suppress(StoreError):
+            if vectors.last_failure(fingerprint) != error:
+                vectors.record_failure(fingerprint, error)
 
     def _stored_dimensions(self) -> int:
         """Return the dimensions of the stored vectors; 0 without any, as a wrong answer may have made the space."""

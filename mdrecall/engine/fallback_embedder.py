@@ -32,6 +32,10 @@ class FallbackEmbedder:
         """Why the first embedder does not work; empty if it does."""
         return self._first.last_error or self._searcher.failure()
 
+    def last_failure(self) -> str:
+        """Return why the first embedder failed the last time, in whichever process."""
+        return self.last_error or self._first.last_failure()
+
     @property
     def space(self) -> Space:
         """The space of the first embedder."""

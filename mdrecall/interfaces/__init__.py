@@ -55,6 +55,7 @@ __all__ = [
     "Lock",
     "OpenTranscript",
     "Pings",
+    "Reranker",
     "Source",
     "Store",
     "TranscriptReader",
@@ -201,6 +202,33 @@ class Pings(Protocol):
         ...
 
 
+class Reranker(Protocol):
+    """Judges how well texts answer a query by reading both together."""
+
+    @property
+    def name(self) -> str:
+        """The provider and its model, for results."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The provider and where it runs, for messages."""
+        ...
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
+        """Return how probable it is that each text answers the query, 0 to 1; None for a text that was left out.
+
+        Raise an ``EmbedderError`` if there is no usable answer.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Cancel every request in progress."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class BatchApi(Protocol):
     """A provider's batch API, which embeds many texts for less money and without a deadline."""
 
@@ -310,8 +338,19 @@ class Backend(Protocol):
         """Return the best passages for a query."""
         ...
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
-        """Return lines of a file, read from the disk."""
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
+        """Return lines of a file, read from the disk, without the first characters of the first line.
+
+        At most ``max_chars`` are returned, by default as many as suit a model.
+        """
         ...
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = ...) -> SyncReport:

@@ -196,6 +196,14 @@ class VectorIndex(Protocol):
         """Return the number of chunks with a vector in a space; 0 for a space that was dropped."""
         ...
 
+    def record_failure(self, fingerprint: str, error: str) -> None:
+        """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
+        ...
+
+    def last_failure(self, fingerprint: str) -> str:
+        """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
+        ...
+
     def engine(self, space: StoredSpace) -> str:
         """Return the name of the engine that searches a space, after checking that it loads."""
         ...

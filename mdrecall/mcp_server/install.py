@@ -1,20 +1,22 @@
-"""Adds this server to the configuration file of a client, which starts it, and loses nothing that is in it."""
+"""Adds this server to the configuration file of a client, which starts it, or removes it, and loses nothing else."""
 
 import contextlib
 import difflib
-import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
+from mdrecall.mcp_server.config_text import DifferentEntry, NotEditable, Place, put, remove, render
 
 if TYPE_CHECKING:
     from mdrecall.config.environment import ProgramFolders
 
-CLIENTS = ("claude-code", "claude-desktop", "codex", "cursor", "vscode")
 SCOPES = ("user", "project")
+#: The project's folder in an entry: where most clients start a server, or the variable of an editor.
+_START_FOLDER, _EDITOR_FOLDER = PROJECT_FOLDERS = (".", "${workspaceFolder}")
 
 
 class Entry(NamedTuple):
@@ -25,43 +27,88 @@ class Entry(NamedTuple):
     args: tuple[str, ...]
 
 
+class Client(NamedTuple):
+    """A program that starts MCP servers: where its configuration is, and what an entry looks like in it."""
+
+    user: str
+    """The file for all projects; ``{home}``, ``{config}``, ``{support}``, ``{claude}`` and ``{codex}`` are folders."""
+    project: str = ""
+    """The file in a project; empty if the client has none."""
+    table: str = "mcpServers"
+    values: Callable[[Entry], dict[str, Any]] = lambda entry: {"command": entry.command, "args": list(entry.args)}
+    folder: str = _START_FOLDER
+    """The project's folder in an entry for a project."""
+
+
+def _with_type(entry: Entry) -> dict[str, Any]:
+    return {"type": "stdio", "command": entry.command, "args": list(entry.args)}
+
+
+def _for_copilot(entry: Entry) -> dict[str, Any]:
+    return {"type": "local", "command": entry.command, "args": list(entry.args), "tools": ["*"]}
+
+
+def _for_opencode(entry: Entry) -> dict[str, Any]:
+    return {"type": "local", "command": [entry.command, *entry.args], "enabled": True}
+
+
+def _for_goose(entry: Entry) -> dict[str, Any]:
+    command = {"cmd": entry.command, "args": list(entry.args)}
+    # Goose gives up on an extension after these seconds; it is its own default.
+    return {"type": "stdio", "name": entry.name, "enabled": True, "timeout": 300, "envs": {}} | command
+
+
+_CLINE = "{support}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+_CLIENTS = {
+    "claude-code": Client("{claude}/.claude.json", ".mcp.json", values=_with_type),
+    "claude-desktop": Client("{support}/Claude/claude_desktop_config.json"),
+    "cline": Client(_CLINE),
+    "codex": Client("{codex}/config.toml", ".codex/config.toml", "mcp_servers"),
+    "copilot": Client("{home}/.copilot/mcp-config.json", values=_for_copilot),
+    "cursor": Client("{home}/.cursor/mcp.json", ".cursor/mcp.json", folder=_EDITOR_FOLDER),
+    "gemini": Client("{home}/.gemini/settings.json", ".gemini/settings.json"),
+    "goose": Client("{config}/goose/config.yaml", table="extensions", values=_for_goose),
+    "lmstudio": Client("{home}/.lmstudio/mcp.json"),
+    "opencode": Client("{config}/opencode/opencode.json", "opencode.json", "mcp", _for_opencode),
+    "qwen": Client("{home}/.qwen/settings.json", ".qwen/settings.json"),
+    "vscode": Client("{support}/Code/User/mcp.json", ".vscode/mcp.json", "servers", _with_type, _EDITOR_FOLDER),
+    "windsurf": Client("{home}/.codeium/windsurf/mcp_config.json"),
+    "zed": Client("{config}/zed/settings.json", table="context_servers"),
+}
+CLIENTS = tuple(_CLIENTS)
+#: What most clients that are not in the table accept.
+_ANY_CLIENT = Client("the configuration of the client")
+
+
 class Target(NamedTuple):
-    """The file that an entry belongs into, and the table in that file."""
+    """The file that an entry belongs into, and the client that reads it."""
 
     path: str
-    table: str
-    has_type: bool = False
-    """True if an entry must say that it is about standard input and output."""
+    client: Client
 
-    @property
-    def is_toml(self) -> bool:
-        return self.path.endswith(".toml")
+    def place(self, name: str) -> Place:
+        kind = os.path.splitext(self.path)[1].removeprefix(".")
+        return Place(kind if kind in ("toml", "yaml") else "json", self.client.table, name)
 
-    def values(self, entry: Entry) -> dict[str, object]:
-        """Return the entry as the file has it."""
-        kind: dict[str, object] = {"type": "stdio"} if self.has_type else {}
-        return kind | {"command": entry.command, "args": list(entry.args)}
+
+def find_client(client: str) -> Client:
+    """Return how a client is configured; an empty name is any client that is not in the table."""
+    return _CLIENTS[client] if client else _ANY_CLIENT
 
 
 def target_of(client: str, scope: str, folders: "ProgramFolders", project: str) -> Target:
     """Return the configuration file of a client, for all projects of this user or for one."""
-    home, config = folders.home, folders.config
-    support = os.path.join(home, "Library", "Application Support") if sys.platform == "darwin" else config
-    files = {
-        ("claude-code", "user"): Target(os.path.join(folders.claude, ".claude.json"), "mcpServers", True),
-        ("claude-code", "project"): Target(os.path.join(project, ".mcp.json"), "mcpServers", True),
-        ("claude-desktop", "user"): Target(os.path.join(support, "Claude", "claude_desktop_config.json"), "mcpServers"),
-        ("codex", "user"): Target(os.path.join(folders.codex, "config.toml"), "mcp_servers"),
-        ("codex", "project"): Target(os.path.join(project, ".codex", "config.toml"), "mcp_servers"),
-        ("cursor", "user"): Target(os.path.join(home, ".cursor", "mcp.json"), "mcpServers"),
-        ("cursor", "project"): Target(os.path.join(project, ".cursor", "mcp.json"), "mcpServers"),
-        ("vscode", "user"): Target(os.path.join(support, "Code", "User", "mcp.json"), "servers", True),
-        ("vscode", "project"): Target(os.path.join(project, ".vscode", "mcp.json"), "servers", True),
-    }
-    target = files.get((client, scope))
-    if target is None:
-        raise RecallError(f"{client} has no configuration for a {scope}.", hint="Leave out --scope.")
-    return target
+    found = find_client(client)
+    if not client:
+        return Target(found.user, found)
+    if scope == "project" and not found.project:
+        raise RecallError(f"{client} has no configuration for a project.", hint="Leave out --scope.")
+    support = os.path.join(folders.home, "Library", "Application Support")
+    support = support if sys.platform == "darwin" else folders.config
+    path = os.path.join(project, found.project) if scope == "project" else ""
+    path = path or found.user.format(support=support, **folders._asdict())
+    with_comments = f"{path}c"
+    return Target(with_comments if path.endswith(".json") and os.path.exists(with_comments) else path, found)
 
 
 def own_command() -> tuple[str, ...]:
@@ -82,7 +129,7 @@ class Plan(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        return self.after != self.before
+        return self.after != (self.before or "")
 
     @property
     def diff(self) -> str:
@@ -96,21 +143,31 @@ class Plan(NamedTuple):
 
 def snippet(target: Target, entry: Entry) -> str:
     """Return the entry alone, as an empty file would get it."""
-    values = target.values(entry)
-    if target.is_toml:
-        lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
-        return "\n".join((f"[{target.table}.{entry.name}]", *lines)) + "\n"
-    return json.dumps({target.table: {entry.name: values}}, indent=2, ensure_ascii=False) + "\n"
+    return render(target.place(entry.name), target.client.values(entry))
 
 
 def plan(target: Target, entry: Entry) -> Plan:
     """Return what would be written; raise for a file that cannot be changed without a loss."""
     path = os.path.realpath(target.path)
     before = _read(path)
-    if before is None or not before.strip("\ufeff \t\r\n"):
-        return Plan(path, before, snippet(target, entry))
-    merge = _merge_toml if target.is_toml else _merge_json
-    return Plan(path, before, merge(before, path, target, entry))
+    try:
+        after = put(before or "", target.place(entry.name), target.client.values(entry))
+    except NotEditable as error:
+        is_there = isinstance(error, DifferentEntry)
+        way_out = "Replace it with this, or choose another --name" if is_there else "Add this yourself"
+        hint = f"{way_out}:\n\n{snippet(target, entry)}"
+        raise RecallError(f"{path} was not changed: {error}.", hint=hint) from error
+    return Plan(path, before, after)
+
+
+def plan_removal(target: Target, name: str) -> Plan:
+    """Return what would be left without a server; raise for a file that cannot be changed without a loss."""
+    path = os.path.realpath(target.path)
+    before = _read(path)
+    try:
+        return Plan(path, before, remove(before or "", target.place(name)))
+    except NotEditable as error:
+        raise RecallError(f"{path} was not changed: {error}.", hint=f"Remove {name} yourself.") from error
 
 
 def write(change: Plan) -> str:
@@ -138,78 +195,6 @@ def _read(path: str) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise RecallError(f"Cannot read {path}: {reason}.", hint="Fix it, or use --print.") from error
-
-
-def _merge_json(before: str, path: str, target: Target, entry: Entry) -> str:
-    values = _parse_json(before.removeprefix("\ufeff"), path, target, entry)
-    servers = values.setdefault(target.table, {})
-    if not isinstance(servers, dict) or not isinstance(servers.get(entry.name, {}), dict):
-        raise _refusal(path, f"{target.table} is not a table of servers", target, entry)
-    wanted = {**servers.get(entry.name, {}), **target.values(entry)}
-    if servers.get(entry.name) == wanted:
-        return before
-    servers[entry.name] = wanted
-    after = json.dumps(values, indent=_indent(before), ensure_ascii=False)
-    if before.endswith("\n"):
-        after += "\n"
-    if "\r\n" in before:
-        after = after.replace("\n", "\r\n")
-    return "\ufeff" + after if before.startswith("\ufeff") else after
-
-
-def _parse_json(text: str, path: str, target: Target, entry: Entry) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise _refusal(path, "a name occurs in it twice", target, entry)
-        return dict(pairs)
-
-    try:
-        values = json.loads(text, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        place = f" from line {error.lineno}, column {error.colno} on" if isinstance(error, json.JSONDecodeError) else ""
-        raise _refusal(path, f"it is not plain JSON{place} (comments would be lost)", target, entry) from error
-    if not isinstance(values, dict):
-        raise _refusal(path, "it is not an object", target, entry)
-    return values
-
-
-def _indent(text: str) -> int | str:
-    """Return what the file indents with."""
-    for line in text.splitlines():
-        bare = line.lstrip(" \t")
-        if bare and bare != line:
-            return line[: len(line) - len(bare)]
-    return 2
-
-
-def _merge_toml(before: str, path: str, target: Target, entry: Entry) -> str:
-    import tomllib
-
-    try:
-        values = tomllib.loads(before)
-    except tomllib.TOMLDecodeError as error:
-        raise _refusal(path, f"it is not TOML: {error}", target, entry) from error
-    servers = values.get(target.table, {})
-    existing = servers.get(entry.name) if isinstance(servers, dict) else None
-    wanted = target.values(entry)
-    if isinstance(existing, dict) and {**existing, **wanted} == existing:
-        return before
-    if existing is not None:
-        why = f"[{target.table}.{entry.name}] is there already with other values"
-        raise _refusal(path, why, target, entry, way_out="Replace it with this, or choose another --name")
-    end = "\r\n" if "\r\n" in before else "\n"
-    after = before + ("" if before.endswith("\n") else end) + end + snippet(target, entry).replace("\n", end)
-    try:
-        is_safe = tomllib.loads(after) == {**values, target.table: {**servers, entry.name: wanted}}
-    except (tomllib.TOMLDecodeError, TypeError):
-        is_safe = False
-    if not is_safe:
-        raise _refusal(path, f"{target.table} is written in a way that allows no addition", target, entry)
-    return after
-
-
-def _refusal(path: str, why: str, target: Target, entry: Entry, *, way_out: str = "Add this yourself") -> RecallError:
-    return RecallError(f"{path} was not changed: {why}.", hint=f"{way_out}:\n\n{snippet(target, entry)}")
 
 
 def _back_up(path: str, text: str, mode: int) -> str:

@@ -155,14 +155,8 @@ class Resources:
 
 
 def read_all(memory: "Memory", path: str) -> str:
-    """Return a memory file from its first line to its last."""
-    read = memory.read(path)
-    pages = [read.text]
-    while read.next_from:
-        read = memory.read(path, from_line=read.next_from)
-        pages.append(read.text)
-    # Every page but the last comes without the line end that separates it from the next.
-    return "\n".join(pages)
+    """Return a memory file from its first character to its last, read once."""
+    return memory.read(path, max_chars=memory.settings.mdrecall.max_file_bytes).text
 
 
 def _resource(address: Address, stamp: Stamp) -> types.Resource:

@@ -97,6 +97,9 @@ class QmdAnswers:
             return self._updater.catch_up(min(_UPDATE_WAIT_S, limits.timeout_ms / 2000), progress)
         # This moves a damaged index aside, which is then built again like a first one.
         self._updater.start(one_shot=True)
+        update = self._settings.memory.qmd.update
+        if update.waits_at_start:
+            return self._updater.catch_up(update.update_timeout_ms / 1000, progress)
         is_first = not self._parts.database.exists()
         # What is not indexed when this process ends is lost: the next process would begin again.
         wait_ms = own.first_index_wait_ms if is_first else max(own.search_wait_ms, limits.timeout_ms)

@@ -104,7 +104,15 @@ class QmdBackend:
         """Search for a word as a request would; raise ``BackendUnavailable``."""
         self.ensure_running().answers.probe()
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
         """Return lines of a file of a collection, or of any other file that the builtin backend reads."""
         from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
         from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
@@ -116,11 +124,12 @@ class QmdBackend:
         file = paths.resolve_path(name) if name and "\0" not in name else None
         if file is not None and file.inside.endswith(".md"):
             try:
-                return select_lines(file.shown, paths.read_text(file), from_line, lines, MAX_READ_UNITS)
+                most = max_chars or MAX_READ_UNITS
+                return select_lines(file.shown, paths.read_text(file), from_line, lines, most, from_char)
             except ReadError:
                 if name.startswith("qmd/"):
                     raise
-        return self._builtin().read(path, from_line=from_line, lines=lines)
+        return self._builtin().read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Let qmd read the files and make missing vectors; with ``force`` every collection is added again."""

@@ -9,7 +9,7 @@ from mdrecall.errors import ProgramUnreadable
 
 _SCHEME = "qmd://"
 _INDEX = re.compile(r"\?index=[^/?]*$")
-_HEADER = re.compile(r"@@ ?-(\d+)(?:,(\d+))?(?: @@| |$)[^\n]*")
+_HEADER = re.compile(r"@@ ?-(\d+)(?:,(\d+))?(?: @@| |(?=\r?\n)|$)[^\n]*")
 _LINE_NUMBER = re.compile(r"\d+: ?")
 # A ``[tag]`` and any number of words such as ``warn:`` may precede it.
 _NO_RESULTS = re.compile(r"(?:\[[^\]]*\] *)?(?:(?:warn|warning|info|error|qmd): *)*no results found\.?", re.IGNORECASE)

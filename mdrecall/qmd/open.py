@@ -39,6 +39,8 @@ def update_wait_ms(settings: Settings, *, one_shot: bool) -> int:
     """Return how long a search may wait for an index update before its own time limit starts."""
     if not one_shot:
         return 0
+    if settings.memory.qmd.update.waits_at_start:
+        return settings.memory.qmd.update.update_timeout_ms
     has_index = os.path.exists(index_path(settings.qmd_dir))
     return settings.memory.qmd.limits.timeout_ms if has_index else settings.mdrecall.first_index_wait_ms
 
@@ -74,7 +76,7 @@ def _start_qmd(loaded: Loaded, one_shot: bool, open_parts: "Callable[[], QmdPart
     export = _open_export(loaded)
     program = Program(command, env=env)
     collections = _manage_collections(settings, program, parts)
-    updater = _make_updater(settings, program, collections, parts.database, export)
+    updater = _make_updater(loaded, program, collections, parts.database, export)
     server, warm_up = _open_server(loaded, command, env, one_shot)
     snippet_chars = settings.memory.qmd.limits.max_snippet_chars
     results = Results(parts.paths, export, settings.memory_search.chunking, max_snippet_chars=snippet_chars)
@@ -98,7 +100,7 @@ def _manage_collections(settings: Settings, program: "Program", parts: "QmdParts
 
 
 def _make_updater(
-    settings: Settings,
+    loaded: Loaded,
     program: "Program",
     collections: "Collections",
     database: "QmdDatabase",
@@ -108,6 +110,7 @@ def _make_updater(
     from mdrecall.qmd.process import Program
     from mdrecall.qmd.updater import Updater, UpdateRules
 
+    settings = loaded.settings
     update = IndexUpdate(
         program,
         collections,
@@ -117,7 +120,7 @@ def _make_updater(
         with_config=lambda folder: Program(program.command, env={**program.env, "QMD_CONFIG_DIR": folder}),
     )
     embedding = _make_embedding(settings, program, database)
-    return Updater(collections, update, embedding, UpdateRules.from_settings(settings))
+    return Updater(collections, update, embedding, UpdateRules.from_loaded(loaded))
 
 
 def _make_embedding(settings: Settings, program: "Program", database: "QmdDatabase") -> "Embedding | None":

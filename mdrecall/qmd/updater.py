@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mdrecall.config.settings import Settings
+from mdrecall.config.load import Loaded
 from mdrecall.engine.background import run_in_background
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.engine.single_flight import Shared, SingleFlight
@@ -28,12 +28,16 @@ class UpdateRules(NamedTuple):
     debounce_s: float
     on_boot: bool
     wait_for_boot: bool
+    debounces_keywords: bool = False
+    """True if the update before a keyword search is debounced too: it is quick, so it is not unless somebody asks."""
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "UpdateRules":
+    def from_loaded(cls, loaded: Loaded) -> "UpdateRules":
         """Return the rules in an agent's settings."""
-        update = settings.memory.qmd.update
-        return cls(update.interval / 1000, update.debounce_ms / 1000, update.on_boot, update.wait_for_boot_sync)
+        update = loaded.settings.memory.qmd.update
+        is_configured = loaded.values["memory.qmd.update.debounceMs"].origin != "default"
+        interval_s, debounce_s = update.interval / 1000, update.debounce_ms / 1000
+        return cls(interval_s, debounce_s, update.on_boot, update.wait_for_boot_sync, is_configured)
 
 
 class UpdateReport(NamedTuple):
@@ -178,8 +182,7 @@ class Updater:
             wait([self._search_update], _CLOSING_S)
 
     def _start_search_update(self, progress: ProgressCallback | None) -> "Future[UpdateReport]":
-        # Without vectors an update is quick, so that it need not be put off.
-        force = self._embedding is None
+        force = self._embedding is None and not self._rules.debounces_keywords
         with self._lock:
             if self._search_update is None or self._search_update.done():
                 self._search_update = run_in_background(

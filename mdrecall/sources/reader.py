@@ -20,6 +20,7 @@ def read_memory_file(
     *,
     from_line: int | None = None,
     lines: int | None = None,
+    from_char: int = 0,
     max_chars: int = MAX_READ_UNITS,
     max_bytes: int,
 ) -> ReadResult:
@@ -33,7 +34,7 @@ def read_memory_file(
         except SymlinkRefused as link:
             refused = refused or link
         else:
-            return select_lines(shown, decode(opened.data), from_line, lines, max_chars)
+            return select_lines(shown, decode(opened.data), from_line, lines, max_chars, from_char)
     hint = (
         "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder to"
         " extraPaths."
@@ -41,21 +42,23 @@ def read_memory_file(
     raise refused or PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
 
 
-def select_lines(path: str, text: str, from_line: int | None, lines: int | None, max_chars: int) -> ReadResult:
-    """Return a range of lines, cut at a line end if they have more than ``max_chars`` UTF-16 units."""
+def select_lines(
+    path: str, text: str, from_line: int | None, lines: int | None, max_chars: int, from_char: int = 0
+) -> ReadResult:
+    """Return a range of lines without the first characters of its first line.
+
+    More than ``max_chars`` UTF-16 units are cut at a line end, and a single line that is longer inside the line.
+    """
     all_lines = text.split("\n")
     if len(all_lines) > 1 and all_lines[-1] == "":
         all_lines.pop()
-    first = max(1, from_line or 1)
+    first, skipped = max(1, from_line or 1), max(0, from_char)
     wanted = all_lines[first - 1 : first - 1 + max(1, lines)] if lines else all_lines[first - 1 :]
-    taken, used = 0, 0
-    for line in wanted:
-        used += utf16_units(line) + 1
-        if used - 1 > max_chars and taken:
-            break
-        taken += 1
+    if wanted and skipped:
+        wanted[0] = wanted[0][skipped:]
+    taken = _count_fitting(wanted, max_chars)
     kept = wanted[:taken]
-    cut = len(kept) == 1 and utf16_units(kept[0]) > max_chars
+    cut = taken == 1 and utf16_units(kept[0][: max_chars + 1]) > max_chars
     shown = cut_units(kept[0], max_chars) if cut else "\n".join(kept)
     after = first + taken
     more = after <= len(all_lines)
@@ -68,7 +71,18 @@ def select_lines(path: str, text: str, from_line: int | None, lines: int | None,
         total_lines=len(all_lines),
         truncated=cut or taken < len(wanted),
         next_from=after if more else None,
+        next_char=skipped + len(shown) if cut else None,
     )
+
+
+def _count_fitting(lines: list[str], max_chars: int) -> int:
+    """Return how many lines fit into ``max_chars`` UTF-16 units; at least one, if there is one."""
+    used = 0
+    for number, line in enumerate(lines):
+        used += utf16_units(line[: max_chars + 1]) + 1
+        if used - 1 > max_chars and number:
+            return number
+    return len(lines)
 
 
 def _candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:

@@ -67,7 +67,15 @@ class FakeBackend:
     def cancel_pending(self) -> None:
         self.asked.append("cancel_pending")
 
-    def read(self, path: str, *, from_line: int | None = None, lines: int | None = None) -> ReadResult:
+    def read(
+        self,
+        path: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        max_chars: int | None = None,
+    ) -> ReadResult:
         self.note("read")
         return ReadResult(self.name, "", 1, 0, 0, False, None)
 

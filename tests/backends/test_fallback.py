@@ -139,7 +139,7 @@ def test_the_fallback_serves_and_is_told_in_the_answer_the_report_and_the_status
     assert "voyage is used instead of openai." in said
     answer = memory.search(QUERY)
     assert (answer.provider, answer.model, answer.degraded) == ("voyage", "voyage-4-large", "")
-    assert answer.fallback == "there are no vectors from openai yet"
+    assert answer.fallback.startswith("there are no vectors from openai yet: openai at ")
     assert answer[0].path == "memory/walrus.md"
     status = memory.status()
     assert (status.requested_provider, status.provider, status.model) == ("openai", "voyage", "voyage-4-large")
@@ -147,6 +147,25 @@ def test_the_fallback_serves_and_is_told_in_the_answer_the_report_and_the_status
     assert (status.fallback["from"], "returned status 401" in status.fallback["reason"]) == ("openai", True)
     assert (status.vector["dims"], status.vector["chunks"]) == (96, len(NOTES))
     assert spaces(pair) == {"voyage": len(NOTES)}
+
+
+def test_a_later_process_still_knows_why_the_fallback_serves_until_the_first_works(
+    pair: Workspace, openai: ProviderServer
+) -> None:
+    openai.faults.add(down())
+    memory = opened(pair)
+    memory.sync()
+    memory.close()
+    later = opened(pair, one_shot=True)
+    status = later.status()
+    assert status.fallback is not None
+    assert "returned status 401" in status.fallback["reason"]
+    assert "returned status 401" in later.search(QUERY).fallback
+    later.close()
+    openai.faults.clear()
+    opened(pair).sync()
+    healed = opened(pair, one_shot=True)
+    assert (healed.status().fallback, healed.search(QUERY).fallback) == (None, "")
 
 
 def test_a_first_that_has_no_key_is_replaced_by_the_fallback_and_told_everywhere(
@@ -175,10 +194,10 @@ def test_commands_say_who_stands_in(
     assert "voyage is used instead of openai" in capsys.readouterr().err
     main(["search", QUERY, "--workspace", str(pair.path)])
     said = capsys.readouterr().err
-    assert "Used the embeddings of voyage instead: there are no vectors from openai yet." in said
+    assert "Used the embeddings of voyage instead: there are no vectors from openai yet: openai at " in said
     assert "0 chunks" not in said
     main(["status", "--workspace", str(pair.path)])
-    assert "voyage instead of openai: There are no vectors from openai yet." in capsys.readouterr().out
+    assert "voyage instead of openai: openai at " in capsys.readouterr().out
 
 
 # Nobody to stand in.

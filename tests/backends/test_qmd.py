@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, QueryError, S
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from tests.backends.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits
+from tests.processes import until
 
 
 def test_a_question_in_words_of_people_is_answered_with_the_passage(qmd_workspace: QmdWorkspace) -> None:
@@ -118,6 +120,39 @@ def test_a_session_that_may_not_search_is_told_and_nobody_is_asked(qmd_workspace
     assert "memory.qmd.scope" in answer.action
     assert qmd_workspace.qmd
     assert qmd_workspace.qmd.calls == []
+
+
+def test_a_debounce_that_is_configured_puts_off_the_update_before_a_search(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.settings_of_qmd["update"] = {"debounceMs": 600_000}
+    memory = qmd_workspace.memory()
+    memory.search(QUESTION)
+    qmd_workspace.workspace.write("memory/new.md", "new")
+    assert "qmd indexes them with the next update" in memory.search(QUESTION).stale
+    assert qmd_workspace.qmd
+    assert qmd_workspace.qmd.calls.count(["update"]) == 1
+    memory.sync()
+    assert qmd_workspace.qmd.calls.count(["update"]) == 2
+    assert memory.search(QUESTION).stale == ""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_memory_is_open_once_the_update_at_its_start_is_done_if_it_is_to_wait(
+    qmd_workspace: QmdWorkspace, waits: bool
+) -> None:
+    qmd = qmd_workspace.qmd
+    assert qmd
+    qmd_workspace.settings_of_qmd["update"] = {"waitForBootSync": waits}
+    qmd.reply("update", after="go")
+    with ThreadPoolExecutor() as pool:
+        opening = pool.submit(qmd_workspace.memory, one_shot=False)
+        try:
+            if not waits:
+                opening.result(20)
+            assert until(lambda: ["update"] in qmd.calls)
+            assert opening.done() != waits
+        finally:
+            (qmd.folder / "go").touch()
+        assert opening.result(20).search(QUESTION).backend == "qmd"
 
 
 def test_a_session_that_may_not_search_may_not_read_a_transcript(qmd_workspace: QmdWorkspace) -> None:

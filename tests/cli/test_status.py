@@ -6,6 +6,8 @@ import pytest
 
 from mdrecall.cli.status import _lines
 from mdrecall.types import Status
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
 
 IDLE = {"running": False}
 RUNNING = {"running": True, "pid": 12, "folders": 1, "healthy": True}
@@ -157,3 +159,20 @@ def test_qmd_shows_what_went_wrong() -> None:
     assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures, last: y; next attempt at 9:30"
     assert found["Problem"] == "It is too old. Until it is fixed, the builtin backend answers."
     assert found["Missing"] == "/a, /b; what was indexed from there is kept"
+
+
+def test_an_index_is_updated_first_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "the walrus")
+    (before,) = run("status", "--json").json
+    (after,) = run("status", "--json", "--index").json
+    assert (before["status"]["files"], after["status"]["files"]) == (0, 1)
+    assert after["indexProblems"] == []
+
+
+def test_the_log_and_the_files_are_printed_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "the walrus")
+    verbose, quiet = run("index", "--verbose"), run("index", "--force")
+    assert "mdrecall.memory: Syncing the memory of main: cli." in verbose.err
+    assert "Syncing" not in quiet.err + run("status").err
+    assert "memory/a.md" in verbose.out
+    assert "memory/a.md" not in quiet.out

@@ -125,6 +125,15 @@ def test_several_times_as_many_candidates_are_ranked_as_are_asked_for(max_result
     assert numbers(beyond)[0] == 0
 
 
+@pytest.mark.parametrize(("multiplier", "ranked"), [(1, 6), (2, 12), (3, 18), (4, 24), (20, 120)])
+@pytest.mark.parametrize("max_results", [1, 6])
+def test_the_multiplier_says_how_many_candidates_are_ranked(max_results: int, multiplier: int, ranked: int) -> None:
+    chunks = FakeChunks({number: ("memory", SHOWN, 0.5 - number / 10_000) for number in range(300)})
+    options = RankingOptions(max_results=max_results, min_score=0.0, mode="keyword", candidate_multiplier=multiplier)
+    Searcher(chunks, Analyser(), options).search(SearchRequest("walrus"))
+    assert len(set(chunks.loaded)) == ranked
+
+
 def test_at_least_one_result_is_returned_however_few_are_asked_for() -> None:
     assert len(search(FakeChunks(falling(9, 0)), max_results=0)) == 1
 

@@ -56,7 +56,7 @@ class Bench(NamedTuple):
 @pytest.fixture
 def bench(workspace: Workspace) -> Bench:
     """Words are indexed by a memory without vectors; the test fills them in."""
-    workspace.configure("{memorySearch: {store: {vector: {enabled: false}}}}")
+    workspace.configure('{memorySearch: {provider: "none"}}')
     memory = workspace.memory()
     settings = memory.settings
     owner = Owner(settings.agent_id, str(Path(settings.workspace).resolve()))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import sys
 import tomllib
@@ -11,17 +12,41 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.main import main
+from mdrecall.mcp_server.install import own_command
 
 FILES = {
     ("claude-code", "user"): ("home/.claude.json", "mcpServers"),
     ("claude-code", "project"): ("project/.mcp.json", "mcpServers"),
     ("claude-desktop", "user"): ("home/.config/Claude/claude_desktop_config.json", "mcpServers"),
+    ("cline", "user"): (
+        "home/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        "mcpServers",
+    ),
     ("codex", "user"): ("home/.codex/config.toml", "mcp_servers"),
     ("codex", "project"): ("project/.codex/config.toml", "mcp_servers"),
+    ("copilot", "user"): ("home/.copilot/mcp-config.json", "mcpServers"),
     ("cursor", "user"): ("home/.cursor/mcp.json", "mcpServers"),
     ("cursor", "project"): ("project/.cursor/mcp.json", "mcpServers"),
+    ("gemini", "user"): ("home/.gemini/settings.json", "mcpServers"),
+    ("gemini", "project"): ("project/.gemini/settings.json", "mcpServers"),
+    ("goose", "user"): ("home/.config/goose/config.yaml", "extensions"),
+    ("lmstudio", "user"): ("home/.lmstudio/mcp.json", "mcpServers"),
+    ("opencode", "user"): ("home/.config/opencode/opencode.json", "mcp"),
+    ("opencode", "project"): ("project/opencode.json", "mcp"),
+    ("qwen", "user"): ("home/.qwen/settings.json", "mcpServers"),
+    ("qwen", "project"): ("project/.qwen/settings.json", "mcpServers"),
     ("vscode", "user"): ("home/.config/Code/User/mcp.json", "servers"),
     ("vscode", "project"): ("project/.vscode/mcp.json", "servers"),
+    ("windsurf", "user"): ("home/.codeium/windsurf/mcp_config.json", "mcpServers"),
+    ("zed", "user"): ("home/.config/zed/settings.json", "context_servers"),
+}
+#: What an entry has besides command and arguments.
+MORE = {
+    "claude-code": {"type": "stdio"},
+    "copilot": {"type": "local", "tools": ["*"]},
+    "goose": {"type": "stdio", "name": "mdrecall", "enabled": True, "timeout": 300, "envs": {}},
+    "opencode": {"type": "local", "enabled": True},
+    "vscode": {"type": "stdio"},
 }
 
 
@@ -43,13 +68,27 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def servers_in(path: Path, table: str) -> dict[str, Any]:
     text = path.read_text()
+    if path.suffix == ".yaml":
+        # Ours is one line of JSON, which is YAML, too.
+        lines = [line.strip().partition(": ") for line in text.splitlines() if "{" in line]
+        return {name: json.loads(value) for name, _, value in lines}
     values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     found: dict[str, Any] = values[table]
     return found
 
 
+def command_of(entry: dict[str, Any]) -> list[str]:
+    """The whole command of an entry, from which it is taken out."""
+    command = entry.pop("command", None) or entry.pop("cmd")
+    return command if isinstance(command, list) else [command, *entry.pop("args")]
+
+
 def install(*arguments: str) -> int:
     return main(["mcp", "install", *arguments])
+
+
+def uninstall(*arguments: str) -> int:
+    return main(["mcp", "uninstall", *arguments])
 
 
 @pytest.mark.parametrize(("client", "scope"), FILES)
@@ -57,10 +96,47 @@ def test_each_client_gets_its_entry_where_it_looks_for_it(base: Path, client: st
     path, table = FILES[client, scope]
     assert install(client, "--scope", scope) == 0
     entry = servers_in(base / path, table)["mdrecall"]
-    assert os.path.isabs(entry["command"])
-    assert os.access(entry["command"], os.X_OK)
-    assert entry["args"][-3:] == ["mcp", "--workspace", str(base / "project")]
-    assert entry.get("type") == ("stdio" if client in ("claude-code", "vscode") else None)
+    command, *arguments = command_of(entry)
+    assert entry == MORE.get(client, {})
+    if scope == "user":
+        assert os.path.isabs(command)
+        assert os.access(command, os.X_OK)
+        assert arguments[-3:] == ["mcp", "--workspace", str(base / "project")]
+
+
+@pytest.mark.parametrize(("client", "scope"), [key for key in FILES if key[1] == "project"])
+def test_the_entry_of_a_project_works_on_another_machine(
+    base: Path, client: str, scope: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (base / "project/docs").mkdir()
+    folder = "${workspaceFolder}" if client in ("cursor", "vscode") else "."
+    for options, name in (([], folder), (["--workspace", "docs"], f"{folder}/docs".removeprefix("./"))):
+        (base / FILES[client, scope][0]).unlink(missing_ok=True)
+        assert install(client, "--scope", scope, "--read-only", *options) == 0
+        entry = servers_in(base / FILES[client, scope][0], FILES[client, scope][1])["mdrecall"]
+        assert command_of(entry) == ["mdrecall", "mcp", "--workspace", name, "--read-only"]
+    assert "outside of this project" not in capsys.readouterr().err
+    assert install(client, "--scope", scope, "--workspace", str(base / "home"), "--print") == 0
+    assert "works on this machine only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("client", "scope"), FILES)
+def test_what_was_installed_can_be_removed_and_the_rest_stays(base: Path, client: str, scope: str) -> None:
+    path, table = base / FILES[client, scope][0], FILES[client, scope][1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    others = {
+        ".json": f'{{\n  "{table}": {{\n    "other": {{"command": ["x"]}}\n  }},\n  "z": 1\n}}\n',
+        ".toml": f'# mine\nz = 1\n\n[{table}.other]\ncommand = "x"\n',
+        ".yaml": f"# mine\n{table}:\n  other:\n    cmd: x\nz: 1\n",
+    }
+    path.write_text(others[path.suffix])
+    assert install(client, "--scope", scope) == 0
+    assert "mdrecall" in path.read_text()
+    assert uninstall(client, "--scope", scope, "--dry-run") == 0
+    assert "mdrecall" in path.read_text()
+    assert uninstall(client, "--scope", scope) == 0
+    assert path.read_text() == others[path.suffix]
+    assert uninstall(client, "--scope", scope) == 0
 
 
 @pytest.mark.parametrize(("client", "scope"), FILES)
@@ -71,7 +147,8 @@ def test_a_second_time_changes_nothing(base: Path, client: str, scope: str, caps
     assert install(client, "--scope", scope) == 0
     said = capsys.readouterr().out
     assert "already" in said
-    assert said.count(f"Memory: {base / 'project'}.") == 2
+    folder = "this folder" if scope == "project" else base / "project"
+    assert said.count(f"Memory: {folder}.") == 2
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir() if ".bak" in each.name] == []
 
@@ -120,8 +197,8 @@ def test_an_entry_of_that_name_is_brought_up_to_date_and_keeps_what_was_added_to
 
 @pytest.mark.parametrize(
     "text",
-    ['{\n  // mine\n  "servers": {}\n}', '{"servers": {},}', '{"servers": {}, "servers": {}}', '{"servers": []}',
-     '{"servers": {"mdrecall": 1}}', "[]", "{"],
+    ['{"servers": {}, "servers": {}}', '{"servers": []}', '{"servers": {"mdrecall": 1}}', "[]", "{", "[" * 5000,
+     '{"servers": {"mdrecall": {"command": "x" /* mine */}}}', "{\n  servers: {}\n}"],
 )  # fmt: skip
 def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_told(
     base: Path, text: str, capsys: pytest.CaptureFixture[str]
@@ -134,8 +211,96 @@ def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_tol
     said = capsys.readouterr().err
     assert "was not changed" in said
     assert '"mdrecall": {' in said
-    assert ("line 2, column 3" in said) == ("// mine" in text)
+    assert ("line 2, column 3" in said) == ("  servers" in text)
     assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('// { a }\n{\n  // b\n  "servers": {}, // c\n}\n',
+         '// { a }\n{\n  // b\n  "servers": {\n    NEW\n  }, // c\n}\n'),
+        ('{\n\t"a": "x//y",\n\t"servers": {\n\t\t/* b */\n\t\t"c": {},\n\t},\n}',
+         '{\n\t"a": "x//y",\n\t"servers": {\n\t\tNEW,\n\t\t/* b */\n\t\t"c": {},\n\t},\n}'),
+        ("{ // nothing yet\n}", '{\n  "servers": {\n    NEW\n  } // nothing yet\n}'),
+        ('{"a": 1}', '{\n  "servers": {\n    NEW\n  },\n  "a": 1}'),
+    ],
+)  # fmt: skip
+def test_comments_and_trailing_commas_of_json_stay(base: Path, before: str, after: str) -> None:
+    path = base / "project/.vscode/mcp.json"
+    path.parent.mkdir()
+    path.write_text(before)
+    assert install("vscode", "--scope", "project") == 0
+    text = path.read_text().replace("${workspaceFolder}", "")
+    assert re.sub(r'"mdrecall": \{[^}]*\}', "NEW", text) == after
+    assert uninstall("vscode", "--scope", "project") == 0
+    kept, there = ("".join(text.split()).replace('"servers":{}', "") for text in (path.read_text(), before))
+    assert kept.replace("{,", "{") == there
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a: 1", "a: 1\nextensions:\n  NEW\n"),
+        ("extensions:\n    # a\n    b:\n        cmd: x\n", "extensions:\n    NEW\n    # a\n    b:\n        cmd: x\n"),
+        ("extensions: # a", "extensions: # a\n  NEW\n"),
+    ],
+)
+def test_yaml_is_added_to_and_every_comment_stays(base: Path, before: str, after: str) -> None:
+    path = base / "home/.config/goose/config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(before)
+    assert install("goose") == 0
+    assert re.sub(r"mdrecall: \{.*\}", "NEW", path.read_text()) == after
+
+
+@pytest.mark.parametrize("text", ["extensions: {}\n", "extensions:\n  mdrecall:\n    cmd: mine\n  other: {}\n"])
+def test_yaml_that_says_something_else_is_not_touched(
+    base: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = base / "home/.config/goose/config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert install("goose") == 2
+    assert path.read_text() == text
+    assert "extensions:" in capsys.readouterr().err
+
+
+def test_an_entry_that_goose_has_written_anew_is_removed_as_a_block(base: Path) -> None:
+    path = base / "home/.config/goose/config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("extensions:\n  mdrecall:\n    cmd: x\n    args:\n    - mcp\n\n  other:\n    cmd: y\n")
+    assert uninstall("goose") == 0
+    assert path.read_text() == "extensions:\n  other:\n    cmd: y\n"
+
+
+def test_a_settings_file_with_comments_in_its_name_is_the_one_that_is_changed(base: Path) -> None:
+    path = base / "project/opencode.jsonc"
+    path.write_text("{}\n")
+    assert install("opencode", "--scope", "project") == 0
+    assert "mdrecall" in path.read_text()
+    assert not (base / "project/opencode.json").exists()
+
+
+def test_without_a_client_the_lines_are_those_that_most_accept(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert install("--print", "--read-only") == 0
+    entry = json.loads(capsys.readouterr().out)["mcpServers"]["mdrecall"]
+    assert entry["args"][-4:] == ["mcp", "--workspace", str(base / "project"), "--read-only"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"), [("home", "your home folder"), ("project", "a temporary folder"), ("elsewhere", "")]
+)
+def test_a_folder_that_is_hardly_meant_is_named(
+    base: Path, folder: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base / "elsewhere").mkdir()
+    monkeypatch.setattr("mdrecall.cli.mcp._SYSTEM_TEMP", ())
+    monkeypatch.setattr("tempfile.tempdir", str(base / "project"))
+    assert install("codex", "--print", "--workspace", str(base / folder)) == 0
+    told = capsys.readouterr().err
+    assert said in told
+    assert ("--workspace" in told) == bool(said)
 
 
 def test_toml_is_added_to_and_every_comment_stays(base: Path) -> None:
@@ -229,3 +394,52 @@ def test_what_makes_no_sense_is_told(
 ) -> None:
     assert main(["mcp", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_new_configuration_can_be_read_by_its_owner_alone(base: Path) -> None:
+    assert install("codex") == 0
+    assert stat.S_IMODE((base / "home/.codex/config.toml").stat().st_mode) == 0o600
+
+
+def test_the_backup_is_named(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (base / "project/.mcp.json").write_text("{}")
+    assert install("claude-code", "--scope", "project") == 0
+    assert ".mcp.json.bak" in capsys.readouterr().out
+
+
+def test_toml_with_line_ends_of_windows_keeps_them(base: Path) -> None:
+    path = base / "home/.codex/config.toml"
+    path.parent.mkdir()
+    path.write_bytes(b'model = "gpt"\r\n')
+    assert install("codex") == 0
+    text = path.read_bytes().decode()
+    assert text.startswith('model = "gpt"\r\n\r\n[mcp_servers.mdrecall]\r\n')
+    assert text.count("\n") == text.count("\r\n")
+
+
+def test_a_dry_run_shows_a_line_without_an_end(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (base / "project/.mcp.json").write_text('{\n  "mcpServers": {}\n}')
+    assert install("claude-code", "--scope", "project", "--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [f"--- {base}/project/.mcp.json", f"+++ {base}/project/.mcp.json"]
+    assert '-  "mcpServers": {}' in lines
+    assert lines.count("\\ No newline at end of file") == 1
+
+
+def test_the_lines_to_paste_are_indented_by_two(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert install("cursor", "--print") == 0
+    assert capsys.readouterr().out.startswith('{\n  "mcpServers": {\n    "mdrecall": {\n')
+
+
+@pytest.mark.parametrize("beside", ["program", "nothing", "folder", "data"])
+def test_the_command_is_the_program_beside_python_or_else_python_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: str
+) -> None:
+    program = tmp_path / "mdrecall"
+    if beside == "folder":
+        program.mkdir()
+    elif beside != "nothing":
+        program.touch(mode=0o755 if beside == "program" else 0o644)
+    python = str(tmp_path / "python3")
+    monkeypatch.setattr(sys, "executable", python)
+    assert own_command() == ((str(program),) if beside == "program" else (python, "-m", "mdrecall"))

@@ -18,6 +18,7 @@ from mdrecall.mcp_server.resources import PAGE
 from mdrecall.mcp_server.server import MemoryServer, build_server
 from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
+from mdrecall.sources import opening
 from mdrecall.tools.notes import GET, SEARCH, append_spec
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types import Progress, ProgressCallback
@@ -158,6 +159,24 @@ def test_the_memory_files_are_resources(home: Home) -> None:
     assert listed.resources[0].size == 10
     assert listed.resources[0].annotations
     assert listed.resources[0].annotations.last_modified == "2020-09-13T12:26:40Z"
+
+
+def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "short\n" + "x" * 150_000 + "\n" + "line\n" * 30_000
+    home.workspace().write("MEMORY.md", text)
+    real, reads = opening.read_below, list[str]()
+
+    def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> opening.OpenedFile:
+        reads.append(shown)
+        return real(root, inside, shown=shown, max_bytes=max_bytes)
+
+    monkeypatch.setattr("mdrecall.sources.reader.read_below", read_below)
+
+    async def act(client: Client) -> Any:
+        return (await client.read_resource("mdrecall://main/MEMORY.md")).contents[0]
+
+    assert with_client(home.server(), act).text == text
+    assert reads == ["MEMORY.md"], "it is read once, and not once for each page"
 
 
 def test_a_file_outside_the_workspace_that_is_configured_can_be_read_by_its_address(home: Home, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdrecall.config.load import load
+from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
 from mdrecall.qmd.collection_plan import plan_collections
@@ -67,8 +67,12 @@ class AgentHome:
 
     @property
     def settings(self) -> Settings:
+        return self.loaded.settings
+
+    @property
+    def loaded(self) -> Loaded:
         (self.state / "openclaw.json").write_text(json.dumps(self.config))
-        return load(env={"HOME": str(self.home), "PATH": os.environ["PATH"]}, cwd=str(self.home)).settings
+        return load(env={"HOME": str(self.home), "PATH": os.environ["PATH"]}, cwd=str(self.home))
 
     @property
     def qmd_dir(self) -> Path:

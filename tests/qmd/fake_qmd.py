@@ -34,6 +34,8 @@ def note(name: str, what: object) -> None:
 
 
 def say(reply: dict[str, Any]) -> int:
+    while reply.get("after") and not (HERE / reply["after"]).exists():
+        time.sleep(0.01)
     if reply.get("child"):
         leave_a_child(holding_the_pipes=reply["child"] == "holds")
     sys.stdout.buffer.write(reply.get("out", "").encode("utf-8", "surrogateescape"))

@@ -93,7 +93,14 @@ def test_an_answer_of_the_server_may_come_without_an_envelope() -> None:
 
 @pytest.mark.parametrize(
     ("snippet", "lines"),
-    [("@@ -12,4 @@ (x)\na\nb", (12, 15)), ("@@-3,1", (3, 3)), ("@@ -5 @@", (1, 1)), ("a\nb\nc", (1, 3))],
+    [
+        ("@@ -12,4 @@ (x)\na\nb", (12, 15)),
+        ("@@-3,1", (3, 3)),
+        ("@@ -5 @@", (1, 1)),
+        ("a\nb\nc", (1, 3)),
+        ("@@ -5,2\na\nb", (5, 6)),
+        ("@@ -5,2\r\na", (5, 6)),
+    ],
 )
 def test_the_lines_of_a_snippet_are_those_of_its_header(snippet: str, lines: tuple[int, int]) -> None:
     assert snippet_lines(snippet) == lines
@@ -108,3 +115,11 @@ def test_an_old_qmd_tells_no_line_so_that_of_the_header_is_taken() -> None:
 @pytest.mark.parametrize("score", [None, "x", float("nan"), float("inf"), {}])
 def test_a_score_that_is_no_number_is_nothing(score: object) -> None:
     assert parse_items([{**HIT, "score": score}])[0].score == 0
+
+
+@pytest.mark.parametrize("header", ["@@ -5,2", "@@ -5,2 ", "@@ -5,2 @@", "@@ -5,2 @@ (4 before, 1 after)", "@@-5,2"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_no_header_is_left_in_the_text(header: str, end: str) -> None:
+    (hit,) = parse_items([{**HIT, "line": None, "snippet": f"{header}{end}Met with Ana.{end}We agreed."}])
+    assert hit.snippet.lstrip("\r\n") == f"Met with Ana.{end}We agreed."
+    assert hit.line == 5

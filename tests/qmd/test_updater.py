@@ -337,7 +337,9 @@ def test_a_search_does_not_wait_for_embedding(world: World) -> None:
 
 def test_the_rules_are_those_of_the_settings(world: World) -> None:
     world.agent_home.qmd(update={"interval": "90s", "debounceMs": 250, "onBoot": False, "waitForBootSync": True})
-    assert UpdateRules.from_settings(world.agent_home.settings) == UpdateRules(90.0, 0.25, False, True)
+    assert UpdateRules.from_loaded(world.agent_home.loaded) == UpdateRules(90.0, 0.25, False, True, True)
+    world.agent_home.config = {}
+    assert UpdateRules.from_loaded(world.agent_home.loaded) == UpdateRules(300.0, 15.0, True, False, False)
 
 
 def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(

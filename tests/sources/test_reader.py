@@ -240,3 +240,38 @@ def test_a_workspace_reached_through_a_linked_parent_is_read_as_it_is_listed(
     with Memory.open(tmp_path / "alias/workspace", env=workspace.env) as memory:
         found = {result.path for result in memory.search("walrus", max_results=50)}
         assert {memory.read(path).text for path in found} == {"walrus"}
+
+
+@pytest.mark.parametrize("character", ["x", "é", "深", "🦭"])
+@pytest.mark.parametrize("length", [49_999, 50_000, 50_001, 130_000])
+def test_pages_reach_every_character_of_a_long_line(workspace: Workspace, character: str, length: int) -> None:
+    text = f"before\n{character * length}\nafter\n"
+    workspace.write("MEMORY.md", text)
+    memory = workspace.memory()
+    pages, line, char, steps = "", 1, 0, 0
+    while steps < 20:
+        read = memory.read("MEMORY.md", from_line=line, from_char=char)
+        pages, steps = pages + read.text, steps + 1
+        if read.next_char is not None:
+            assert read.truncated
+            line, char = read.from_line, read.next_char
+        elif read.next_from is not None:
+            pages += "\n"
+            line, char = read.next_from, 0
+        else:
+            break
+    assert pages.removesuffix("\n") == text.removesuffix("\n")
+
+
+def test_a_whole_file_can_be_read_at_once(workspace: Workspace) -> None:
+    text = "x" * 200_000 + "\n" + "y\n" * 100_000
+    workspace.write("MEMORY.md", text)
+    read = workspace.memory().read("MEMORY.md", max_chars=1_000_000)
+    assert (read.text, read.truncated, read.next_from, read.next_char) == (text, False, None, None)
+
+
+@pytest.mark.parametrize(("from_char", "text"), [(2, "ree"), (99, ""), (-1, "three")])
+def test_characters_are_skipped_in_the_first_line_only(workspace: Workspace, from_char: int, text: str) -> None:
+    workspace.write("MEMORY.md", FIVE)
+    read = workspace.memory().read("MEMORY.md", from_line=3, lines=2, from_char=from_char)
+    assert read.text == f"{text}\nfour"

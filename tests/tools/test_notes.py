@@ -271,3 +271,13 @@ def test_what_is_no_answer_is_told_as_a_bug(gives: object) -> None:
 def test_an_answer_of_a_plugin_can_be_written_as_utf_8() -> None:
     told = Toolset([Odd(ToolAnswer({"a": ["\ud83d"]}, "\ud83d"))]).call("odd", {})
     assert (told.details, told.text) == ({"a": ["\ufffd"]}, "\ufffd")
+
+
+def test_a_model_reads_on_in_a_long_line(workspace: Path, env: dict[str, str]) -> None:
+    (workspace / "MEMORY.md").write_text("x" * 50_000 + "the end\nlast\n")
+    with Memory.open(workspace, env=env) as memory:
+        tools = Toolset(memory_tools(memory))
+        first = tools.call("memory_get", {"path": "MEMORY.md"}).details
+        assert (first["truncated"], first["nextFrom"], first["nextChar"]) == (True, 2, 50_000)
+        rest = tools.call("memory_get", {"path": "MEMORY.md", "from": 1, "fromChar": first["nextChar"]}).details
+    assert (rest["text"], rest["truncated"]) == ("the end\nlast\n", False)

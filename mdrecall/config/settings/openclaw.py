@@ -72,6 +72,11 @@ class QmdUpdate(NamedTuple):
         whole(0), 120_000, "The timeout for embedding, in milliseconds.", fix=lambda ms: ms or 120_000
     )
 
+    @property
+    def waits_at_start(self) -> bool:
+        """True if nothing is answered before the update at the start is done."""
+        return self.on_boot and self.wait_for_boot_sync
+
 
 class QmdLimits(NamedTuple):
     """``memory.qmd.limits``."""

@@ -36,7 +36,7 @@ def add_source(cited: CitedSnippet) -> str:
 def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> FittedSnippets:
     """Return the first snippets that fit; the last one may be shortened, but never its source.
 
-    The first snippet is always included, however small the budget.
+    The first snippet is always included: in a budget too small for its source, without it.
     """
     texts: list[str] = []
     left = max_units
@@ -47,8 +47,10 @@ def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> FittedSnip
             left -= utf16_units(text)
             continue
         room = left - utf16_units(add_source(cited._replace(snippet="")))
-        if room >= _MIN_UNITS or not texts:
-            texts.append(add_source(cited._replace(snippet=cut_units(cited.snippet.strip(), max(room, _MIN_UNITS)))))
+        if room >= _MIN_UNITS:
+            texts.append(add_source(cited._replace(snippet=cut_units(cited.snippet.strip(), room))))
+        elif not texts:
+            texts.append(cut_units(cited.snippet.strip(), left))
         return FittedSnippets(tuple(texts), True)
     return FittedSnippets(tuple(texts), False)
 

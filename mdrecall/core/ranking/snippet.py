@@ -77,6 +77,7 @@ def utf16_units(text: str) -> int:
 
 def cut_units(text: str, max_units: int) -> str:
     """Return the longest beginning of ``text`` within ``max_units``."""
+    text = text[:max_units]
     while (excess := utf16_units(text) - max_units) > 0:
         text = text[: len(text) - max(1, excess // 2)]
     return text

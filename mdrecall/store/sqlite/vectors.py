@@ -24,6 +24,8 @@ from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
+#: The key of an embedder's last failure begins so.
+_FAILURE = "failure:"
 _FLOAT_BYTES = 4
 _INSTALL_HINT = "Install it (pip install sqlite-vec), or set mdrecall.vectors.engine to matrix."
 _SPACES = """
@@ -184,14 +186,17 @@ class Engines:
             if not (problem := engine.explain_load_failure(tables.db)):
                 return engine
             if problem != self.problem:
-                import logging
-
-                logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", problem)
-            self.problem = problem
+                self._report(problem)
         if not find_spec("numpy"):
             message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
             raise StoreUnavailable(message, hint="Install it: pip install numpy")
         return MatrixEngine(dimensions)
+
+    def _report(self, problem: str) -> None:
+        import logging
+
+        self.problem = problem
+        logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", problem)
 
     def _prefers_vec(self, tables: SpaceRows, dimensions: int, library: str) -> bool:
         """True if sqlite-vec is installed, or a library is named, and it suits better than a matrix."""
@@ -279,6 +284,19 @@ class SqliteVectors:
         """Return the number of chunks with a vector in a space."""
         with self._file.reading() as db:
             return self._tables(db, space).count()
+
+    def record_failure(self, fingerprint: str, error: str) -> None:
+        """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
+        with self._file.writing() as db, transaction(db):
+            db.execute("DELETE FROM meta WHERE key=?", (_FAILURE + fingerprint,))
+            if error:
+                db.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (_FAILURE + fingerprint, error))
+
+    def last_failure(self, fingerprint: str) -> str:
+        """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
+        with self._file.reading() as db:
+            found = rows(db, "SELECT value FROM meta WHERE key=?", (_FAILURE + fingerprint,))
+            return next((str(value) for (value,) in found), "")
 
     def engine(self, space: StoredSpace) -> str:
         """Return the name of the engine that searches a space, after checking that it loads."""

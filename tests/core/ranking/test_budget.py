@@ -29,11 +29,10 @@ def test_the_last_one_is_shortened_and_what_follows_left_out() -> None:
     assert kept.is_cut
 
 
-@pytest.mark.parametrize("most", [0, 1, 39])
-def test_the_first_snippet_is_kept_however_small_the_budget(most: int) -> None:
+@pytest.mark.parametrize("most", [0, 1, 20, 39, 55])
+def test_a_budget_too_small_for_the_source_is_kept_too(most: int) -> None:
     kept = fit_snippets([CitedSnippet("a" * 300, "x.md#L1"), CitedSnippet("b", "")], most)
-    assert kept.texts == ("a" * 40 + "\n\nSource: x.md#L1",)
-    assert kept.is_cut
+    assert kept == (("a" * most,), True)
 
 
 def test_a_later_snippet_is_shortened_only_if_enough_of_it_stays() -> None:
