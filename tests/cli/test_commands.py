@@ -250,6 +250,9 @@ def test_a_mistyped_command_suggests_the_right_one(run: Run) -> None:
         (["get", "x.md", "--lines", "many"], "not a whole number"),
         (["search", "x", "--explian"], "--explian"),
         (["search"], "The query is empty"),
+        (["search", "x", "--since", "soon"], "'soon' is not a date"),
+        (["search", "x", "--until", "2026-02-30"], "Give a date such as"),
+        (["search", "x", "--since", "2026-03-02", "--until", "2026-03-01"], "No day is since 2026-03-02"),
         ([], "search notes and past conversations"),
         (["--verison"], "--verison is not an option"),
         (["search", "x", "--explian"], "usage: mdrecall search"),
@@ -265,6 +268,15 @@ def test_bad_input_is_named_and_exits_with_2(workspace: Workspace, run: Run, arg
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_a_search_can_be_limited_to_days(workspace: Workspace, run: Run) -> None:
+    for day in ("2026-03-01", "2026-03-02", "2026-03-03"):
+        workspace.write(f"memory/{day}.md", "the walrus sleeps\n")
+    ran = run("search", "walrus", "--since", "2026-03-02", "--until", "2 March 2026", "--json")
+    assert [(result["path"], result["date"]) for result in ran.json["results"]] == [
+        ("memory/2026-03-02.md", "2026-03-02")
+    ]
 
 
 def test_a_workspace_that_is_a_file_is_named(workspace: Workspace, run: Run) -> None:
