@@ -257,13 +257,9 @@ def prepare(task: Task) -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 def top(answer: SearchAnswer) -> dict[str, Any]:
-    """Return the best score of an answer and its confidence; a version without confidence has it from 0.5."""
-    if not answer.results:
-        return {"score": 0.0, "confident": 0, "empty": 1}
-    best = answer.results[0]
-    confidence = getattr(answer, "confidence", None)
-    confident = best.score >= 0.5 if confidence is None else confidence != "low"
-    return {"score": round(best.score, 4), "confident": int(confident), "empty": 0}
+    """Return the first score of an answer, and if it is more than of low confidence."""
+    score = answer[0].score if answer.results else 0.0
+    return {"score": round(score, 4), "confident": int(answer.confidence != "low"), "empty": int(not answer.results)}
 
 
 class Scorer(NamedTuple):

@@ -25,7 +25,7 @@ from mdrecall.core.eval_metrics import (
 )
 from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
 from mdrecall.memory import Memory
-from mdrecall.types import Issue, Mode, Progress, ProgressCallback, SearchAnswer
+from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback, SearchAnswer
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
 
@@ -69,6 +69,8 @@ class Outcome(NamedTuple):
     """For each expectation, the characters read until it is shown; None if the configured results do not show it."""
     score: float = 0.0
     """The score of the first result; 0 if there is none."""
+    confidence: Confidence = "low"
+    """How sure the answer was that there is one."""
 
     @property
     def reached(self) -> Reached:
@@ -108,13 +110,18 @@ class Evaluation(NamedTuple):
         return reliability((outcome.score, outcome.rank == 1) for outcome in self.outcomes if outcome.came_first)
 
     def score_figures(self) -> Figures:
-        """Return what the best scores tell: ``ece``, and ``auc`` if some questions have no answer."""
+        """Return what the best scores tell: ``ece``, and ``auc`` and ``warned`` if some questions have no answer."""
         answerable, unanswerable = self.answerable, self.unanswerable
         found = {
             "auc": area_under_curve([entry.score for entry in answerable], [entry.score for entry in unanswerable]),
+            "warned": _share([entry.confidence == "low" for entry in unanswerable]),
             "ece": calibration_error(self.reliability()),
         }
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _share(values: Sequence[bool]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 class _LineError(ValueError):
@@ -129,14 +136,18 @@ def evaluate(
     mode: Mode | None = None,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Ask every question and rank the right answers among ``depth`` results; None means the configured number."""
+    """Ask every question and rank the right answers among ``depth`` results, or the configured number if that is more.
+
+    Without a depth it is the configured number.
+    """
+    read = memory.settings.memory_search.query.max_results
     outcomes: list[Outcome] = []
     issues: dict[Issue, None] = {}
     modes: dict[str, None] = {}
     paths: set[str] = set()
     for number, question in enumerate(questions, 1):
-        answer = memory.search(question.query, max_results=depth, mode=mode, progress=progress)
-        outcomes.append(_outcome(memory, question, answer))
+        answer = memory.search(question.query, max_results=depth and max(depth, read), mode=mode, progress=progress)
+        outcomes.append(_outcome(memory, question, answer, read))
         issues.update(dict.fromkeys(answer.issues))
         modes.setdefault(answer.mode)
         paths.update(result.path for result in answer)
@@ -214,12 +225,14 @@ def _only_changes_searching(setting: str) -> bool:
     return setting.startswith("query.")
 
 
-def _outcome(memory: Memory, question: Question, answer: SearchAnswer) -> Outcome:
+def _outcome(memory: Memory, question: Question, answer: SearchAnswer, read: int) -> Outcome:
+    """Rank the expectations in the whole answer, and see what its first ``read`` results show."""
     first = answer.results[0].citation if answer.results else ""
     score = answer.results[0].score if answer.results else 0.0
-    read = answer.results[: memory.settings.memory_search.query.max_results]
-    shown = tuple(chars_until_shown(entry.path, _read_expected(memory, entry), read) for entry in question.expect)
-    return Outcome(question, rank_all(question.expect, answer.results), first, answer.reason, shown, score)
+    top = answer.results[:read]
+    shown = tuple(chars_until_shown(entry.path, _read_expected(memory, entry), top) for entry in question.expect)
+    ranks = rank_all(question.expect, answer.results)
+    return Outcome(question, ranks, first, answer.reason, shown, score, answer.confidence)
 
 
 def _read_expected(memory: Memory, expected: Expectation) -> list[str]:

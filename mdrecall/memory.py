@@ -1,7 +1,7 @@
 """Memory: what Python users open."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -98,11 +98,27 @@ class Memory:
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; the default is in the settings (hybrid). ``source`` is
         ``memory`` for notes or ``sessions`` for transcripts; the default is both. ``progress`` is called while changed
         files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
+        ``queries`` are up to four further ways to ask: a passage that several of them find keeps its best score.
         """
         request = SearchRequest(query, **options)
         if request.min_score is not None and isnan(request.min_score):
             raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
-        return self._backend.search(request)
+        if not request.queries:
+            return self._backend.search(request)
+        from mdrecall.core.ranking.fusion import fuse_answers, list_queries
+
+        queries = list_queries(query, request.queries)
+        answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
+        return fuse_answers(queries, answers, self._limit_results(request, answers))
+
+    def _limit_results(self, request: SearchRequest, answers: Sequence[SearchAnswer]) -> int:
+        """Return how many results an answer to several queries may have: as many as one to a single query."""
+        if request.max_results is not None:
+            return max(1, request.max_results)
+        settings = self.settings
+        is_qmd = settings.memory.backend == "qmd"
+        limit = settings.memory.qmd.limits.max_results if is_qmd else settings.memory_search.query.max_results
+        return max(limit, *map(len, answers))
 
     def read(
         self,

@@ -44,6 +44,8 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
         json["embeddingFallback" if answer.answered_for else "fallback"] = {"reason": answer.fallback}
     if answer.degraded:
         json["degraded"] = {"reason": answer.degraded}
+    if answer.not_reranked:
+        json["notReranked"] = {"reason": answer.not_reranked}
     if answer.stale:
         json["stale"] = {"reason": answer.stale}
     if answer.issues:
@@ -64,7 +66,7 @@ def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
 def result_to_json(result: SearchResult) -> dict[str, Any]:
     """Convert one result, with its citation; what is empty or missing is left out."""
     json: dict[str, Any] = to_json(result._replace(why=None))
-    for name in ("heading", "speaker", "date"):
+    for name in ("heading", "speaker", "date", "query", "scoredBy"):
         if not json[name]:
             del json[name]
     json["citation"] = result.citation

@@ -51,14 +51,14 @@ def test_expectations_that_cannot_be_read_are_not_shown(workspace: Workspace) ->
 
 def test_expectations_that_no_answer_can_meet_are_told(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "the walrus sleeps\n")
-    workspace.write("secret.md", "the walrus sleeps\n")
+    workspace.write("secret.txt", "the walrus sleeps\n")
     found = ask(
         workspace.memory(),
-        '{"query": "walrus", "expect": ["memory/gone.md#L3", "secret.md", "memory/a.md#L2-L4", "memory/a.md"]}',
+        '{"query": "walrus", "expect": ["memory/gone.md#L3", "secret.txt", "memory/a.md#L2-L4", "memory/a.md"]}',
     )
     assert [(issue.path, issue.problem.partition(", ")[2]) for issue in found.issues] == [
         ("memory/gone.md#L3", "but it is not among the notes that are searched"),
-        ("secret.md", "but it is not among the notes that are searched"),
+        ("secret.txt", "but it is not among the notes that are searched"),
         ("memory/a.md#L2-L4", "but the file ends at line 1"),
     ]
 
@@ -78,6 +78,16 @@ def test_more_results_than_configured_are_looked_at_unless_told_otherwise(worksp
     line = '{"query": "walrus", "expect": "memory/4.md"}'
     assert ask(workspace.memory(), line).outcomes[0].rank == 5
     assert ask(workspace.memory(), line, depth=None).outcomes[0].rank is None
+
+
+def test_as_many_results_are_asked_for_as_are_configured_or_wanted(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus\n")
+    line = '{"query": "walrus", "expect": "memory/a.md"}'
+    for configured, depth, asked in ((3, 10, 10), (30, 10, 30), (3, None, None)):
+        workspace.configure(f'{{"memorySearch": {{"query": {{"maxResults": {configured}}}}}}}')
+        memory: Any = Searched(workspace.memory())
+        ask(memory, line, depth=depth)
+        assert memory.asked[0]["max_results"] == asked
 
 
 def test_progress_is_told_after_each_question(workspace: Workspace) -> None:

@@ -1,7 +1,7 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.settings import Settings
@@ -33,6 +33,9 @@ _T = TypeVar("_T")
 # How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
 _EMPTY_TRIES = 3
 
+if TYPE_CHECKING:
+    from mdrecall.engine.rerank import RerankCaller
+
 
 class IndexRepair:
     """Rebuilds an index that proves damaged."""
@@ -63,6 +66,7 @@ class BuiltinBackend:
         watcher: IndexWatcher,
         searcher: Searcher,
         embedding: EmbeddingStatus | None,
+        reranker: "RerankCaller | None" = None,
     ) -> None:
         """``embedding`` is None if vectors are switched off."""
         self._settings = settings
@@ -71,6 +75,7 @@ class BuiltinBackend:
         self._refresh = refresh
         self._searcher = searcher
         self._embedding = embedding
+        self._reranker = reranker
         self._repair = IndexRepair(store, refresh)
         self.watch = watcher
         self.sessions = BuiltinSessions(settings, refresh, self._repair)
@@ -227,6 +232,8 @@ class BuiltinBackend:
             custom["providerUnavailableReason"] = chosen.unusable_reason
         if chosen and (note := f"{chosen.note} {chosen.hint}".strip()):
             custom["providerNote"] = note
+        if self._reranker:
+            custom["reranker"] = self._reranker.name
         if self._store.health.quarantined_path:
             custom["damagedIndexKeptAt"] = self._store.health.quarantined_path
         if self._store.health.write_problem:
@@ -246,6 +253,8 @@ class BuiltinBackend:
         self.watch.stop()
         if self._embedding is not None:
             self._embedding.interrupt()
+        if self._reranker is not None:
+            self._reranker.interrupt()
 
     def close(self) -> None:
         """Release the index; may be called twice."""
@@ -254,6 +263,8 @@ class BuiltinBackend:
         self.watch.close()
         if self._embedding is not None:
             self._embedding.close()
+        if self._reranker is not None:
+            self._reranker.close()
         self._store.admin.close()
 
 

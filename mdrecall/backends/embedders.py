@@ -248,11 +248,21 @@ class EmbedderChooser:
         )
 
     def _cache_dir(self) -> str:
-        named = self._search.local.model_cache_dir
-        return self._expand(named) if named else os.path.join(self._loaded.home, ".cache", "mdrecall", "models")
+        return cache_dir_of(self._loaded)
 
     def _expand(self, path: str) -> str:
-        return os.path.join(self._loaded.home, path[2:]) if path.startswith("~/") else path
+        return expand_home(path, self._loaded.home)
+
+
+def cache_dir_of(loaded: Loaded) -> str:
+    """Return the folder for downloaded models."""
+    named = loaded.settings.memory_search.local.model_cache_dir
+    return expand_home(named, loaded.home) if named else os.path.join(loaded.home, ".cache", "mdrecall", "models")
+
+
+def expand_home(path: str, home: str) -> str:
+    """Return the path with a leading ``~/`` replaced by the configured home."""
+    return os.path.join(home, path[2:]) if path.startswith("~/") else path
 
 
 def _host(url: str) -> str:

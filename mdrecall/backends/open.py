@@ -25,6 +25,7 @@ from mdrecall.types import Issue, Mode, SearchAnswer
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
+    from mdrecall.engine.rerank import RerankCaller
 
 
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
@@ -71,6 +72,7 @@ def _shorten_waits(loaded: Loaded) -> Loaded:
         first_index_wait_ms=min(own.first_index_wait_ms, quarter_ms),
         search_wait_ms=min(own.search_wait_ms, quarter_ms),
         query_timeout_ms=min(own.query_timeout_ms, quarter_ms),
+        rerank=own.rerank._replace(timeout_ms=min(own.rerank.timeout_ms, quarter_ms)),
     )
     return loaded._replace(settings=settings._replace(mdrecall=own))
 
@@ -98,13 +100,25 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     sync = SyncRun(store, indexers, embedder, beside)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot)
     options = _read_ranking_options(settings)
+    reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
     if embedding is None:
-        searcher = Searcher(store.chunks, analyser, options)
+        searcher = Searcher(store.chunks, analyser, options, reranker=reranker)
     else:
-        reason = embedding.chosen.unusable_reason
-        searcher = Searcher(store.chunks, analyser, options, embedding.vector_searcher, why_no_vectors=reason)
+        reason, vectors = embedding.chosen.unusable_reason, embedding.vector_searcher
+        searcher = Searcher(store.chunks, analyser, options, vectors, why_no_vectors=reason, reranker=reranker)
     watcher = _build_watcher(settings, store, refresh)
-    return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding)
+    return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding, reranker)
+
+
+def _build_reranker(loaded: Loaded) -> "RerankCaller":
+    """Return what asks the reranker of the settings; texts that leave this machine are sent without secrets."""
+    from mdrecall.backends.reranker import create_reranker
+    from mdrecall.core.redact import make_redactor
+    from mdrecall.engine.rerank import RerankCaller
+
+    own = loaded.settings.mdrecall.rerank
+    redact = None if own.provider == "local" else make_redactor(loaded.settings.logging.redact_patterns).redact
+    return RerankCaller(create_reranker(loaded), top_n=own.top_n, timeout_s=own.timeout_ms / 1000, redact=redact)
 
 
 def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:

@@ -28,7 +28,7 @@ from mdrecall.types import MODES, ProgressCallback
 
 #: Results asked for at most: deeper ranks say nothing about what a person or a model reads.
 _MAX_RESULTS = 1000
-_FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|shown@[1-9]\d{0,5}|mrr|auc")
+_FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|shown@[1-9]\d{0,5}|mrr|auc|warned")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +80,9 @@ def _places(options: argparse.Namespace, kind: str) -> set[int]:
 
 
 def _require_unanswerable(options: argparse.Namespace, questions: Sequence[Question]) -> None:
-    if any(name == "auc" for name, _ in options.fail_under) and all(question.expect for question in questions):
-        message = "auc cannot be measured: every question has an answer."
+    named = [name for name, _ in options.fail_under if name in ("auc", "warned")]
+    if named and all(question.expect for question in questions):
+        message = f"{named[0]} cannot be measured: every question has an answer."
         raise QuestionsError(message, hint='Add questions that no note answers: {"query": "…", "expect": []}')
 
 

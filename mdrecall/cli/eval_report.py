@@ -188,6 +188,7 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "rank": outcome.rank,
         "cameFirst": outcome.came_first or None,
         "score": score,
+        "confidence": outcome.confidence if outcome.came_first else None,
         "reason": outcome.reason or None,
     }
     present = {name: value for name, value in more.items() if value is not None}
@@ -246,10 +247,10 @@ def _print_scores(evaluation: Evaluation) -> None:
         print(f"\nBest score and share of right first results (calibration error {figures['ece']:.3f})")
         _print_table([["score", "questions", "mean score", "right"], *map(_bin_row, bins)])
     if without := evaluation.unanswerable:
-        empty = sum(not outcome.came_first for outcome in without)
+        warned = sum(outcome.confidence == "low" for outcome in without)
         print(
-            f"\n{plural(len(without), 'question')} without an answer, {empty or 'none'} with an empty result. The best"
-            f" score of the other questions is higher in {figures['auc']:.1%} of all pairs (AUC)."
+            f"\n{plural(len(without), 'question')} without an answer, {warned or 'none'} answered with low confidence."
+            f" The best score of the other questions is higher in {figures['auc']:.1%} of all pairs (AUC)."
         )
 
 

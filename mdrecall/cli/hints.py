@@ -5,6 +5,7 @@ table has the command-line words, keyed by the ``reason`` of an empty answer and
 """
 
 import argparse
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from mdrecall.errors import (
@@ -29,6 +30,10 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }
+MINILM_REMEDY = (
+    "To find more of what is said in other words (91 MB):"
+    ' pip install "mdrecall[minilm]" && mdrecall providers --download minilm'
+)
 STALE_REMEDY = "Run `mdrecall index` to update the index."
 
 
@@ -62,8 +67,16 @@ _BY_ERROR = (
 
 def add_remedy(answer: SearchAnswer) -> SearchAnswer:
     """Return the answer with the command-line remedy at the end of its ``action``."""
-    remedy = REMEDY_BY_REASON[answer.reason]
-    return answer.replace(action=f"{answer.action} {remedy}".strip())
+    remedies = (REMEDY_BY_REASON[answer.reason], suggest_minilm(answer) if answer.reason else "")
+    return answer.replace(action=" ".join(filter(None, (answer.action, *remedies))))
+
+
+def suggest_minilm(answer: SearchAnswer) -> str:
+    """Return how to install the better embedder, if the offline table alone has found nothing that fits; else empty."""
+    is_weak = answer.reason in ("no_match", "below_min_score") or (bool(answer.results) and answer.confidence == "low")
+    if not is_weak or answer.provider not in ("", "offline") or answer.degraded or find_spec("onnxruntime"):
+        return ""
+    return MINILM_REMEDY
 
 
 def hint_for(error: RecallError, options: argparse.Namespace) -> str:

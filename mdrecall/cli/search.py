@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from mdrecall.cli.hints import STALE_REMEDY, add_remedy
+from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import print_issues, print_json, printable, progress_line, style
 from mdrecall.errors import QueryError
@@ -14,7 +14,12 @@ _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="QUERY", help="a question, some words, or an identifier")
-    parser.add_argument("--query", metavar="TEXT", help="the query as an option; overrides QUERY")
+    parser.add_argument(
+        "--query",
+        action="append",
+        metavar="TEXT",
+        help="the query as an option; overrides QUERY. Repeat it to ask in other words too",
+    )
     parser.add_argument("-n", "--max-results", type=parse_positive, metavar="N", help="print at most N results")
     parser.add_argument(
         "--min-score", type=parse_fraction, metavar="S", help="leave out results with a score below S (0 to 1)"
@@ -32,12 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    query = options.query if options.query is not None else " ".join(options.words)
+    query, *more = options.query or [" ".join(options.words)]
     if not query.strip():
         raise QueryError("The query is empty.", hint='Say what to search for: mdrecall search "team pricing"')
     with open_memory(options) as memory, progress_line("Indexing") as progress:
         answer = memory.search(
             query,
+            queries=more,
             max_results=options.max_results,
             min_score=options.min_score,
             mode=options.mode,
@@ -76,8 +82,12 @@ def print_answer(answer: SearchAnswer) -> None:
         _print_notice("Searched by keywords only", answer.degraded)
     if answer.fallback:
         _print_notice(f"Used the embeddings of {answer.provider} instead", answer.fallback)
+    if answer.not_reranked:
+        _print_notice("Not reranked", answer.not_reranked)
     if answer.caution:
         print(answer.caution, file=sys.stderr)
+    if answer.results and (hint := suggest_minilm(answer)):
+        print(hint, file=sys.stderr)
     if not answer.results:
         print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
 
@@ -97,6 +107,10 @@ def _format_headline(result: SearchResult) -> str:
     ]
     if result.heading:
         parts.append(style(printable(result.heading), "dim"))
+    if result.scored_by:
+        parts.append(style(f"scored by {printable(result.scored_by)}", "dim"))
+    if result.query:
+        parts.append(style(f'for "{printable(result.query)}"', "dim"))
     return "  ".join(parts)
 
 
@@ -109,7 +123,7 @@ def _format_explanation(why: Why) -> str:
     found += f"; missing: {missing}" if missing else ""
     words = f"words {why.words:.2f} (passage {why.coverage:.0%} of the query"
     words += f", beside it {why.neighbours:.0%} more" if why.neighbours else ""
-    lines = [found, words + (f", title {why.title:.0%})" if why.title else ")")]
+    lines = [found, words + (f", title {why.title:.0%} more)" if why.title else ")")]
     if why.likeness is not None:
         passage = "" if why.passage_cosine is None else f", passage {why.passage_cosine:.2f}"
         cosine = "" if why.cosine is None else f" (cosine {why.cosine:.2f}{passage})"

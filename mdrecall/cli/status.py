@@ -87,6 +87,8 @@ def _builtin_lines(status: Status) -> Iterator[tuple[str, str]]:
     yield "Search", _format_search(status)
     if beside := status.vector.get("beside"):
         yield "Beside it", _format_beside(beside, status.chunks)
+    if reranker := status.custom.get("reranker"):
+        yield "Reranker", reranker
     if status.fallback:
         yield "Fallback", _format_fallback(status)
     if embedder := status.custom.get("embeddingFallback"):

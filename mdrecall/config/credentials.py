@@ -1,4 +1,4 @@
-"""How an embedding provider is reached: address, keys and headers, each from the first source that has it.
+"""How a provider of models is reached: address, keys and headers, each from the first source that has it.
 
 Keys: ``memorySearch.remote.apiKey``, OpenClaw's auth profiles, the environment, ``models.providers.<id>.apiKey``.
 """
@@ -67,6 +67,8 @@ _KINDS = {
     "mistral": _Kind(("mistral",), "MISTRAL_API_KEY"),
     "ollama": _Kind(("ollama",), "OLLAMA_API_KEY", needs_key=False),
     "openai-compatible": _Kind(("openai-compatible",), has_profiles=False, needs_key=False),
+    "cohere": _Kind(("cohere",), "COHERE_API_KEY"),
+    "jina": _Kind(("jina",), "JINA_API_KEY"),
 }
 
 

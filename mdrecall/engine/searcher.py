@@ -1,7 +1,7 @@
 """The search: gather candidates from the store, then run the stages of the ranking over them."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.features import Query, ReadChunk
@@ -24,6 +24,7 @@ from mdrecall.core.ranking.stages import (
     apply_age,
     describe_doubt,
     diversify_results,
+    drop_low_reranked,
     drop_low_scores,
     explain_empty,
     explain_scores,
@@ -32,6 +33,7 @@ from mdrecall.core.ranking.stages import (
     limit_results,
     merge_neighbours,
     prefer_speakers,
+    rerank_candidates,
     reserve_note_places,
     score_candidates,
     to_results,
@@ -44,7 +46,10 @@ from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
 from mdrecall.types import Mode, SearchAnswer, SearchRequest, SourceName, Traits
 
-#: The ranking, in the order in which it runs. A new stage, such as a reranker, is one more entry.
+if TYPE_CHECKING:
+    from mdrecall.engine.rerank import RerankCaller
+
+#: The ranking, in the order in which it runs. A new stage is one more entry.
 STAGES: tuple[Stage, ...] = (
     find_passages,  # chunks become passages, each with its features and its worth
     prefer_speakers,  # a query that names a speaker prefers that speaker's words
@@ -58,11 +63,15 @@ STAGES: tuple[Stage, ...] = (
     diversify_results,  # repetitions move down
     reserve_note_places,  # sessions leave half of the places to notes
     prefer_newest,  # "latest", "still": the newest of near equals first
+    rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
+    drop_low_reranked,  # the minimum score of the request, on the reranker's scale
     limit_results,  # as many as were asked for
 )
 
-# Even a search for one result ranks this many candidates: passages and age can still change their order.
+# Even a search for one result ranks this many candidates with the usual ``candidateMultiplier``: passages and age can
+# still change their order.
 _MIN_CANDIDATES = 24
+_USUAL_MULTIPLIER = 4
 # Candidates of one source, or notes where only sessions were found, are looked for among this many times more.
 _WIDER = 40
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
@@ -86,7 +95,8 @@ class _Lookup(NamedTuple):
     @property
     def size(self) -> int:
         """How many candidates to rank, apart from ties."""
-        size = max(_MIN_CANDIDATES, self.options.max_results * self.options.candidate_multiplier)
+        usual = max(_MIN_CANDIDATES, self.options.max_results * _USUAL_MULTIPLIER)
+        size = max(1, usual * self.options.candidate_multiplier // _USUAL_MULTIPLIER)
         return size * (1 if self.options.half_life_days is None else _WIDER_WITH_DECAY)
 
 
@@ -108,6 +118,7 @@ class Searcher:
         vectors: VectorSearcher | None = None,
         *,
         why_no_vectors: str = "vectors are switched off",
+        reranker: "RerankCaller | None" = None,
     ) -> None:
         """``why_no_vectors`` is the reason given in answers if ``vectors`` is None."""
         self.options = options
@@ -115,6 +126,7 @@ class Searcher:
         self._analyser = analyser
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
+        self._reranker = reranker
 
     def search(self, request: SearchRequest, *, now: Moment = NO_MOMENT) -> SearchAnswer:
         """Return the best passages for a query, or an empty answer that says why there are none."""
@@ -163,11 +175,19 @@ class Searcher:
             pool.vector_weight,
             embedded.trust if embedded else 0.0,
             embedded.traits if embedded else None,
-            mode == "vector",
+            mode == "vector" and embedded is not None and embedded.trust >= 1,
         )
         context = RankingContext(options, mode, matches, asked, query, request.explain, now.ms, times)
-        answer = _describe_search(_rank(pool.candidates, context), mode, degraded, embedded)
+        answer = _describe_search(self._rank(pool.candidates, context), mode, degraded, embedded)
         return put_first(listed, answer, options.max_results) if listed is not None else answer
+
+    def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
+        """Run the stages, with the reranker if there is one; the answer says why that failed."""
+        if self._reranker is None:
+            return _run_stages(candidates, context)
+        run = self._reranker.begin(context.text)
+        answer = _run_stages(candidates, context._replace(rerank=run.rerank))
+        return answer.replace(not_reranked=run.problem) if run.problem else answer
 
     def _embed_before(self, query: str, mode: Mode) -> tuple[EmbeddedQuery | None, str]:
         """Embed a query before the store is read, unless the embedder never waits and so can use the word weights."""
@@ -227,9 +247,10 @@ class Searcher:
         cosines = self._nearest(lookup, embedded, _WIDER * lookup.size if source else lookup.size)
         if source:
             cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[: lookup.size]}
-        if options.mode == "vector":
+        if options.mode == "vector" and embedded.trust >= 1:
             return _Pool(self._load([found.get(chunk_id) for chunk_id in cosines], embedded, cosines), 1.0)
-        weight = options.vector_weight * embedded.trust
+        # What the embedder does not understand is found by words, even where vectors alone are asked for.
+        weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
         by_keywords = [entry.chunk_id for entry in self._rank_by_keywords(lookup)]
         cosines |= self._vectors.cosines(embedded, by_keywords)
         either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]
@@ -282,6 +303,7 @@ def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOp
         max_results=options.max_results if request.max_results is None else max(1, request.max_results),
         min_score=options.min_score if request.min_score is None else request.min_score,
         mode=request.mode or options.mode,
+        min_reranked_score=request.min_score or 0.0,
     )
 
 
@@ -298,7 +320,7 @@ def _embed(
     return None, "the embedder knows no word of this query" if mode == "vector" else ""
 
 
-def _rank(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
+def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
     """Run the stages; if one leaves no candidate, the answer says what was lost."""
     for stage in STAGES:
         remaining = stage(candidates, context)
@@ -317,6 +339,6 @@ def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: 
         mode=mode,
         degraded=degraded,
         provider=space.provider,
-        model=space.model,
+        model=f"{space.model} + {embedded.beside.space.space.model}" if embedded.beside else space.model,
         fallback=embedded.fallback_reason,
     )

@@ -55,6 +55,7 @@ __all__ = [
     "Lock",
     "OpenTranscript",
     "Pings",
+    "Reranker",
     "Source",
     "Store",
     "TranscriptReader",
@@ -199,6 +200,33 @@ class Pings(Protocol):
     def ping(self) -> bytes:
         """Return the vector of a word within a short deadline; raise an ``EmbedderError`` otherwise."""
         ...
+
+
+class Reranker(Protocol):
+    """Judges how well texts answer a query by reading both together."""
+
+    @property
+    def name(self) -> str:
+        """The provider and its model, for results."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The provider and where it runs, for messages."""
+        ...
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
+        """Return how probable it is that each text answers the query, 0 to 1; None for a text that was left out.
+
+        Raise an ``EmbedderError`` if there is no usable answer.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Cancel every request in progress."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class BatchApi(Protocol):

@@ -37,7 +37,7 @@ from mdrecall.types import Reason, SearchAnswer
 
 ADVICE_BY_REASON: dict[Reason, str] = {
     "": "",
-    "no_match": "Leave out corpus and minScore to search everything.",
+    "no_match": "Leave out corpus and minScore to search everything, or ask in other words with queries.",
     "below_min_score": "Call memory_search again with a lower minScore, or read the closest note with memory_get.",
     "index_empty": "If it stays so, tell the user that there is nothing to search.",
     "no_searchable_words": "Call memory_search again with such a query.",

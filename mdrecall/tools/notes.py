@@ -11,6 +11,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.recall_prompt import cites
 from mdrecall.core.conversation.session_key import chat_type_of, parse
 from mdrecall.core.ranking.budget import CitedSnippet, fit_snippets
+from mdrecall.core.ranking.fusion import MAX_QUERIES
 from mdrecall.errors import (
     ArgumentError,
     EmbedderError,
@@ -35,6 +36,7 @@ from mdrecall.tools.toolset import (
     read_integer,
     read_number,
     read_text,
+    read_texts,
 )
 from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchResult, SourceName
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
@@ -59,6 +61,12 @@ SEARCH = ToolSpec(
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "A question, some words, or an identifier."},
+            "queries": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": MAX_QUERIES - 1,
+                "description": "The same question in other words; the best passages of all are returned.",
+            },
             "maxResults": {"type": "number", "description": "Return at most this many results."},
             "minScore": {"type": "number", "description": "Leave out results below this score (0 to 1)."},
             "corpus": {
@@ -134,7 +142,8 @@ class MemorySearch:
         self._progress = progress
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        query = read_text(arguments, "query", required=True)
+        queries = read_texts(arguments, "queries")
+        query = read_text(arguments, "query", required=not queries) or queries.pop(0)
         max_results = read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS)
         min_score = read_number(arguments, "minScore")
         corpus = read_choice(arguments, "corpus", _CORPORA)
@@ -142,6 +151,7 @@ class MemorySearch:
         try:
             found = self._memory.search(
                 query,
+                queries=queries,
                 max_results=max_results,
                 min_score=min_score,
                 source=_SOURCES.get(corpus),

@@ -61,6 +61,15 @@ def read_text(arguments: Mapping[str, Any], name: str, *, required: bool = False
     return value.strip() if trim else value
 
 
+def read_texts(arguments: Mapping[str, Any], name: str) -> list[str]:
+    """Return a list of texts, empty if it is missing; a single text is a list of one."""
+    value = _get(arguments, name)
+    listed = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(listed, list) or not all(isinstance(entry, str) for entry in listed):
+        raise ArgumentError(f"{name} must be a list of texts, not {_quote(value)}.", name=name)
+    return [entry.strip() for entry in listed]
+
+
 def read_number(arguments: Mapping[str, Any], name: str) -> float | None:
     """Return a number, or a text that is one; None if it is missing."""
     value = _get(arguments, name)

@@ -1,6 +1,6 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
 
 from mdrecall.types.documents import Issue, SourceName, format_citation
@@ -42,6 +42,7 @@ class SearchOptions(TypedDict, total=False):
     since: "str | date | None"
     until: "str | date | None"
     now: "datetime | None"
+    queries: Sequence[str]
 
 
 class SearchRequest(NamedTuple):
@@ -68,6 +69,8 @@ class SearchRequest(NamedTuple):
     """Leave out what is newer than this day."""
     now: "datetime | None" = None
     """The moment that ages and words such as "yesterday" are measured from; None means the present."""
+    queries: Sequence[str] = ()
+    """The same question in other words; the results of all queries are merged."""
 
 
 class Term(NamedTuple):
@@ -112,11 +115,11 @@ class Why(NamedTuple):
     neighbours: float
     """The share that the passages beside it add."""
     title: float
-    """The share that the path and the headings hold."""
+    """The share that the path and the headings add."""
     likeness: float | None
     """How alike query and passage are by their vectors; None without vectors."""
     cosine: float | None
-    """The cosine of the whole chunk."""
+    """The cosine of the whole chunk; with an embedder beside, the mean of both in the range of the first."""
     passage_cosine: float | None
     """The cosine of the passage; None if passages have no vectors of their own."""
     vector_weight: float
@@ -160,6 +163,10 @@ class SearchResult(NamedTuple):
     """Who says it, in a conversation."""
     date: str = ""
     """The day that it is about, as ``YYYY-MM-DD``; empty if the file does not tell."""
+    query: str = ""
+    """The query that it answers best, if there were several."""
+    scored_by: str = ""
+    """The reranker whose score ``score`` is; empty if it is mdrecall's own. ``confidence`` is always mdrecall's."""
 
     @property
     def citation(self) -> str:
@@ -221,6 +228,8 @@ class SearchAnswer:
     """Why ``provider`` is not the configured one."""
     degraded: str = ""
     """Why vectors were not searched although the mode asks for them."""
+    not_reranked: str = ""
+    """Why the configured reranker has not put the results in order; empty if it has, and if there is none."""
     stale: str = ""
     """Which changed files are not in the index yet."""
     issues: tuple[Issue, ...] = ()
@@ -235,7 +244,8 @@ class SearchAnswer:
     @property
     def confidence(self) -> Confidence:
         """How sure it is that the memory holds an answer: the confidence of the best result."""
-        return confidence_of(max((result.score for result in self.results), default=0.0))
+        found = {result.confidence for result in self.results}
+        return "high" if "high" in found else "medium" if "medium" in found else "low"
 
     def replace(self, **changes: Any) -> "SearchAnswer":
         """Return a copy with some fields changed."""

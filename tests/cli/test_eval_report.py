@@ -7,7 +7,7 @@ import pytest
 from mdrecall.cli.eval_report import Below, Report, Run, print_report, report_to_json
 from mdrecall.core.eval_metrics import Expectation, Ranks, figure_names
 from mdrecall.evaluate import Evaluation, Outcome, Question
-from mdrecall.types import Issue
+from mdrecall.types import Confidence, Issue
 
 ISSUE = Issue("memory/a.md", "is missing.")
 
@@ -20,7 +20,9 @@ def outcome(query: str, *ranks: int | None, first: str = "memory/x.md#L1", **mor
 
 
 def unanswerable(query: str, score: float) -> Outcome:
-    return Outcome(Question(query, ()), (), "memory/x.md#L1" if score else "", "" if score else "no_match", (), score)
+    first, reason = ("memory/x.md#L1", "") if score else ("", "no_match")
+    confidence: Confidence = "high" if score > 0.25 else "low"
+    return Outcome(Question(query, ()), (), first, reason, (), score, confidence)
 
 
 def run(*outcomes: Outcome, **settings: object) -> Run:
@@ -144,13 +146,13 @@ def test_questions_without_an_answer_are_told_apart_and_do_not_change_the_figure
     given = report(run(*MIXED.evaluation.outcomes, *more))
     record = report_to_json(given, None)
     assert record["figures"] == report_to_json(report(MIXED), None)["figures"]
-    assert (record["questions"], record["scores"]["auc"]) == (6, 0.7222)
+    assert (record["questions"], record["scores"]["auc"], record["scores"]["warned"]) == (6, 0.7222, 0.6667)
     assert [entry["expect"] for entry in record["results"][3:]] == [[], [], []]
     out, _ = printed(given, capsys)
     assert out[0] == "3 questions, 1 missed"
     assert out[-1] == (
-        "3 questions without an answer, 1 with an empty result. The best score of the other questions is higher in"
-        " 72.2% of all pairs (AUC)."
+        "3 questions without an answer, 2 answered with low confidence. The best score of the other questions is higher"
+        " in 72.2% of all pairs (AUC)."
     )
     only = report_to_json(report(given.first, failures_only=True), None)
     assert [entry["query"] for entry in only["results"]] == ["y" * 100]

@@ -43,9 +43,10 @@ RESULT = strict(
         "rank": RANK,
         "cameFirst": {"type": "string"},
         "score": SHARE,
+        "confidence": {"enum": ["high", "medium", "low"]},
         "reason": {"type": "string"},
     },
-    *("id", "category", "rank", "cameFirst", "score", "reason"),
+    *("id", "category", "rank", "cameFirst", "score", "confidence", "reason"),
 )
 DIFFERENCE = strict(
     {
@@ -64,7 +65,7 @@ RUN = {
     "settings": {"type": "object"},
     "mode": {"type": "string"},
     "figures": FIGURES,
-    "scores": strict({"auc": SHARE, "ece": SHARE, "reliability": many(BIN)}, "auc", "ece"),
+    "scores": strict({"auc": SHARE, "warned": SHARE, "ece": SHARE, "reliability": many(BIN)}, "auc", "warned", "ece"),
     "results": many(RESULT),
 }
 AGAINST = {
@@ -164,9 +165,10 @@ def test_the_json_has_the_figures_and_every_question(notes: Workspace, run: Run)
     ]  # fmt: skip
     assert (found["figures"]["hit@1"], found["figures"]["hit@6"], found["figures"]["mrr"]) == (0.6, 0.8, 0.7)
     assert [(entry["category"], entry["questions"]) for entry in found["categories"]] == [("sea", 2), ("land", 2)]
-    score = found["results"][0].pop("score")
-    assert 0 < score <= 1
-    assert found["results"][0] == {
+    first = found["results"][0]
+    assert 0 < first.pop("score") <= 1
+    assert first.pop("confidence") in ("high", "medium", "low")
+    assert first == {
         "line": 1, "id": "w1", "category": "sea", "query": "where does the walrus sleep",
         "expect": ["memory/sea.md#L3"], "ranks": [1], "shown": [34], "rank": 1, "cameFirst": "memory/sea.md#L1-L7",
     }  # fmt: skip
@@ -182,7 +184,10 @@ def test_questions_that_no_note_answers_measure_the_scores(notes: Workspace, run
     assert found["figures"]["hit@1"] == 0.6
     assert 0.5 < found["scores"]["auc"] <= 1
     assert run("eval", "q.jsonl", "--fail-under", "auc=1.0").code == (0 if found["scores"]["auc"] == 1 else 1)
-    assert "2 questions without an answer, 1 with an empty result." in run("eval", "q.jsonl").out
+    assert "2 questions without an answer, " in run("eval", "q.jsonl").out
+    warned = found["scores"]["warned"]
+    assert warned == sum(entry.get("confidence", "low") == "low" for entry in found["results"][5:]) / 2
+    assert run("eval", "q.jsonl", "--fail-under", f"warned={warned}").code == 0
 
 
 def test_what_is_shown_is_measured_within_the_characters_asked_for(notes: Workspace, run: Run) -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from mdrecall import errors
 from mdrecall.cli.completion import command_words
-from mdrecall.cli.hints import _BY_ERROR, REMEDY_BY_REASON, add_remedy, hint_for
+from mdrecall.cli.hints import _BY_ERROR, MINILM_REMEDY, REMEDY_BY_REASON, add_remedy, hint_for, suggest_minilm
 from mdrecall.errors import ConfigError, FileMissing, KeyRefused, RecallError, WorkspaceError
-from mdrecall.types import Reason, SearchAnswer
+from mdrecall.types import Confidence, Reason, SearchAnswer, SearchResult
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
+
+_WORDS: tuple[Confidence, ...] = ("low", "high")
 
 
 def options(command: str, **more: object) -> argparse.Namespace:
@@ -35,6 +37,26 @@ def test_a_remedy_follows_what_the_answer_says_itself() -> None:
     answer = SearchAnswer((), reason="below_min_score", action="The best match has a score of 0.2.")
     assert add_remedy(answer).action == "The best match has a score of 0.2. To see every match, add --min-score 0."
     assert add_remedy(SearchAnswer((), reason="no_searchable_words", action="No words.")).action == "No words."
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_weak_answer_of_the_table_alone_says_how_to_install_the_better_embedder(
+    is_installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: object() if is_installed else None)
+    weak, sure = (SearchResult("a.md", 1, 1, 0.1, "", "memory", 1, 1, "", confidence=word) for word in _WORDS)
+    empty = SearchAnswer((), reason="no_match", action="Nothing.", provider="offline")
+    assert add_remedy(empty).action.endswith(MINILM_REMEDY) != is_installed
+    assert bool(suggest_minilm(SearchAnswer((weak,), provider="offline"))) != is_installed
+    for other in (
+        SearchAnswer((sure, weak), provider="offline"),
+        SearchAnswer((weak,), provider="openai"),
+        SearchAnswer((weak,), degraded="The key was refused."),
+        SearchAnswer((), reason="index_empty"),
+    ):
+        assert suggest_minilm(other) == ""
+    words = command_words()["providers"]
+    assert {"--download", "minilm"} <= set(words)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """minilm beside the table, with the real model: chosen where it is installed, filled by a sync or in the background."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from mdrecall.embed.minilm import MiniLM
 from mdrecall.embed.minilm.files import graph_path
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
+from tests.embed.conftest import FileServer
 from tests.processes import until
 
 
@@ -64,6 +69,7 @@ def test_a_sync_fills_it_and_both_are_searched(with_model: Workspace) -> None:
     assert status.vector["beside"] == {"provider": "minilm", "model": "all-MiniLM-L6-v2", "chunks": 3}
     answer = memory.search("what is wrong with my automobile", mode="vector")
     assert (answer[0].path, answer.provider, answer.degraded) == ("memory/car.md", "offline", "")
+    assert answer.model == "mdrecall-words-v1 + all-MiniLM-L6-v2"
 
 
 def test_a_search_does_not_wait_for_it_but_has_it_filled_in_the_background(with_model: Workspace) -> None:
@@ -94,3 +100,26 @@ def test_naming_the_offline_provider_drops_its_vectors(with_model: Workspace) ->
         memory.sync()
         assert "beside" not in memory.status().vector
     assert with_model.memory().status().vector["beside"]["chunks"] == 0
+
+
+def test_one_command_downloads_the_model_and_from_then_on_it_is_used(
+    workspace: Workspace, model_folder: Path, server: FileServer
+) -> None:
+    for name in ("model.safetensors", "tokenizer.json"):
+        path = f"/sentence-transformers/all-MiniLM-L6-v2/resolve/main/{name}"
+        server.files[path] = (model_folder / name).read_bytes()
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), "HF_ENDPOINT": server.url, "no_proxy": "127.0.0.1"}
+    command = [sys.executable, "-m", "mdrecall", "providers", "--download", "minilm", "--json"]
+    ran = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, timeout=120, check=True)
+    roles = {row["name"]: row["role"] for row in json.loads(ran.stdout)}
+    assert (roles["offline"], roles["minilm"]) == ("used", "beside")
+    assert beside_of(workspace) == "minilm"
+
+
+def test_a_download_that_fails_is_told(workspace: Workspace, server: FileServer) -> None:
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), "HF_ENDPOINT": server.url, "no_proxy": "127.0.0.1"}
+    command = [sys.executable, "-m", "mdrecall", "providers", "--download", "minilm"]
+    ran = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "tokenizer.json" in ran.stderr
+    assert "Traceback" not in ran.stderr

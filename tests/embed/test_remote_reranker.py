@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mdrecall.embed.remote.client import Endpoint
-from mdrecall.embed.remote.reranker import RERANK_PROVIDERS, RemoteReranker, sigmoid
+from mdrecall.embed.remote.reranker import RERANK_PROVIDERS, RemoteReranker
+from mdrecall.embed.rerank import sigmoid
 from mdrecall.errors import (
     EmbedderUnavailable,
     InputRefused,

@@ -4,7 +4,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789.,:|-"
@@ -140,6 +140,21 @@ def _directions(tiny: Tiny) -> Tensor:
     draw: Callable[[], float] = random.Random(tiny.seed).random
     rows = [[0.0 if token in silent else draw() - 0.5 for _ in range(tiny.size)] for token in VOCABULARY]
     return Tensor((tiny.size, len(VOCABULARY)), [number for row in rows for number in row])
+
+
+def write_reranker(path: Path, word: str, **changes: Any) -> Path:
+    """Write a model that ranks texts: the more of a query and a text is ``word``, the higher its logit."""
+    tiny = Tiny(pooling=RANK, **changes)
+    entries, tensors = model_parts(tiny)
+    size = tiny.size
+    same = Tensor((size, size), [float(row == column) for row in range(size) for column in range(size)])
+    place = VOCABULARY.index(f"\u2581{word}") * size
+    direction = tensors["token_embd.weight"].numbers[place : place + size]
+    head = {"cls.output.weight": Tensor((size, 1), direction), "cls.output.bias": filled(0.0, 1)}
+    # Every token looks at all others alike, so that the first one, which is ranked by, is the mean of all.
+    mixing = {"blk.0.attn_v.weight": same, "blk.0.attn_output.weight": same}
+    path.write_bytes(gguf_bytes(entries, {**tensors, **mixing, **head}))
+    return path
 
 
 def filled(number: float, *shape: int) -> Tensor:

@@ -98,8 +98,8 @@ class FakeVectors:
 
     def similarities(
         self, embedded: EmbeddedQuery, cosines: Mapping[int, float]
-    ) -> dict[int, tuple[Similarity, int | None]]:
-        return {number: (Similarity(value, value, value), None) for number, value in cosines.items()}
+    ) -> dict[int, tuple[Similarity, Sequence[float]]]:
+        return {number: (Similarity(value, value, value), ()) for number, value in cosines.items()}
 
 
 def search(chunks: FakeChunks, vectors: FakeVectors | None = None, **request: Any) -> SearchAnswer:
@@ -123,6 +123,15 @@ def test_several_times_as_many_candidates_are_ranked_as_are_asked_for(max_result
     assert numbers(last)[0] == ranked - 1
     beyond = search(FakeChunks(falling(300, ranked)), max_results=max_results)
     assert numbers(beyond)[0] == 0
+
+
+@pytest.mark.parametrize(("multiplier", "ranked"), [(1, 6), (2, 12), (3, 18), (4, 24), (20, 120)])
+@pytest.mark.parametrize("max_results", [1, 6])
+def test_the_multiplier_says_how_many_candidates_are_ranked(max_results: int, multiplier: int, ranked: int) -> None:
+    chunks = FakeChunks({number: ("memory", SHOWN, 0.5 - number / 10_000) for number in range(300)})
+    options = RankingOptions(max_results=max_results, min_score=0.0, mode="keyword", candidate_multiplier=multiplier)
+    Searcher(chunks, Analyser(), options).search(SearchRequest("walrus"))
+    assert len(set(chunks.loaded)) == ranked
 
 
 def test_at_least_one_result_is_returned_however_few_are_asked_for() -> None:

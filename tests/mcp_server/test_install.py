@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.main import main
+from mdrecall.mcp_server.install import own_command
 
 FILES = {
     ("claude-code", "user"): ("home/.claude.json", "mcpServers"),
@@ -393,3 +394,52 @@ def test_what_makes_no_sense_is_told(
 ) -> None:
     assert main(["mcp", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_new_configuration_can_be_read_by_its_owner_alone(base: Path) -> None:
+    assert install("codex") == 0
+    assert stat.S_IMODE((base / "home/.codex/config.toml").stat().st_mode) == 0o600
+
+
+def test_the_backup_is_named(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (base / "project/.mcp.json").write_text("{}")
+    assert install("claude-code", "--scope", "project") == 0
+    assert ".mcp.json.bak" in capsys.readouterr().out
+
+
+def test_toml_with_line_ends_of_windows_keeps_them(base: Path) -> None:
+    path = base / "home/.codex/config.toml"
+    path.parent.mkdir()
+    path.write_bytes(b'model = "gpt"\r\n')
+    assert install("codex") == 0
+    text = path.read_bytes().decode()
+    assert text.startswith('model = "gpt"\r\n\r\n[mcp_servers.mdrecall]\r\n')
+    assert text.count("\n") == text.count("\r\n")
+
+
+def test_a_dry_run_shows_a_line_without_an_end(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (base / "project/.mcp.json").write_text('{\n  "mcpServers": {}\n}')
+    assert install("claude-code", "--scope", "project", "--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [f"--- {base}/project/.mcp.json", f"+++ {base}/project/.mcp.json"]
+    assert '-  "mcpServers": {}' in lines
+    assert lines.count("\\ No newline at end of file") == 1
+
+
+def test_the_lines_to_paste_are_indented_by_two(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert install("cursor", "--print") == 0
+    assert capsys.readouterr().out.startswith('{\n  "mcpServers": {\n    "mdrecall": {\n')
+
+
+@pytest.mark.parametrize("beside", ["program", "nothing", "folder", "data"])
+def test_the_command_is_the_program_beside_python_or_else_python_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: str
+) -> None:
+    program = tmp_path / "mdrecall"
+    if beside == "folder":
+        program.mkdir()
+    elif beside != "nothing":
+        program.touch(mode=0o755 if beside == "program" else 0o644)
+    python = str(tmp_path / "python3")
+    monkeypatch.setattr(sys, "executable", python)
+    assert own_command() == ((str(program),) if beside == "program" else (python, "-m", "mdrecall"))

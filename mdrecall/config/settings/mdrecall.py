@@ -1,8 +1,9 @@
 """The settings under ``mdrecall``, which only mdrecall has."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from mdrecall.config.declare import choice, flag, list_of, section, setting, size_bytes, text, whole
+from mdrecall.config.declare import choice, flag, hide_text, list_of, section, setting, size_bytes, text, whole
+from mdrecall.config.settings.memory_search import SECRET
 
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__")
 
@@ -57,6 +58,21 @@ class VectorOptions(NamedTuple):
     max_bytes: int = setting(size_bytes(), 1024 * 1024 * 1024, "With `auto`, the largest matrix to hold in memory.")
 
 
+class RerankOptions(NamedTuple):
+    """``mdrecall.rerank``: a model that reads the query with each of the best passages and reorders them."""
+
+    provider: str | None = setting(
+        choice("cohere", "jina", "voyage", "llama.cpp", "local"),
+        None,
+        "Who reorders the best passages; nobody if not set. The query and the passages are sent there.",
+    )
+    base_url: str | None = setting(text(), None, "The address above `/rerank`, if not the provider's own.")
+    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    model: str = setting(text(), "", "The model, if not the default one; for `local`, a GGUF file, `hf:` or a URL.")
+    top_n: int = setting(whole(1, 100), 40, "How many passages are reordered; never fewer than are returned.")
+    timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
+
+
 class MdrecallSettings(NamedTuple):
     """``mdrecall``: the settings that only mdrecall has."""
 
@@ -78,3 +94,4 @@ class MdrecallSettings(NamedTuple):
     qmd: QmdOptions = section(QmdOptions)
     tools: ToolOptions = section(ToolOptions)
     vectors: VectorOptions = section(VectorOptions)
+    rerank: RerankOptions = section(RerankOptions)

@@ -29,7 +29,8 @@ DEFAULT_MODELS = {
     "ollama": "nomic-embed-text",
 }
 
-_SECRET = either(
+#: A key as it stands in a file: a text, or a reference to one.
+SECRET = either(
     text(), record({"source": choice("env", "file", "exec"), "provider": text(), "id": text()}, ("source", "id"))
 )
 _EXTRA_PATH = either(text(), record({"path": text(), "pattern": text()}, ("path",)))
@@ -53,7 +54,7 @@ class Remote(NamedTuple):
     """``memorySearch.remote``: how a remote provider is reached."""
 
     base_url: str | None = setting(text(), None, "The provider's address, if not its default one.")
-    api_key: Any = setting(_SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
     headers: Mapping[str, Any] = setting(map_of(text()), {}, "Additional headers for every request.", hide=hide_values)
     batch: Batch = section(Batch)
 

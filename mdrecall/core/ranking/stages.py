@@ -22,7 +22,7 @@ from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk,
 _USER_FACTOR = 1.1
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
-# How many passages are looked at for each result: neighbours become one result, and overlapping chunks repeat some.
+# Of so many passages for each result, neighbours become one; those after them are too weak to be shown beside others.
 _LOOKED_AT = 3
 
 
@@ -53,6 +53,20 @@ class RankingOptions(NamedTuple):
     half_life_days: int | None = None
     """The age in days at which a note counts half; None means that age does not matter."""
     max_per_file: int | None = None
+    min_reranked_score: float = 0.0
+    """The minimum score that the request asks for. That of the settings holds before a reranker, not after it:
+    rerankers differ in what a low score means."""
+
+
+class Rerank(NamedTuple):
+    """How the best candidates of one search are reranked. The call may take time and may fail."""
+
+    name: str
+    """The reranker, for results."""
+    top_n: int
+    """How many candidates it reads; never fewer than there are results."""
+    score: Callable[[Sequence[str]], Sequence[float | None]]
+    """Returns how probable it is that each text answers the query; None where that is not known, empty if it failed."""
 
 
 class RankingContext(NamedTuple):
@@ -68,6 +82,7 @@ class RankingContext(NamedTuple):
     explain: bool = False
     now_ms: float = 0.0
     times: QueryTimes = NO_TIMES
+    rerank: Rerank | None = None
 
 
 class Candidate(NamedTuple):
@@ -92,6 +107,14 @@ class Candidate(NamedTuple):
     """The passages beside it that are shown with it."""
     score: float = 0.0
     why: Why | None = None
+    reranked: float | None = None
+    """The reranker's score, which is shown instead of the score; None if it has none."""
+    scored_by: str = ""
+    """The reranker that ``reranked`` is from."""
+
+    @property
+    def shown_score(self) -> float:
+        return self.score if self.reranked is None else self.reranked
 
     @property
     def chunk(self) -> StoredChunk:
@@ -109,7 +132,7 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
     for candidate in candidates:
         found = candidate.found
         for passage, place, features in read_passages(found, query):
-            if features.chunk_held or features.likeness or features.naming:
+            if found.weighted.strength or features.likeness or features.naming:
                 worth = passage_worth(features, found.weighted.identified, query)
                 worth *= user_factor if passage.speaker and is_user(passage.speaker) else 1.0
                 passages.append(Candidate(found, passage, place, features, worth))
@@ -150,7 +173,7 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
     """Return the score of a candidate by its worth and its age."""
-    return (vector_probability if context.mode == "vector" else probability)(entry.worth) * entry.decay
+    return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
 
 
 def raw_worth(entry: Candidate, context: RankingContext) -> float:
@@ -170,11 +193,13 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
     merged: list[Candidate] = []
     by_chunk: dict[int, list[int]] = {}
     by_path: dict[str, list[int]] = {}
-    for entry in candidates[: _LOOKED_AT * context.options.max_results]:
+    good = _LOOKED_AT * context.options.max_results
+    for rank, entry in enumerate(candidates):
         chunk = entry.chunk
         if any(_repeats(entry, merged[number]) for number in by_path.get(chunk.path, ())):
             continue
-        beside = next((number for number in by_chunk.get(chunk.id, ()) if _can_join(merged[number], entry)), None)
+        near = by_chunk.get(chunk.id, ()) if rank < good else ()
+        beside = next((number for number in near if _can_join(merged[number], entry)), None)
         if beside is not None:
             merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
             continue
@@ -235,6 +260,33 @@ def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> 
         if counts[path] <= most:
             kept.append(candidate)
     return kept
+
+
+def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Let a reranker, if there is one, put the best candidates in order; those that it has no score for come after."""
+    rerank = context.rerank
+    if rerank is None:
+        return list(candidates)
+    count = max(rerank.top_n, context.options.max_results)
+    best, rest = candidates[:count], candidates[count:]
+    scores = rerank.score([_text_to_rerank(entry) for entry in best])
+    if not scores:
+        return list(candidates)
+    pairs = list(zip(best, scores, strict=True))
+    known = [entry._replace(reranked=score, scored_by=rerank.name) for entry, score in pairs if score is not None]
+    unknown = [entry for entry, score in pairs if score is None]
+    return [*sorted(known, key=lambda entry: -entry.shown_score), *unknown, *rest]
+
+
+def drop_low_reranked(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Drop what the reranker scores below the minimum score of the request."""
+    return [entry for entry in candidates if entry.shown_score >= context.options.min_reranked_score]
+
+
+def _text_to_rerank(entry: Candidate) -> str:
+    """Return what is shown of a candidate, below its path and headings, without which a few lines may say little."""
+    heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage)
+    return "\n".join(filter(None, (entry.chunk.path, heading, _shown_text(entry, MAX_SNIPPET_UNITS))))
 
 
 def diversify_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -303,7 +355,7 @@ def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchR
         path=chunk.path,
         start_line=chunk.line(shown.first_line),
         end_line=chunk.line(shown.last_line),
-        score=round(candidate.score, 4),
+        score=round(candidate.shown_score, 4),
         snippet=shown.text,
         source=chunk.source,
         match_start_line=chunk.line(passage.first_line),
@@ -313,6 +365,7 @@ def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchR
         confidence=confidence_of(candidate.score),
         speaker=passage.speaker,
         date="" if day is None else format_day(day),
+        scored_by=candidate.scored_by,
     )
 
 
@@ -335,12 +388,12 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
 
 def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAnswer:
     """Return an empty answer that says why; ``candidates`` are those that the last stage has dropped."""
-    if not candidates or not candidates[0].score:
+    if not candidates or not candidates[0].shown_score:
         return NO_MATCH
     best = candidates[0]
     line = best.chunk.line(best.passage.first_line)
     citation = format_citation(best.chunk.path, line, line)
-    return answer_below_min_score(citation, best.score, min_score)
+    return answer_below_min_score(citation, best.shown_score, min_score)
 
 
 def answer_below_min_score(citation: str, score: float, min_score: float) -> SearchAnswer:

@@ -4,43 +4,21 @@ import hashlib
 import json
 import math
 import struct
-import threading
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
 
-from mdrecall.embed.gguf.header import UNSPECIFIED, Header
-from mdrecall.embed.gguf.model_file import (
-    DEFAULT,
-    HUB,
-    Reference,
-    Stamp,
-    check_header,
-    fetch_model,
-    identify_file,
-    parse_reference,
-    read_stamp,
-)
-from mdrecall.embed.gguf.runtime import Runtime, Settings, require_package
+from mdrecall.embed.gguf.header import RANKING, UNSPECIFIED, Header
+from mdrecall.embed.gguf.model import MAX_TOKENS, GgufModel, LoadedModel
+from mdrecall.embed.gguf.model_file import DEFAULT, HUB, Reference, identify_file, parse_reference
+from mdrecall.embed.gguf.runtime import Runtime, Settings
 from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
-from mdrecall.errors import EmbedderUnavailable, InputRefused, ModelFileError
-from mdrecall.types import Embedding, EmbedInput, Progress, ProgressCallback, Traits
+from mdrecall.errors import InputRefused, ModelFileError
+from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
-_MAX_TOKENS = 2304
-"""A text of ``input_bytes`` with its prompt never has more tokens; a longer context would only cost memory."""
-_CLOSE_WAIT_S = 0.5
-"""By then a thread that uses the model has noticed that it is gone; a download ends with its next block."""
 #: Numbers of llama.cpp's pooling types.
-_NO_POOLING, _MEAN, _RANKING = 0, 1, 4
-
-
-class _Loaded(NamedTuple):
-    path: str
-    stamp: Stamp | None
-    prompts: Prompts
+_NO_POOLING, _MEAN = 0, 1
 
 
 class GgufEmbedder:
@@ -62,15 +40,17 @@ class GgufEmbedder:
         """``model_path`` is the setting ``local.modelPath``; ``cache_dir`` holds downloads."""
         self.model = (model_path or "").strip() or DEFAULT
         self.dimensions = 0
-        self._cache_dir = cache_dir
         self._hub = hub
         self._threads = threads
-        self._timeout_s = timeout_s
-        self._progress = progress
-        self._lock = threading.Lock()
-        self._closings = 0
-        self._runtime: Runtime | None = None
-        self._loaded: _Loaded | None = None
+        self._model = GgufModel(
+            self.model,
+            self._configure,
+            self._measure,
+            cache_dir=cache_dir,
+            hub=hub,
+            timeout_s=timeout_s,
+            progress=progress,
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -89,12 +69,7 @@ class GgufEmbedder:
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
         """Load the model now, downloading it if needed, so that ``dimensions`` is known."""
-        with self._lock:
-            before, self._progress = self._progress, progress or self._progress
-            try:
-                self._ready()
-            finally:
-                self._progress = before
+        self._model.prepare(progress)
 
     def embed_query(self, text: str, weights: Mapping[str, float] = NO_WEIGHTS) -> bytes:
         """Return the vector of a query: little-endian 32-bit floats of unit length. Word weights are not supported."""
@@ -112,73 +87,28 @@ class GgufEmbedder:
 
     def close(self) -> None:
         """Unload the model, even while it is loading or working; a later call loads it again."""
-        self._closings += 1
-        if runtime := self._runtime:
-            runtime.kill()
-        if self._lock.acquire(timeout=_CLOSE_WAIT_S):
-            try:
-                self._release()
-            finally:
-                self._lock.release()
+        self._model.close()
 
     def _embed(self, texts: Callable[[Prompts], list[str]]) -> list[bytes]:
-        with self._lock:
-            runtime, loaded = self._ready()
-            try:
-                vectors = runtime.embed(texts(loaded.prompts))
-            finally:
-                if not runtime.is_running:
-                    self._release()
+        vectors = self._model.run(lambda loaded: loaded.runtime.embed(texts(self._prompts(loaded))))
         return [_unit(vector) for vector in vectors]
 
-    def _ready(self) -> tuple[Runtime, _Loaded]:
-        """Return the loaded model; load it if it is not running, or if its file was replaced."""
-        runtime, loaded = self._runtime, self._loaded
-        if runtime and loaded and runtime.is_running and read_stamp(loaded.path) == loaded.stamp:
-            return runtime, loaded
-        self._release()
-        try:
-            return self._load(self._closings)
-        except BaseException:
-            self._release()
-            raise
+    def _prompts(self, loaded: LoadedModel) -> Prompts:
+        header, reference = loaded.header, loaded.reference
+        return prompts_for(header.architecture, header.name, self.model if reference.url else reference.name)
 
-    def _load(self, closings: int) -> tuple[Runtime, _Loaded]:
-        require_package()
-        reference = parse_reference(self.model, self._hub)
-        report = partial(self._report_progress, closings)
-        path = fetch_model(reference, self._cache_dir, self._timeout_s, report)
-        stamp = read_stamp(path)
-        header = check_header(path, downloaded=bool(reference.url))
-        self._runtime = runtime = Runtime(_settings(path, header, self._threads))
-        self._check_open(closings)
-        runtime.start()
+    def _configure(self, path: str, header: Header) -> Settings:
+        return _settings(path, header, self._threads)
+
+    def _measure(self, runtime: Runtime) -> None:
         self.dimensions = len(runtime.embed(["text"])[0]) // 4
-        prompts = prompts_for(header.architecture, header.name, self.model if reference.url else reference.name)
-        self._loaded = _Loaded(path, stamp, prompts)
-        return runtime, self._loaded
-
-    def _report_progress(self, closings: int, step: Progress) -> None:
-        if self._progress:
-            self._progress(step)
-        self._check_open(closings)
-
-    def _check_open(self, closings: int) -> None:
-        if closings != self._closings:
-            raise EmbedderUnavailable("The model was unloaded while it was loading.", hint="Try again.")
-
-    def _release(self) -> None:
-        runtime, self._runtime, self._loaded = self._runtime, None, None
-        if runtime:
-            runtime.kill()
-            runtime.end()
 
 
 def _settings(path: str, header: Header, threads: int) -> Settings:
-    if header.pooling == _RANKING:
+    if header.pooling == RANKING:
         message = f"{path} is a model that ranks texts; it does not make embeddings."
         raise ModelFileError(message, hint="Name an embedding model in memorySearch.local.modelPath.")
-    context = min(header.context, _MAX_TOKENS) if header.context > 0 else _MAX_TOKENS
+    context = min(header.context, MAX_TOKENS) if header.context > 0 else MAX_TOKENS
     return Settings(path, context, _MEAN if header.pooling in (UNSPECIFIED, _NO_POOLING) else None, threads)
 
 

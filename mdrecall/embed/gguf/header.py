@@ -18,8 +18,8 @@ _MAX_ITEMS = 1 << 22
 _KEPT_BYTES = 1024
 #: The largest number of dimensions that the GGUF format allows.
 _MAX_DIMENSIONS = 4
-#: The pooling of a model that does not specify one.
-UNSPECIFIED = -1
+#: The pooling of a model that does not specify one, and of a model that ranks texts, as llama.cpp numbers it.
+UNSPECIFIED, RANKING = -1, 4
 # The bytes of one number, or of a block of 32 or 256 numbers, by the type's number in the GGUF format.
 _SINGLE = {0: 4, 1: 2, 24: 1, 25: 2, 26: 4, 27: 8, 28: 8, 30: 2}
 _BY_32 = {2: 18, 3: 20, 6: 22, 7: 24, 8: 34, 20: 18, 39: 17}

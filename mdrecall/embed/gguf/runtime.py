@@ -70,20 +70,29 @@ class Runtime:
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return the vectors of texts as llama.cpp makes them: native 32-bit floats, not normalised."""
-        answer = self._ask([text.encode("utf-8", "replace").decode() for text in texts])
+        answer = self._ask_model([_clean(text) for text in texts], "vectors")
+        try:
+            vectors = [base64.b64decode(vector, validate=True) for vector in answer["vectors"]]
+        except (TypeError, ValueError, binascii.Error) as error:
+            raise EmbedderError(self._use_error("its answer has no vectors")) from error
+        if len(vectors) != len(texts):
+            raise EmbedderError(self._use_error(f"it returned {len(vectors)} vectors for {len(texts)} texts"))
+        return vectors
+
+    def rerank(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
+        """Return llama.cpp's answer with the scores of texts, unchecked."""
+        return self._ask_model({"query": _clean(query), "documents": [_clean(text) for text in texts]}, "results")
+
+    def _ask_model(self, question: object, wanted: str) -> dict[str, Any]:
+        """Return an answer that has what is wanted; raise the error that it has instead."""
+        answer = self._ask(question)
         if "refused" in answer:
             reason = str(answer["refused"]).rstrip(".")
             message = f"The model accepts texts of up to {self._settings.context} tokens; llama.cpp says: {reason}."
             raise InputRefused(message)
-        if "vectors" not in answer:
-            raise EmbedderError(self._embed_error(answer.get("error") or self._describe_exit()))
-        try:
-            vectors = [base64.b64decode(vector, validate=True) for vector in answer["vectors"]]
-        except (TypeError, ValueError, binascii.Error) as error:
-            raise EmbedderError(self._embed_error("its answer has no vectors")) from error
-        if len(vectors) != len(texts):
-            raise EmbedderError(self._embed_error(f"it returned {len(vectors)} vectors for {len(texts)} texts"))
-        return vectors
+        if wanted not in answer:
+            raise EmbedderError(self._use_error(answer.get("error") or self._describe_exit()))
+        return answer
 
     def kill(self) -> None:
         """Kill the process at once; a call in progress raises an error."""
@@ -135,8 +144,8 @@ class Runtime:
         hint = "The file may be damaged, or made for a newer llama.cpp; try: pip install -U xllamacpp"
         return ModelFileError(f"llama.cpp cannot load {self._settings.path}: {reason}.", hint=hint)
 
-    def _embed_error(self, reason: str) -> str:
-        return f"llama.cpp cannot embed with {self._settings.path}: {reason}."
+    def _use_error(self, reason: str) -> str:
+        return f"llama.cpp cannot use {self._settings.path}: {reason}."
 
     def _describe_exit(self) -> str:
         if self._killed or self._process is None:
@@ -165,6 +174,11 @@ def _start_process(folder: str, log: int) -> subprocess.Popen[str]:
     except OSError as error:
         message = f"Cannot start {sys.executable or 'Python'} for the embedder local: {error.strerror}."
         raise EmbedderUnavailable(message) from error
+
+
+def _clean(text: str) -> str:
+    """Return a text without halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _find_reason(log: str) -> str:

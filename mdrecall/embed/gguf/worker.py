@@ -13,7 +13,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Load the model named in the first line, then embed texts until standard input ends."""
+    """Load the model named in the first line, then embed or rerank texts until standard input ends."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
@@ -26,7 +26,8 @@ def main() -> None:
     os.dup2(nothing, 2)
     os.chdir("/")
     for line in sys.stdin:
-        _write(answers, _embed(server, json.loads(line)))
+        question = json.loads(line)
+        _write(answers, _rerank(server, question) if isinstance(question, dict) else _embed(server, question))
     os._exit(0)
 
 
@@ -83,13 +84,25 @@ def _embed(server: Any, texts: list[str]) -> dict[str, Any]:
     except Exception as error:
         return {"error": str(error)}
     if "error" in answer:
-        details = answer["error"]
-        message = str(details.get("message", details))
-        # A text that is too long may come with another code than 400; then only the message tells.
-        too_long = "too large" in message or "larger than" in message
-        return {"refused" if too_long or details.get("code") == 400 else "error": message}
+        return _read_error(answer["error"])
     rows = sorted(answer["data"], key=lambda row: row["index"])
     return {"vectors": [row["embedding"] for row in rows]}
+
+
+def _rerank(server: Any, question: dict[str, Any]) -> dict[str, Any]:
+    """Return llama.cpp's rows as they are: their reader checks them."""
+    try:
+        answer = server.handle_rerank(question)
+    except Exception as error:
+        return {"error": str(error)}
+    return _read_error(answer["error"]) if "error" in answer else {"results": answer.get("results")}
+
+
+def _read_error(details: dict[str, Any]) -> dict[str, Any]:
+    message = str(details.get("message", details))
+    # A text that is too long may come with another code than 400; then only the message tells.
+    too_long = "too large" in message or "larger than" in message
+    return {"refused" if too_long or details.get("code") == 400 else "error": message}
 
 
 if __name__ == "__main__":

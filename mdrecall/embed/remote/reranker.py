@@ -1,12 +1,12 @@
 """Reranking by a remote provider: its model reads the query with each text and says how well the text answers it."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy, SettingNames
-from mdrecall.embed.remote.providers import ApiCall, UnexpectedAnswer, bearer_header
+from mdrecall.embed.remote.providers import ApiCall, bearer_header
+from mdrecall.embed.rerank import ScoreScale, UnexpectedScores, read_scores
 from mdrecall.errors import WrongAnswer
 
 #: A search is waiting, so one more attempt must do.
@@ -49,7 +49,7 @@ class RemoteReranker:
         self._model = model or provider.model
         self._client = ProviderClient(endpoint, bearer_header, concurrency=1, model=self._model, names=_NAMES)
         self._policy = RetryPolicy(timeout_s * _TIMEOUT_SHARE, _RETRIES, is_total=True)
-        self._sends_logits = False
+        self._scale = ScoreScale(-1.0 if provider.is_bounded else 0.0)
 
     @property
     def name(self) -> str:
@@ -66,7 +66,7 @@ class RemoteReranker:
         scores = self._request_scores(query, texts)
         if isinstance(scores, WrongAnswer):
             raise scores
-        return self._to_probabilities(scores)
+        return self._scale.to_probabilities(scores)
 
     def interrupt(self) -> None:
         """Cancel every request in progress."""
@@ -81,43 +81,9 @@ class RemoteReranker:
         path, body = self._provider.build(self._model, query, texts)
         answer = self._client.request_json("POST", path, body, policy=self._policy)
         try:
-            return _read_scores(answer, self._provider.rows_at, len(texts))
-        except UnexpectedAnswer as error:
+            return read_scores(answer, self._provider.rows_at, len(texts))
+        except UnexpectedScores as error:
             return self._client.unexpected_answer(error, answer)
-
-    def _to_probabilities(self, scores: Sequence[float | None]) -> list[float | None]:
-        least = -1.0 if self._provider.is_bounded else 0.0
-        if any(score is not None and not least <= score <= 1 for score in scores):
-            # Remembered, because the logits of another query may all lie between 0 and 1 by chance.
-            self._sends_logits = True
-        if self._sends_logits:
-            return [None if score is None else sigmoid(score) for score in scores]
-        return [None if score is None else max(0.0, score) for score in scores]
-
-
-def sigmoid(logit: float) -> float:
-    """Return the probability of a logit."""
-    return 0.5 * (1 + math.tanh(logit / 2))
-
-
-def _read_scores(answer: Any, rows_at: str, count: int) -> list[float | None]:
-    """Return the score of each text; raise ``UnexpectedAnswer`` if any row cannot be trusted."""
-    rows = answer.get(rows_at) if isinstance(answer, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UnexpectedAnswer(f"no list of {rows_at}")
-    scores: list[float | None] = [None] * count
-    for row in rows:
-        index, score = row.get("index"), row.get("relevance_score", row.get("score"))
-        if type(index) is not int or not 0 <= index < count:
-            raise UnexpectedAnswer(f"an index that is not one of {count} texts")
-        if scores[index] is not None:
-            raise UnexpectedAnswer(f"the index {index} twice")
-        if type(score) not in (int, float) or not math.isfinite(score):
-            raise UnexpectedAnswer("a score that is not a finite number")
-        scores[index] = float(score)
-    if not any(score is not None for score in scores):
-        raise UnexpectedAnswer("no scores")
-    return scores
 
 
 def _build_request(count_as: str, **more: object) -> Callable[[str, str, Sequence[str]], ApiCall]:

@@ -196,3 +196,44 @@ def test_more_kinds_of_secrets_are_masked(text: str, secret: str) -> None:
 )
 def test_what_only_looks_like_them_is_left(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("api_key: abcd1234efgh5678.", "api_key: ***."),
+        ("The password is hunter2x.", "The password is ***."),
+        ("密码是abcd1234.", "密码是***."),
+        ("curl --token=abcd1234x, then", "curl --token=***, then"),
+        ("Authorization: Basic YWJjOjEyMw==.", "Authorization: Basic ***."),
+    ],
+)
+def test_the_punctuation_behind_a_secret_stays(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_secret"),
+    [
+        ("the token for billing is abcd1234x", True),
+        ("the token for billing is abcdefgh", False),
+        ("the token for billing is abc1234", False),
+        ("| token | abcd1234x |", True),
+        ("| token | orange |", False),
+        ("if token == abcd1234x", True),
+        ("pin: 1234", True),
+        ("pin: 123", False),
+        ("pin: 123456789012", True),
+        ("pin: 1234567890123", False),
+        ("xpin: 1234", False),
+        ("the pin is 1234", True),
+        ("the pin is 12ab", False),
+        ("pwd: /home/ana/notes", False),
+        ("pwd: hunter2x", True),
+        ("Authorization: abcd1234x", True),
+        ("Authorization: required", False),
+        ("Authorization: Bearer required1", True),
+    ],
+)
+def test_a_value_counts_as_a_secret_by_its_name_its_form_and_its_length(text: str, is_secret: bool) -> None:
+    assert bool(find(text)) == is_secret

@@ -116,3 +116,9 @@ def test_the_usual_patterns_can_be_used(pattern: str) -> None:
 
 def test_a_compiled_pattern_can_be_given_as_it_is() -> None:
     assert redact("badge 123", more=[re.compile(r"\d+")]) == "badge ***"
+
+
+def test_a_line_of_a_long_secret_is_hidden_whole_though_a_shorter_secret_in_it_would_be_shown_in_part() -> None:
+    text = "BEGIN\nsk-abcdefghijklmnopqrst\nEND"
+    assert redact(text) == "BEGIN\nsk-abc…qrst\nEND"
+    assert with_own(text, "/BEGIN(.*?)END/s") == "BEGIN\n***\nEND"

@@ -164,3 +164,13 @@ def test_inflected_forms_meet(words: tuple[str, ...], one: str) -> None:
 @pytest.mark.parametrize("word", ["a828e60", "0054", "go", "наши", "東京", "z" * 65])
 def test_numbers_short_or_endless_words_and_other_scripts_are_not_stemmed(word: str) -> None:
     assert stem(word) == word
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["s", "ss", "sses", "asses", "ies", "ties", "eed", "feed", "agreed", "ed", "red", "ing", "sing", "ion", "ational",
+     "ee", "ll", "controll", "roll", "rate", "cease", "hopping", "falling", "hissing", "fizzed", "failing", "filing",
+     "conflated", "troubled"],
+)  # fmt: skip
+def test_words_that_are_hardly_longer_than_their_ending_have_the_stems_of_the_index(word: str) -> None:
+    assert engine_terms(word) == [stem(word)]

@@ -1,0 +1,91 @@
+"""Several queries as one search."""
+
+from typing import Any
+
+import pytest
+
+from mdrecall.core.ranking.fusion import MAX_QUERIES, fuse_answers, list_queries
+from mdrecall.errors import QueryError
+from mdrecall.types import Issue, SearchAnswer, SearchResult
+
+
+def found(path: str, score: float, lines: tuple[int, int] = (1, 2), **more: Any) -> SearchResult:
+    return SearchResult(path, lines[0], lines[1], score, f"of {path}", "memory", lines[0], lines[1], "", **more)
+
+
+def test_a_passage_keeps_its_best_score_and_the_query_it_has_it_from() -> None:
+    answers = [
+        SearchAnswer((found("a.md", 0.4), found("b.md", 0.3))),
+        SearchAnswer((found("c.md", 0.9), found("a.md", 0.6, (2, 3)))),
+    ]
+    fused = fuse_answers(["one", "two"], answers, 6)
+    assert [(entry.path, entry.score, entry.query) for entry in fused] == [
+        ("c.md", 0.9, "two"),
+        ("a.md", 0.6, "two"),
+        ("b.md", 0.3, "one"),
+    ]
+
+
+def test_other_lines_of_the_same_file_are_another_passage() -> None:
+    answers = [SearchAnswer((found("a.md", 0.4, (1, 2)),)), SearchAnswer((found("a.md", 0.6, (3, 4)),))]
+    assert [entry.start_line for entry in fuse_answers(["one", "two"], answers, 6)] == [3, 1]
+
+
+def test_the_same_lines_of_a_transcript_and_a_note_are_two_passages() -> None:
+    session = found("a.md", 0.6)._replace(source="sessions")
+    assert len(fuse_answers(["one", "two"], [SearchAnswer((found("a.md", 0.4),)), SearchAnswer((session,))], 6)) == 2
+
+
+def test_as_many_are_returned_as_were_asked_for() -> None:
+    answers = [SearchAnswer(tuple(found(f"{name}{place}.md", 0.5) for place in range(4))) for name in "ab"]
+    assert len(fuse_answers(["one", "two"], answers, 3)) == 3
+
+
+def test_equal_scores_stay_in_the_order_of_the_queries() -> None:
+    answers = [SearchAnswer((found("b.md", 0.5),)), SearchAnswer((found("a.md", 0.5),))]
+    assert [entry.path for entry in fuse_answers(["one", "two"], answers, 6)] == ["b.md", "a.md"]
+
+
+def test_an_answer_with_results_has_no_reason() -> None:
+    empty = SearchAnswer((), reason="no_match", action="Try other words.")
+    fused = fuse_answers(["one", "two"], [empty, SearchAnswer((found("a.md", 0.4),), mode="hybrid")], 6)
+    assert (fused.reason, fused.action, fused.mode, len(fused)) == ("", "", "hybrid", 1)
+    assert fuse_answers(["one", "two"], [empty, empty], 6) == empty
+
+
+def test_what_went_wrong_in_any_of_them_is_told_once() -> None:
+    issue = Issue("memory/x.md", "cannot be read")
+    one = SearchAnswer((found("a.md", 0.4),), issues=(issue,))
+    two = SearchAnswer(
+        (), reason="no_match", degraded="no vectors", stale="2 files", not_reranked="down", issues=(issue,)
+    )
+    fused = fuse_answers(["one", "two"], [one, two], 6)
+    assert (fused.degraded, fused.stale, fused.not_reranked, fused.issues) == (
+        "no vectors",
+        "2 files",
+        "down",
+        (issue,),
+    )
+
+
+def test_the_caution_is_that_of_the_best_answer() -> None:
+    weak = SearchAnswer((found("a.md", 0.2),), caution="Probably not in memory.")
+    sure = SearchAnswer((found("b.md", 0.9),))
+    assert fuse_answers(["one", "two"], [weak, sure], 6).caution == ""
+    assert fuse_answers(["one", "two"], [weak, weak], 6).caution == "Probably not in memory."
+
+
+def test_the_same_query_is_asked_once() -> None:
+    assert list_queries(" tea ", ["coffee", "tea", "coffee "]) == ["tea", "coffee"]
+
+
+@pytest.mark.parametrize("more", [[""], ["  "], ["tea", ""], [None], [3], "tea"])
+def test_what_is_no_query_is_refused(more: Any) -> None:
+    with pytest.raises(QueryError):
+        list_queries("tea", more)
+
+
+def test_too_many_queries_are_refused() -> None:
+    assert len(list_queries("0", [str(number) for number in range(1, MAX_QUERIES)])) == MAX_QUERIES
+    with pytest.raises(QueryError, match="There are 6 queries"):
+        list_queries("0", [str(number) for number in range(1, MAX_QUERIES + 1)])

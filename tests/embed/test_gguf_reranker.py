@@ -1,0 +1,83 @@
+"""A GGUF model on this machine that ranks texts, with a small real model."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mdrecall.embed.gguf.reranker import GgufReranker
+from mdrecall.errors import EmbedderError, InputRefused, ModelFileError
+from mdrecall.interfaces import Reranker
+from tests.embed.tiny_gguf import write_reranker, write_tiny
+
+TEXTS = ["the cat and the dog sat on the mat", "peanuts", "my daughter is allergic to peanuts"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("not installed: xllamacpp; sh scripts/test installs it")
+    return write_reranker(tmp_path_factory.mktemp("gguf") / "rank.gguf", "peanuts")
+
+
+@pytest.fixture
+def reranker(model: Path, tmp_path: Path) -> Iterator[GgufReranker]:
+    made = GgufReranker(str(model), cache_dir=str(tmp_path / "cache"))
+    yield made
+    made.close()
+
+
+def test_its_logits_are_probabilities_in_the_order_of_the_texts(reranker: GgufReranker) -> None:
+    socket: Reranker = reranker
+    dog, peanuts, daughter = socket.rerank("what to eat", TEXTS)
+    assert dog is not None
+    assert daughter is not None
+    assert peanuts is not None
+    assert 0 < dog < 0.5 < daughter < peanuts < 1
+    assert socket.name == "local/rank.gguf"
+
+
+def test_it_is_loaded_again_after_it_was_closed(reranker: GgufReranker) -> None:
+    before = reranker.rerank("what to eat", TEXTS)
+    reranker.close()
+    reranker.close()
+    assert reranker.rerank("what to eat", TEXTS) == before
+
+
+def test_a_text_that_is_too_long_is_cut(reranker: GgufReranker) -> None:
+    long, short = reranker.rerank("what to eat", ["peanuts " * 200, "cat"])
+    assert long is not None
+    assert short is not None
+    assert long > short
+
+
+def test_a_query_that_leaves_no_room_is_refused(reranker: GgufReranker) -> None:
+    with pytest.raises(InputRefused):
+        reranker.rerank("cat " * 100, TEXTS)
+
+
+@pytest.mark.parametrize("odd", ["\ud83d", "a\x00b", "深色模式", "🦊"])
+def test_odd_texts_do_no_harm(reranker: GgufReranker, odd: str) -> None:
+    assert all(score is not None for score in reranker.rerank(odd, [odd, "cat"]))
+
+
+def test_a_model_that_makes_embeddings_is_refused(tmp_path: Path, model: Path) -> None:
+    plain = write_tiny(tmp_path / "plain.gguf")
+    with pytest.raises(ModelFileError, match="is not marked as a model that ranks texts") as found:
+        GgufReranker(str(plain), cache_dir=str(tmp_path)).rerank("cat", TEXTS)
+    assert "mdrecall.rerank.model" in found.value.hint
+
+
+def test_a_missing_file_is_told_with_the_right_setting(tmp_path: Path, model: Path) -> None:
+    with pytest.raises(ModelFileError, match="is missing") as found:
+        GgufReranker(str(tmp_path / "no.gguf"), cache_dir=str(tmp_path)).rerank("cat", TEXTS)
+    assert "mdrecall.rerank.model" in found.value.hint
+    assert "memorySearch" not in found.value.hint
+
+
+def test_a_damaged_file_is_told(tmp_path: Path, model: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(model.read_bytes()[:-2000])
+    with pytest.raises(EmbedderError, match=r"broken\.gguf"):
+        GgufReranker(str(broken), cache_dir=str(tmp_path)).rerank("cat", TEXTS)
