@@ -264,7 +264,7 @@ def cache_dir_of(loaded: Loaded) -> str:
 
 def languages_dir_of(loaded: Loaded) -> str:
     """Return the folder for the languages that the user adds: in the user's own state folder, never among notes."""
-    locations = find_locations(loaded.environment, os.getcwd())
+    locations = find_locations(loaded.environment, loaded.home)
     return os.path.join(locations.own_state_dir, "languages")
 
 
