@@ -77,7 +77,7 @@ def test_an_explanation_names_the_terms_and_what_else_counts(capsys: pytest.Capt
     print_answer(SearchAnswer((result(why=everything),)))
     assert capsys.readouterr().out.splitlines()[3:] == [
         "    why: the passage has none; missing: zebra 100%",
-        "    words 0.00 (passage 0% of the query, title 40%)",
+        "    words 0.00 (passage 0% of the query, title 40% more)",
         "    meaning 0.30 (cosine 0.25, passage 0.75), 35% of the mix",
         "    holds 50% of the identifiers and quoted phrases",
         "    the query names its file or heading",

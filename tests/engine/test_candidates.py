@@ -98,8 +98,8 @@ class FakeVectors:
 
     def similarities(
         self, embedded: EmbeddedQuery, cosines: Mapping[int, float]
-    ) -> dict[int, tuple[Similarity, int | None]]:
-        return {number: (Similarity(value, value, value), None) for number, value in cosines.items()}
+    ) -> dict[int, tuple[Similarity, Sequence[float]]]:
+        return {number: (Similarity(value, value, value), ()) for number, value in cosines.items()}
 
 
 def search(chunks: FakeChunks, vectors: FakeVectors | None = None, **request: Any) -> SearchAnswer:

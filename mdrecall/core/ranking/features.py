@@ -16,8 +16,8 @@ from mdrecall.types import StoredChunk, Traits
 CHUNK_SHARE = 0.4
 # What the words of the two passages beside it count, as far as it does not hold them itself.
 NEIGHBOUR_WEIGHT = 0.2
-# What the words of the path and of the headings count, on top of being words of the chunk.
-TITLE_WEIGHT = 0.1
+# What the words of the path and of the headings count, as far as the passage does not hold them itself.
+TITLE_WEIGHT = 0.3
 
 
 class Query(NamedTuple):
@@ -54,7 +54,7 @@ class Features(NamedTuple):
     neighbours: float
     """The share that the passages beside it add."""
     title: float
-    """The share that the path and the headings hold."""
+    """The share that the path and the headings add."""
     likeness: float | None
     """The likeness of the passage, or of its chunk if passages have no vectors; None without a vector."""
     chunk_likeness: float | None
@@ -99,7 +99,7 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
             words=words,
             coverage=coverage[place],
             neighbours=query.weights.share(near) - coverage[place],
-            title=query.weights.share(above | in_heading),
+            title=query.weights.share(above | in_heading | held[place]) - coverage[place],
             likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
             chunk_likeness=whole,
             cosine=cosine,

@@ -22,7 +22,7 @@ from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk,
 _USER_FACTOR = 1.1
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
-# How many passages are looked at for each result: neighbours become one result, and overlapping chunks repeat some.
+# Of so many passages for each result, neighbours become one; those after them are too weak to be shown beside others.
 _LOOKED_AT = 3
 
 
@@ -132,7 +132,7 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
     for candidate in candidates:
         found = candidate.found
         for passage, place, features in read_passages(found, query):
-            if features.chunk_held or features.likeness or features.naming:
+            if found.weighted.strength or features.likeness or features.naming:
                 worth = passage_worth(features, found.weighted.identified, query)
                 worth *= user_factor if passage.speaker and is_user(passage.speaker) else 1.0
                 passages.append(Candidate(found, passage, place, features, worth))
@@ -193,11 +193,13 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
     merged: list[Candidate] = []
     by_chunk: dict[int, list[int]] = {}
     by_path: dict[str, list[int]] = {}
-    for entry in candidates[: _LOOKED_AT * context.options.max_results]:
+    good = _LOOKED_AT * context.options.max_results
+    for rank, entry in enumerate(candidates):
         chunk = entry.chunk
         if any(_repeats(entry, merged[number]) for number in by_path.get(chunk.path, ())):
             continue
-        beside = next((number for number in by_chunk.get(chunk.id, ()) if _can_join(merged[number], entry)), None)
+        near = by_chunk.get(chunk.id, ()) if rank < good else ()
+        beside = next((number for number in near if _can_join(merged[number], entry)), None)
         if beside is not None:
             merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
             continue
