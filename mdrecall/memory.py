@@ -15,6 +15,7 @@ from mdrecall.types import (
     Appended,
     Conversation,
     Issue,
+    NoteFile,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.backends.pool import BackendPool
+    from mdrecall.sources.files import MemoryFiles
     from mdrecall.sources.notes import NotePath
 
 
@@ -164,10 +166,9 @@ class Memory:
     def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse
         from mdrecall.sources.clock import user_time
-        from mdrecall.sources.files import MemoryFiles
         from mdrecall.sources.notes import resolve_note
 
-        files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
+        files = self._open_files()
         is_plain = files.is_plain_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
         note, daily = (
@@ -233,6 +234,17 @@ class Memory:
     def status(self) -> Status:
         """Return what is indexed, where, and how."""
         return self._backend.status()
+
+    def notes(self) -> tuple[NoteFile, ...]:
+        """Return every note that is searched, the one that changed last first; the disk is asked, not the index."""
+        stamps = self._open_files().scan().stamps
+        found = [NoteFile(path, size, changed_ns / 1e9) for path, (size, changed_ns, *_) in stamps.items()]
+        return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
+
+    def _open_files(self) -> "MemoryFiles":
+        from mdrecall.sources.files import MemoryFiles
+
+        return MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
 
     def counts(self) -> tuple[SourceCount, ...]:
         """Return how many files and chunks of each source are indexed."""

@@ -19,6 +19,7 @@ from mdrecall.errors import RecallError
 COMMANDS = {
     "search": "search notes and past conversations",
     "get": "print a memory file, or some of its lines",
+    "list": "list the notes with their dates and sizes",
     "note": "add a note",
     "sessions": "list, read or save past conversations",
     "context": "print the notes an agent should read first",

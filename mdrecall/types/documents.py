@@ -34,6 +34,15 @@ class Listing(NamedTuple):
     """The absolute path of every folder that has documents, or may get some."""
 
 
+class NoteFile(NamedTuple):
+    """A note as a list of notes shows it."""
+
+    path: str
+    bytes: int
+    changed_s: float
+    """When its content changed last, in seconds since 1970."""
+
+
 class Document(NamedTuple):
     """A file as text, with its hash and stamp to notice changes."""
 

@@ -242,6 +242,18 @@ def test_a_workspace_reached_through_a_linked_parent_is_read_as_it_is_listed(
         assert {memory.read(path).text for path in found} == {"walrus"}
 
 
+@pytest.mark.parametrize("is_openclaws", [False, True])
+@pytest.mark.parametrize("path", ["priya.md", "Priya", "people/priya.md", "memory/priya.md"])
+def test_a_name_without_its_folder_is_suggested_with_it(workspace: Workspace, path: str, is_openclaws: bool) -> None:
+    if is_openclaws:
+        workspace.beside_openclaw()
+    workspace.write("memory/people/priya.md", "text")
+    workspace.write("memory/other.md", "text")
+    with pytest.raises(ReadError) as caught:
+        workspace.memory().read(path)
+    assert "Did you mean memory/people/priya.md?" in caught.value.hint
+
+
 @pytest.mark.parametrize("character", ["x", "é", "深", "🦭"])
 @pytest.mark.parametrize("length", [49_999, 50_000, 50_001, 130_000])
 def test_pages_reach_every_character_of_a_long_line(workspace: Workspace, character: str, length: int) -> None:
