@@ -40,6 +40,16 @@ def test_a_model_gets_the_same_form_of_answer_from_either_backend(qmd_workspace:
     assert forms[0] == forms[1]
 
 
+def test_a_search_can_be_limited_to_days(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
+    found = memory.search(QUESTION, since="2026-01-14", until="14 January 2026")
+    assert {result.path for result in found} == {"memory/2026-01-14.md"}
+    assert {result.date for result in found} == {"2026-01-14"}
+    assert (len(memory.search(QUESTION, until="2019-12-31")), found.backend) == (0, "qmd")
+    with pytest.raises(QueryError, match="'soon' is not a date"):
+        memory.search(QUESTION, since="soon")
+
+
 def test_qmd_is_asked_for_keywords_and_not_for_the_question(qmd_workspace: QmdWorkspace) -> None:
     qmd_workspace.memory().search(QUESTION)
     assert qmd_workspace.qmd
