@@ -258,6 +258,14 @@ def memory_tools(
     return tools
 
 
+def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
+    """Return the descriptions of what ``memory_tools`` has for a memory with these settings, without a session key."""
+    specs = [SEARCH, GET]
+    if _searches_transcripts(settings):
+        specs.append(SESSION_GET)
+    return [*specs, append_spec(may_choose=True)] if can_append else specs
+
+
 def _list_corpora(settings: Settings, backend: str) -> list[SourceName]:
     """Return what a backend searches: qmd has its own setting for transcripts."""
     if backend != "qmd":

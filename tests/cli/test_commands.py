@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import mdrecall
-from mdrecall.cli.main import COMMANDS
+from mdrecall.cli.main import COMMANDS, build_parser
+from mdrecall.config.load import load
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 
@@ -541,3 +542,33 @@ def test_force_heals_an_index_that_only_a_deep_check_finds_wrong(workspace: Work
     assert run("index", "--force").code == 0
     assert "Index check: no problems" in run("status", "--deep").out
     assert run("search", "walrus7").code == 0
+
+
+def test_sessions_are_listed_with_their_size_and_none_is_an_exit_code(workspace: Workspace, run: Run) -> None:
+    ran = run("sessions", "list")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("There are no sessions in ")
+    folder = Path(load(env=workspace.env, workspace=str(workspace.path)).settings.sessions_dir)
+    folder.mkdir(parents=True)
+    (folder / "talk.jsonl").write_text(" " * 12_345)
+    ran = run("sessions", "list")
+    assert ran.code == 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d +12\.3 kB  talk\n", ran.out)
+
+
+def test_the_status_names_the_plugin_that_provides_the_memory(run: Run) -> None:
+    (record,) = run("status", "--json").json
+    assert record["plugin"] == {"id": "memory-core", "diagnostics": []}
+
+
+@pytest.mark.parametrize("port", ["0", "8000", "65535"])
+def test_a_server_listens_on_any_port(port: str) -> None:
+    options = build_parser("serve").parse_args(["serve", "--port", port, "--workspace", "notes"])
+    assert (options.port, options.workspace) == (int(port), ["notes"])
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_what_is_no_port_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build_parser("serve").parse_args(["serve", f"--port={port}"])
+    assert f"'{port}' is not a port number" in capsys.readouterr().err
