@@ -68,12 +68,12 @@ STAGES: tuple[Stage, ...] = (
     limit_results,  # as many as were asked for
 )
 
-# Even a search for one result ranks this many candidates with the usual ``candidateMultiplier``: passages and age can
-# still change their order.
-_MIN_CANDIDATES = 24
+# Even a search for one result reads this many chunks with the usual ``candidateMultiplier``: passages and age can still
+# change their order. A chunk gives about four passages, so one chunk for each result is four candidates for it.
+_MIN_CHUNKS = 16
 _USUAL_MULTIPLIER = 4
 # Candidates of one source, or notes where only sessions were found, are looked for among this many times more.
-_WIDER = 40
+_WIDER = 60
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
 _WIDER_WITH_DECAY = 4
 # The vectors of as many chunks within a range of days are compared one by one; of more, the nearest are searched.
@@ -94,8 +94,8 @@ class _Lookup(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many candidates to rank, apart from ties."""
-        usual = max(_MIN_CANDIDATES, self.options.max_results * _USUAL_MULTIPLIER)
+        """How many chunks to read, apart from ties."""
+        usual = max(_MIN_CHUNKS, self.options.max_results)
         size = max(1, usual * self.options.candidate_multiplier // _USUAL_MULTIPLIER)
         return size * (1 if self.options.half_life_days is None else _WIDER_WITH_DECAY)
 

@@ -85,7 +85,7 @@ class Weights(NamedTuple):
 
     def share(self, held: Iterable[str]) -> float:
         """Return the share of the query's weight that these terms have; at most 1."""
-        return min(1.0, sum(self.by_term[term] for term in sorted(held)) / self.total)
+        return min(1.0, math.fsum(map(self.by_term.__getitem__, held)) / self.total)
 
 
 class Strengths(NamedTuple):
