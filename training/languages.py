@@ -26,9 +26,14 @@ from training.dictionaries import (
 )
 from training.pivots import read_glosses, single_words
 
-CEDICT_SOURCE = "CC-CEDICT, published by MDBG, https://www.mdbg.net/chinese/dictionary?page=cc-cedict; wordfreq"
-EDICT_SOURCE = "EDICT by the Electronic Dictionary Research and Development Group, https://www.edrdg.org; wordfreq"
-BY_SA_4 = "CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/"
+# All sources may be shared under this licence or a later version of their own (CC BY-SA 3.0), which this one is.
+LICENCE = "CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/"
+WORDFREQ_SOURCE = "; frequencies from wordfreq by Robyn Speer (CC BY-SA 4.0)"
+CEDICT_SOURCE = "CC-CEDICT, published by MDBG, https://www.mdbg.net (CC BY-SA 4.0)" + WORDFREQ_SOURCE
+EDICT_SOURCE = (
+    "EDICT by the Electronic Dictionary Research and Development Group, https://www.edrdg.org (CC BY-SA 3.0)"
+    + WORDFREQ_SOURCE
+)
 
 # More words answered no more questions across languages (80,000: recall@5 .909, all 191,000: .908), and a file must
 # stay small; Japanese gains from more, because each verb also needs its stems.
@@ -50,7 +55,7 @@ def chinese(packages: Path) -> tuple[Card, list[Entry]]:
         for word, found in glosses.items()
         if found and len(word) <= _LONGEST_CHINESE and _is_in("\u3400", "\u9fff", word)
     ]
-    card = Card("zh", "Chinese", "han", 0, 0, "", CEDICT_SOURCE, BY_SA_4)
+    card = Card("zh", "Chinese", "han", 0, 0, "", CEDICT_SOURCE, LICENCE)
     return card, most_frequent(entries, _MOST_CHINESE)
 
 
@@ -67,7 +72,7 @@ def japanese(packages: Path) -> tuple[Card, list[Entry]]:
     listed_words = {entry.word for entry in entries}
     particles = [Entry(word, [], known) for word, known in frequencies.items()
                  if is_hiragana(word) and known >= _PARTICLE_FREQUENCY and word not in listed_words]  # fmt: skip
-    card = Card("ja", "Japanese", "kana", 0, 0, "", EDICT_SOURCE, BY_SA_4)
+    card = Card("ja", "Japanese", "kana", 0, 0, "", EDICT_SOURCE, LICENCE)
     return card, most_frequent([*entries, *particles], _MOST_JAPANESE)
 
 
@@ -82,8 +87,10 @@ SPACED = {
     "pt": ("por", "Portuguese", "latin", False),
     "ru": ("rus", "Russian", "cyrillic", False),
 }
-WIKDICT_SOURCE = "WikDict, from Wiktionary by way of DBnary, https://www.wikdict.com; FreeDict; wordfreq"
-BY_SA = "CC BY-SA 3.0, https://creativecommons.org/licenses/by-sa/3.0/; frequencies " + BY_SA_4
+WIKDICT_SOURCE = (
+    "WikDict by Karl Bartel, from Wiktionary by way of DBnary, https://www.wikdict.com, packaged by FreeDict"
+    " (CC BY-SA 3.0)" + WORDFREQ_SOURCE
+)
 # What the words of a language may end with besides the form in the dictionary, and what that form may end with.
 ENDINGS = {
     "de": ("e en er es em n s t st te ten tet est et end ende enden ern", " e en n er eln ern"),
@@ -131,7 +138,7 @@ def spaced(language: str, packages: Path) -> tuple[Card, list[Entry]]:
         if word in own or (word not in frequencies and word not in english)
     ]
     digest = " ".join(common[:_COMMON_WORDS])
-    card = Card(language, name, script, 0, 0, "", WIKDICT_SOURCE, BY_SA, digest, compounds)
+    card = Card(language, name, script, 0, 0, "", WIKDICT_SOURCE, LICENCE, digest, compounds)
     return card, most_frequent(entries, _MOST_SPACED)
 
 

@@ -124,6 +124,17 @@ def test_limits_are_kept(qmd_workspace: QmdWorkspace) -> None:
     assert sum(len(result.snippet) for result in answer) <= 40
 
 
+@pytest.mark.parametrize(("with_sessions", "corpora"), [(True, ["memory", "sessions"]), (False, ["memory"])])
+def test_a_model_is_told_what_qmd_searches_and_gets_no_more_than_the_budget(
+    qmd_workspace: QmdWorkspace, with_sessions: bool, corpora: list[str]
+) -> None:
+    qmd_workspace.settings_of_qmd["sessions"] = {"enabled": with_sessions}
+    qmd_workspace.settings_of_qmd["limits"] = {"maxInjectedChars": 20}
+    told = Toolset(memory_tools(qmd_workspace.memory())).call("memory_search", {"query": QUESTION}).details
+    assert (told["backend"], told["corpus"], told["truncated"]) == ("qmd", corpora, True)
+    assert [len(result["snippet"]) for result in told["results"]] == [20]
+
+
 def test_a_session_that_may_not_search_is_told_and_nobody_is_asked(qmd_workspace: QmdWorkspace) -> None:
     answer = qmd_workspace.memory().search(QUESTION, session_key="agent:main:slack:group:1")
     assert answer.reason == "scope_denied"

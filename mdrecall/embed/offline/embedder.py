@@ -20,6 +20,7 @@ from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.languages import Found, Languages, Part, is_token, token_word
 from mdrecall.embed.offline.pieces import Pieces, find_words
+from mdrecall.embed.offline.word_file import Card
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, ScriptTraits, Traits
 
@@ -177,6 +178,10 @@ class OfflineEmbedder:
         numpy = _numpy()
         rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
         return rows, numpy.frombuffer(self._scales, numpy.float32)
+
+    def language_cards(self) -> list[Card]:
+        """Return what there is to say about each language besides English."""
+        return [file.card for file in self._languages.files.values()]
 
     def gloss_table(self) -> "Table":
         """Return the table for making word files."""

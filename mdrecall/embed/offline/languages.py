@@ -12,6 +12,7 @@ of the same words with other meanings.
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -48,6 +49,8 @@ _CHARS_AT_ONCE = 16_000
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
 # quote another language stay below, and texts in the language have three times as many.
 _COMMON_SHARE = 0.12
+# One such word may be an abbreviation or a part of a name, such as "et al." or "Los Angeles".
+_FEWEST_COMMON = 2
 # A text up to this long may be nothing but nouns, so that its language shows only in the dictionary.
 _SHORT_WORDS = 8
 # Any of these says that a short text is English.
@@ -122,7 +125,8 @@ class Languages:
         for language, file in self.files.items():
             if file.card.script == "latin":
                 for word in file.card.common.split():
-                    found.setdefault(word, []).append(language)
+                    if len(word) > 1:
+                        found.setdefault(word, []).append(language)
         return found
 
     def find(self, folded: str) -> Found:
@@ -134,13 +138,12 @@ class Languages:
         """Return the language of a text by its words in Latin letters; empty if it is English or unknown."""
         common = self._common
         if not common.keys().isdisjoint(words):
-            counts: dict[str, int] = {}
-            for word in words:
-                for language in common.get(word, ()):
-                    counts[language] = counts.get(language, 0) + 1
-            best = max(counts, key=lambda language: counts[language])
+            hits = [(language, word) for word in words for language in common.get(word, ())]
+            best, _ = Counter(language for language, _ in hits).most_common(1)[0]
+            found = [word for language, word in hits if language == best]
             english = sum(word in _ENGLISH for word in words)
-            return best if counts[best] >= max(1.0, _COMMON_SHARE * len(words)) and counts[best] > english else ""
+            if len(set(found)) >= _FEWEST_COMMON and len(found) > max(english, _COMMON_SHARE * len(words)):
+                return best
         if len(words) > _SHORT_WORDS or not _ENGLISH.isdisjoint(words):
             return ""
         return self._find_by_words([word for word in words if not self._is_english(word)], len(words))
