@@ -24,6 +24,7 @@ from mdrecall.types import (
     Appended,
     Conversation,
     Issue,
+    NoteFile,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -198,6 +199,9 @@ class AsyncMemory:
 
     async def status(self) -> Status:
         return await self._call(self._memory.status)
+
+    async def notes(self) -> tuple[NoteFile, ...]:
+        return await self._call(self._memory.notes)
 
     async def counts(self) -> tuple[SourceCount, ...]:
         return await self._call(self._memory.counts)

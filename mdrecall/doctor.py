@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mdrecall.config.load import Loaded, load
+from mdrecall.config.load import Loaded, load, own_index_folder
 from mdrecall.errors import ConfigError, ProgramMissing, RecallError, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
     message: str
     fix: str = ""
     """What to do about it."""
-    code: Literal["", "configuration", "workspace", "damaged_index", "provider"] = ""
+    code: Literal["", "configuration", "workspace", "damaged_index", "old_index", "provider"] = ""
     """The kind of problem, for a door that has a command to fix it."""
 
 
@@ -56,6 +56,16 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
     except RecallError as error:
         yield Finding("memory", "wrong", str(error), error.hint)
     yield from _check_canary()
+
+
+def find_old_indexes() -> Iterator[Finding]:
+    """Yield a finding for each index whose workspace is gone: the text of its notes is still in it."""
+    from mdrecall.store.sqlite.orphans import find_orphans
+
+    for orphan in find_orphans(own_index_folder()):
+        size = sum(size for _, size in orphan.files()) / 1e6
+        message = f"{size:,.1f} MB of notes that were in {orphan.workspace}, which is gone, are still in {orphan.path}"
+        yield Finding("old index", "note", message, "Delete the index if the folder will not come back.", "old_index")
 
 
 def _check_memory(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ RecallError
 ├── WorkspaceError         the workspace is missing or not a folder
 ├── MemoryDisabled         the configuration switches this agent's memory off
 ├── MemoryClosed           a call to a memory that was closed
-├── QueryError             the query is blank, or the minimum score is not a number
+├── QueryError             the query is blank, or a day or the minimum score is not one
 ├── ConfirmationMissing    something would be deleted, and nobody confirmed it
 ├── QuestionsError         the questions of an evaluation cannot be used
 ├── ReadError              a file cannot be read

@@ -15,6 +15,7 @@ from mdrecall.types import (
     Appended,
     Conversation,
     Issue,
+    NoteFile,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.backends.pool import BackendPool
+    from mdrecall.sources.files import MemoryFiles
     from mdrecall.sources.notes import NotePath
 
 
@@ -98,7 +100,9 @@ class Memory:
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; the default is in the settings (hybrid). ``source`` is
         ``memory`` for notes or ``sessions`` for transcripts; the default is both. ``progress`` is called while changed
         files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
-        ``queries`` are up to four further ways to ask: a passage that several of them find keeps its best score.
+        ``since`` and ``until`` are the first and last day to search, as a date or in words such as ``last week``.
+        ``now`` is the moment that such words, and ages, are measured from. ``queries`` are up to four further ways to
+        ask: a passage that several of them find keeps its best score.
         """
         request = SearchRequest(query, **options)
         if request.min_score is not None and isnan(request.min_score):
@@ -164,10 +168,9 @@ class Memory:
     def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
         from mdrecall.core.conversation.session_key import parse
         from mdrecall.sources.clock import user_time
-        from mdrecall.sources.files import MemoryFiles
         from mdrecall.sources.notes import resolve_note
 
-        files = MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
+        files = self._open_files()
         is_plain = files.is_plain_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
         note, daily = (
@@ -233,6 +236,17 @@ class Memory:
     def status(self) -> Status:
         """Return what is indexed, where, and how."""
         return self._backend.status()
+
+    def notes(self) -> tuple[NoteFile, ...]:
+        """Return every note that is searched, the one that changed last first; the disk is asked, not the index."""
+        stamps = self._open_files().scan().stamps
+        found = [NoteFile(path, size, changed_ns / 1e9) for path, (size, changed_ns, *_) in stamps.items()]
+        return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
+
+    def _open_files(self) -> "MemoryFiles":
+        from mdrecall.sources.files import MemoryFiles
+
+        return MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
 
     def counts(self) -> tuple[SourceCount, ...]:
         """Return how many files and chunks of each source are indexed."""

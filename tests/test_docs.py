@@ -4,7 +4,9 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import mdrecall
 from mdrecall import errors
 from mdrecall.cli.main import COMMANDS, build_parser
 from mdrecall.config.declare import each_setting
+from mdrecall.config.load import load
 from mdrecall.config.settings import SECTIONS
 
 PROJECT = Path(mdrecall.__file__).parent.parent
@@ -85,12 +88,54 @@ def test_the_python_examples_run(
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    names: dict[str, Any] = {"Memory": mdrecall.Memory}
+    names: dict[str, Any] = {}
     try:
         exec(compile(code, str(path), "exec"), names)
     except errors.PackageMissing as error:
         pytest.skip(errors.message_with_hint(error))
     assert capsys.readouterr().out.strip()
+
+
+def blocks(kind: str) -> list[Any]:
+    """Every fenced block of a kind in the docs, with the page that it is in."""
+    fence = re.compile(rf"^```{kind}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [pytest.param(text, id=path.name) for path in PAGES for text in fence.findall(path.read_text())]
+
+
+@pytest.mark.parametrize("text", blocks("json5"))
+def test_the_configurations_are_valid(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "mdrecall.json"
+    file.write_text(text)
+    loaded = load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), workspace=str(tmp_path), config=str(file))
+    assert loaded.files == ("~/mdrecall.json",)
+    assert any(value.origin.startswith("~/mdrecall.json") for value in loaded.values.values()) or "secrets" in text
+
+
+@pytest.mark.parametrize("text", blocks("console"))
+def test_the_commands_have_options_that_exist(text: str) -> None:
+    for line in re.findall(r"^\$ (.*?)$", text, re.MULTILINE):
+        for command in re.split(r"&&|\|", line):
+            words = shlex.split(command, comments=True)
+            if words[0] == "mdrecall":
+                assert build_parser(only=words[1]).parse_args(words[1:])
+
+
+def test_the_readme_says_where_the_index_is(tmp_path: Path) -> None:
+    text = (PROJECT / "README.md").read_text()
+    named = (
+        "~/Library/Application Support/mdrecall/index/"
+        if sys.platform == "darwin"
+        else "~/.local/state/mdrecall/index/"
+    )
+    (tmp_path / "notes").mkdir()
+    env = {"HOME": str(tmp_path)}
+    index = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "notes")).settings.index_path
+    assert named in text
+    assert index.startswith(named.replace("~", str(tmp_path)))
+    (tmp_path / ".openclaw/workspace").mkdir(parents=True)
+    index = load(env=env, cwd=str(tmp_path)).settings.index_path
+    assert "`~/.openclaw/memory/`" in text
+    assert index.startswith(str(tmp_path / ".openclaw/memory/"))
 
 
 def test_links_between_the_docs_lead_somewhere() -> None:

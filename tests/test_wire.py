@@ -43,6 +43,7 @@ def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
         "source": "memory",
         "matchStartLine": 4,
         "matchEndLine": 4,
+        "confidence": "low",
         "citation": "a.md#L3-L9",
     }
 

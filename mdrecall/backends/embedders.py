@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.credentials import Access, Credentials
+from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded
 from mdrecall.config.references import mask_url
 from mdrecall.config.settings import MemorySearch, Settings
@@ -112,7 +113,8 @@ class EmbedderChooser:
         except ConfigError as problem:
             return self._choose_fallback("auto", message_with_hint(problem), "")
         notes, hints = " ".join(self._notes), " ".join(self._hints)
-        return EmbedderChoice((OfflineEmbedder(),), note=notes, hint=hints, beside=self._find_beside())
+        offline = OfflineEmbedder(languages_dir_of(self._loaded))
+        return EmbedderChoice((offline,), note=notes, hint=hints, beside=self._find_beside())
 
     def _find_beside(self) -> Embedder | None:
         """Return minilm if it is installed and its model is on this machine: nothing is downloaded unasked."""
@@ -164,7 +166,7 @@ class EmbedderChooser:
         Raise ``EmbedderError`` or ``ConfigError`` if it is clear beforehand that it cannot work.
         """
         if name == "offline":
-            return OfflineEmbedder()
+            return OfflineEmbedder(languages_dir_of(self._loaded))
         if name == "minilm":
             path = self._search.local.model_path
             return self._minilm(self._expand(path) if path else None)
@@ -258,6 +260,12 @@ def cache_dir_of(loaded: Loaded) -> str:
     """Return the folder for downloaded models."""
     named = loaded.settings.memory_search.local.model_cache_dir
     return expand_home(named, loaded.home) if named else os.path.join(loaded.home, ".cache", "mdrecall", "models")
+
+
+def languages_dir_of(loaded: Loaded) -> str:
+    """Return the folder for the languages that the user adds: in the user's own state folder, never among notes."""
+    locations = find_locations(loaded.environment, loaded.home)
+    return os.path.join(locations.own_state_dir, "languages")
 
 
 def expand_home(path: str, home: str) -> str:

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdrecall.backends.builtin import BuiltinBackend
-from mdrecall.backends.embedders import EmbedderChoice, choose_embedders
+from mdrecall.backends.embedders import EmbedderChoice, choose_embedders, languages_dir_of
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
@@ -202,7 +202,7 @@ def _build_embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
     searcher = VectorSearcher(
         store.vectors,
         chosen.embedders,
-        older={"offline": OfflineEmbedder},
+        older={"offline": lambda: OfflineEmbedder(languages_dir_of(loaded))},
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
         fallback_reason=chosen.unusable_reason,
         why_empty=lambda: embedder.last_failure(),

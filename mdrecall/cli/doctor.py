@@ -7,7 +7,7 @@ from typing import Any, Literal
 from mdrecall.cli.options import add_common, choose_agents
 from mdrecall.cli.output import plural, print_json, printable, shorten_home_in_text, style
 from mdrecall.config.load import Loaded, load
-from mdrecall.doctor import Finding, examine
+from mdrecall.doctor import Finding, examine, find_old_indexes
 from mdrecall.errors import RecallError
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "red")}
@@ -16,6 +16,7 @@ _FIXES = {
     "configuration": "Run `mdrecall config schema` to see every setting.",
     "workspace": "Use --workspace to choose one.",
     "damaged_index": "Run `mdrecall index --force`.",
+    "old_index": "Run `mdrecall reset --workspace` with that folder.",
     "provider": "Run `mdrecall providers` to see which providers can be used.",
 }
 
@@ -34,6 +35,10 @@ def run(options: argparse.Namespace) -> int:
             findings.append((agent, finding))
             if not options.json:
                 _print_finding(finding)
+    for finding in map(_add_command, find_old_indexes()):
+        findings.append(("", finding))
+        if not options.json:
+            _print_finding(finding)
     errors = sum(finding.verdict == "wrong" for _, finding in findings)
     warnings = sum(finding.verdict == "note" for _, finding in findings)
     if options.json:

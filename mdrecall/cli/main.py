@@ -19,6 +19,7 @@ from mdrecall.errors import RecallError
 COMMANDS = {
     "search": "search notes and past conversations",
     "get": "print a memory file, or some of its lines",
+    "list": "list the notes with their dates and sizes",
     "note": "add a note",
     "sessions": "list, read or save past conversations",
     "context": "print the notes an agent should read first",
@@ -27,6 +28,7 @@ COMMANDS = {
     "status": "show what is indexed, where and how",
     "doctor": "check that everything works, and suggest fixes",
     "providers": "list the embedding providers and which one is used",
+    "language": "list, add or remove languages of the offline embedding table",
     "flush": "save memories before a conversation is compacted",
     "ltm": "list, search, store or delete long-term memories",
     "mcp": "run the MCP server, or add it to a client",
@@ -38,7 +40,7 @@ COMMANDS = {
     "completion": "print a shell completion script",
 }
 #: Options that work without a command.
-_WITHOUT_COMMAND = ("-h", "--help", "-V", "--version")
+_WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
 # Nearly all that a short command creates, modules above all, lives until it ends. At the default of 700 new objects the
 # garbage collector would go through it again and again: 2 % of the instructions of a search.
 _COLLECT_AFTER = 50_000
@@ -54,6 +56,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         formatter_class=_make_formatter,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    parser.add_argument("--licenses", action="store_true", help="with --version: print the licences of code and data")
     commands = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", required=True, prog="mdrecall"
     )
@@ -91,7 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem := _find_problem(name, arguments):
         return _fail(problem, _SEE_HELP)
     is_version = name is None and not {"-h", "--help"} & set(arguments)
-    options = argparse.Namespace(command=None) if is_version else _parse(name, arguments)
+    version = argparse.Namespace(command=None, licenses="--licenses" in arguments)
+    options = version if is_version else _parse(name, arguments)
     try:
         return _run(options)
     except BrokenPipeError:
@@ -118,7 +122,7 @@ def _run(options: argparse.Namespace) -> int:
     """Run the command, or report its error; trouble with the output is left to the caller."""
     as_json = getattr(options, "json", False)
     try:
-        code: int = _load_module(options.command).run(options) if options.command else _print_version()
+        code: int = _load_module(options.command).run(options) if options.command else _print_version(options)
         sys.stdout.flush()
         return code
     except RecallError as error:
@@ -168,9 +172,21 @@ def _parse_options(name: str | None, arguments: list[str]) -> argparse.Namespace
     return options
 
 
-def _print_version() -> int:
+def _print_version(options: argparse.Namespace) -> int:
     print(f"mdrecall {mdrecall.__version__}")
+    if options.licenses:
+        _print_licenses()
     return 0
+
+
+def _print_licenses() -> None:
+    """Print what the code and each data file is licensed under, and where its content comes from."""
+    from mdrecall.embed.offline import OfflineEmbedder
+
+    print("Code: MIT")
+    print("Embedding table: Apache-2.0; made from all-MiniLM-L6-v2 by sentence-transformers")
+    for card in OfflineEmbedder().language_cards():
+        print(f"Words of {card.name}: {card.licence}; made from {card.source}; changed")
 
 
 def _print_json_error(kind: str, message: str, hint: str) -> None:

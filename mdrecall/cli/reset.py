@@ -1,11 +1,16 @@
 """``mdrecall reset``: delete the index after listing its files. Notes are never touched."""
 
 import argparse
-from typing import Any
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import add_common, open_memory, run_for_each_agent
 from mdrecall.cli.output import confirm, print_json, shorten_home
 from mdrecall.errors import ConfirmationMissing
+
+if TYPE_CHECKING:
+    from mdrecall.store.sqlite.orphans import OrphanedIndex
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    records, has_failed = run_for_each_agent(options, lambda agent: _reset(options, agent))
+    if options.workspace and not os.path.isdir(options.workspace) and (orphans := _find_orphans(options)):
+        records, has_failed = [_reset_orphan(options, orphan) for orphan in orphans], False
+    else:
+        records, has_failed = run_for_each_agent(options, lambda agent: _reset(options, agent))
     if options.json:
         print_json(records)
     return 2 if has_failed else 0
@@ -22,19 +30,41 @@ def run(options: argparse.Namespace) -> int:
 
 def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
-        files = memory.index_files()
+        after = " The next search rebuilds the index from the notes."
+        return _confirm_and_delete(options, agent, memory.index_files(), memory.reset, after)
+
+
+def _find_orphans(options: argparse.Namespace) -> "list[OrphanedIndex]":
+    """Return the indexes of a folder that does not exist any more."""
+    from mdrecall.config.load import own_index_folder
+    from mdrecall.store.sqlite.orphans import find_orphans
+
+    folder = os.path.realpath(os.path.expanduser(options.workspace))
+    agents = {options.agent} if options.agent else None
+    orphans = find_orphans(own_index_folder())
+    return [each for each in orphans if each.workspace == folder and (agents is None or each.agent in agents)]
+
+
+def _reset_orphan(options: argparse.Namespace, orphan: "OrphanedIndex") -> dict[str, Any]:
+    return _confirm_and_delete(options, orphan.agent, orphan.files(), orphan.delete, "")
+
+
+def _confirm_and_delete(
+    options: argparse.Namespace, agent: str, files: list[tuple[str, int]], delete: Callable[[], None], after: str
+) -> dict[str, Any]:
+    """Show the files, delete them if somebody agrees, and return the record of it; ``after`` says what happens next."""
+    if not options.json:
+        _print_files(agent, files)
+    refusal = ConfirmationMissing(
+        "Nothing was deleted: there is no terminal to confirm on.", hint="Add --yes to delete without asking."
+    )
+    is_deleted = bool(files) and (options.yes or confirm("Delete?", refusal, as_json=options.json))
+    if is_deleted:
+        delete()
         if not options.json:
-            _print_files(agent, files)
-        refusal = ConfirmationMissing(
-            "Nothing was deleted: there is no terminal to confirm on.", hint="Add --yes to delete without asking."
-        )
-        is_deleted = bool(files) and (options.yes or confirm("Delete?", refusal, as_json=options.json))
-        if is_deleted:
-            memory.reset()
-            if not options.json:
-                print("Deleted. The next search rebuilds the index from the notes.")
-        elif files and not options.json:
-            print("Nothing was deleted.")
+            print(f"Deleted.{after}")
+    elif files and not options.json:
+        print("Nothing was deleted.")
     return {
         "agentId": agent,
         "deleted": is_deleted,

@@ -123,7 +123,7 @@ def _format_explanation(why: Why) -> str:
     found += f"; missing: {missing}" if missing else ""
     words = f"words {why.words:.2f} (passage {why.coverage:.0%} of the query"
     words += f", beside it {why.neighbours:.0%} more" if why.neighbours else ""
-    lines = [found, words + (f", title {why.title:.0%})" if why.title else ")")]
+    lines = [found, words + (f", title {why.title:.0%} more)" if why.title else ")")]
     if why.likeness is not None:
         passage = "" if why.passage_cosine is None else f", passage {why.passage_cosine:.2f}"
         cosine = "" if why.cosine is None else f" (cosine {why.cosine:.2f}{passage})"

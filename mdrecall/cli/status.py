@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from mdrecall.cli.list import notes_to_json, print_notes
 from mdrecall.cli.options import add_common, add_verbose, open_memory, run_for_each_agent, start_log
 from mdrecall.cli.output import plural, print_issues, print_json, progress_line, shorten_home, style
 from mdrecall.memory import Memory
@@ -16,6 +17,7 @@ _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` upda
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deep", action="store_true", help="also check the index and test the embedding provider")
+    parser.add_argument("--files", action="store_true", help="also list the notes with their dates and sizes")
     parser.add_argument("--index", action="store_true", help="first update the index; includes --deep")
     add_verbose(parser)
     add_common(parser)
@@ -59,10 +61,14 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
         record["embeddingProbe"] = to_json(memory.probe_embedding())
         record["vectorProbe"] = memory.probe_vectors()
         record["indexProblems"] = list(memory.check())
+    notes = memory.notes() if options.files else ()
+    if options.files:
+        record["files"] = notes_to_json(notes)
     if not options.json:
         print(style(f"Memory of agent {agent}", "bold"))
         for label, value in _lines(status, record):
             print(f"  {label + ':':12} {value}")
+        print_notes(notes, indent="  ")
         print_issues(issues)
     return record
 

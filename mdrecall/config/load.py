@@ -34,7 +34,10 @@ from mdrecall.config.layers import (
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
 from mdrecall.config.workspace import Workspace, WorkspaceRequest, find_workspace
-from mdrecall.errors import ConfigError
+from mdrecall.errors import ConfigError, suggest_name
+
+#: Everything that is read from a configuration file.
+_TOP_LEVEL = ("memorySearch", "memory", "mdrecall", "agents", "plugins", "models", "env", "auth", "secrets", "logging")
 
 
 class Loaded(NamedTuple):
@@ -80,7 +83,7 @@ def load(
     cwd = _current_folder() if cwd is None else cwd
     locations = find_locations(env, cwd)
     files = _read_files(locations, env, cwd, config)
-    problems: list[str] = []
+    problems = _list_misspelled(files, locations, config)
     agents = read_agents(files, problems)
     chosen = choose_agent(agents, agent)
     entries = [entry for entry in agents if entry.id == chosen]
@@ -126,6 +129,12 @@ def list_agent_ids(
     agents = read_agents(_read_files(find_locations(env, cwd), env, cwd, config), problems=[])
     default = default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
+
+
+def own_index_folder(*, env: Mapping[str, str] | None = None, cwd: str | None = None) -> str:
+    """Return the folder with the indexes of all workspaces that are not OpenClaw's."""
+    locations = find_locations(os.environ if env is None else env, _current_folder() if cwd is None else cwd)
+    return os.path.join(locations.own_state_dir, "index")
 
 
 def is_secret(name: str) -> bool:
@@ -202,6 +211,22 @@ def _read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: 
     if config is not None:
         paths = [expand(config, locations.home, cwd)]
     return [ConfigFile(shorten(path, locations.home), read_config(path, env)) for path in paths if path]
+
+
+def _list_misspelled(files: list[ConfigFile], locations: Locations, config: str | None) -> list[str]:
+    """Return a problem for each unknown name at the top of mdrecall's own file, where a typo would have no effect.
+
+    OpenClaw checks its own file. A file that the caller names may be one of OpenClaw's, with keys that are not read.
+    """
+    own = shorten(locations.own_config_path, locations.home) if locations.own_config_path and not config else None
+    values = next((file.values for file in files if file.label == own), {})
+    groups = (("", _TOP_LEVEL, values), ("agents.", ("defaults", "list", "entries"), values.get("agents")))
+    return [
+        f"{own}: {at}{name} is not a known setting{suggest_name(name, known)}."
+        for at, known, group in groups
+        for name in (group if isinstance(group, dict) else ())
+        if name not in known and not name.startswith("$")
+    ]
 
 
 def _config_error(problems: list[str]) -> ConfigError:

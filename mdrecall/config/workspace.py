@@ -71,7 +71,7 @@ def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Work
     state_dir = locations.state_dir if is_openclaws else own_dir
     index_path, index_is_ours = _locate_index(request, store_path, folder.value, is_openclaws)
     qmd_dir = os.path.join(state_dir, "agents", agent_id, "qmd")
-    if index_is_ours and not is_openclaws:
+    if index_path.origin == "default" and not is_openclaws:
         qmd_dir = f"{index_path.value.removesuffix('.sqlite')}.qmd"
     is_elsewhere = folder.origin != _NAMED and not _is_inside(request.cwd, folder.value)
     return Workspace(folder, index_path, index_is_ours, state_dir, shared_dir, qmd_dir, is_openclaws, is_elsewhere)
@@ -135,10 +135,12 @@ def _has_openclaw(request: WorkspaceRequest) -> bool:
 
 def _is_from_openclaw(request: WorkspaceRequest, folder: ResolvedValue) -> bool:
     """True if a workspace is OpenClaw's default or comes from its configuration file."""
+    return folder.origin == "default" or (request.config is None and _is_in_openclaws_file(request, folder))
+
+
+def _is_in_openclaws_file(request: WorkspaceRequest, value: ResolvedValue) -> bool:
     path = request.locations.config_path
-    if folder.origin == "default" or path is None or request.config is not None:
-        return folder.origin == "default"
-    return folder.origin.startswith(f"{shorten(path, request.locations.home)}: ")
+    return path is not None and value.origin.startswith(f"{shorten(path, request.locations.home)}: ")
 
 
 def _require_folder(folder: ResolvedValue) -> None:
@@ -156,15 +158,25 @@ def _locate_index(
 ) -> tuple[ResolvedValue, bool]:
     """Return the path of the index, and True if only mdrecall writes there."""
     locations, agent_id = request.locations, request.agent_id
-    if configured.value is not None and configured.value.strip():
+    is_shared = _is_in_openclaws_file(request, configured)
+    if configured.value is not None and configured.value.strip() and (is_openclaws or not is_shared):
         path = configured.value.replace("{agentId}", agent_id).replace("\0", "")
-        return ResolvedValue(expand(path, locations.home, locations.state_dir), configured.origin), False
+        path = expand(path, locations.home, locations.state_dir)
+        if is_shared:
+            return ResolvedValue(_path_beside(path), f"{configured.origin}, beside OpenClaw's own"), True
+        return ResolvedValue(path, configured.origin), False
     if is_openclaws and os.path.isdir(locations.state_dir):
         path = os.path.join(locations.state_dir, "memory", f"{agent_id}.mdrecall.sqlite")
     else:
         suffix = "" if agent_id == "main" else f"-{agent_id}"
         path = os.path.join(locations.own_state_dir, "index", f"{_folder_id(folder)}{suffix}.sqlite")
     return ResolvedValue(path, "default"), True
+
+
+def _path_beside(path: str) -> str:
+    """Return the path of an index beside one of OpenClaw's: neither program can use the other's."""
+    stem, extension = os.path.splitext(path)
+    return f"{stem}.mdrecall{extension or '.sqlite'}"
 
 
 def _folder_id(folder: str) -> str:

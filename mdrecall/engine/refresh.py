@@ -46,6 +46,12 @@ class MissingVectors:
         """True if no vector is missing, or none can be made."""
         return self._embedder is None or self._embedder.is_complete()
 
+    def has_none(self) -> bool:
+        """True if no chunk has a vector although they are made quickly, as after a change of the embedder's files."""
+        if self._embedder is None or not self._embedder.is_instant:
+            return False
+        return self._embedder.count_missing() == self._store.chunks.count()
+
     def embed(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
         """Make all vectors that are missing, and return the problems."""
         with self._lock:
@@ -279,7 +285,7 @@ class IndexRefresh:
         """Return how long a search waits: longer if the index is empty, or outdated and the process answers once."""
         own = self._settings.mdrecall
         is_empty = not self._store.chunks.count()
-        if is_empty or (self._one_shot and self._sync.is_outdated()):
+        if is_empty or (self._one_shot and (self._sync.is_outdated() or self._vectors.has_none())):
             return own.first_index_wait_ms / 1000
         return own.search_wait_ms / 1000
 

@@ -68,10 +68,12 @@ STAGES: tuple[Stage, ...] = (
     limit_results,  # as many as were asked for
 )
 
-# Even a search for one result ranks this many candidates: passages and age can still change their order.
-_MIN_CANDIDATES = 24
+# Even a search for one result reads this many chunks with the usual ``candidateMultiplier``: passages and age can still
+# change their order. A chunk gives about four passages, so one chunk for each result is four candidates for it.
+_MIN_CHUNKS = 16
+_USUAL_MULTIPLIER = 4
 # Candidates of one source, or notes where only sessions were found, are looked for among this many times more.
-_WIDER = 40
+_WIDER = 60
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
 _WIDER_WITH_DECAY = 4
 # The vectors of as many chunks within a range of days are compared one by one; of more, the nearest are searched.
@@ -92,8 +94,9 @@ class _Lookup(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many candidates to rank, apart from ties."""
-        size = max(_MIN_CANDIDATES, self.options.max_results * self.options.candidate_multiplier)
+        """How many chunks to read, apart from ties."""
+        usual = max(_MIN_CHUNKS, self.options.max_results)
+        size = max(1, usual * self.options.candidate_multiplier // _USUAL_MULTIPLIER)
         return size * (1 if self.options.half_life_days is None else _WIDER_WITH_DECAY)
 
 
@@ -172,7 +175,7 @@ class Searcher:
             pool.vector_weight,
             embedded.trust if embedded else 0.0,
             embedded.traits if embedded else None,
-            mode == "vector",
+            mode == "vector" and embedded is not None and embedded.trust >= 1,
         )
         context = RankingContext(options, mode, matches, asked, query, request.explain, now.ms, times)
         answer = _describe_search(self._rank(pool.candidates, context), mode, degraded, embedded)
@@ -244,9 +247,10 @@ class Searcher:
         cosines = self._nearest(lookup, embedded, _WIDER * lookup.size if source else lookup.size)
         if source:
             cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[: lookup.size]}
-        if options.mode == "vector":
+        if options.mode == "vector" and embedded.trust >= 1:
             return _Pool(self._load([found.get(chunk_id) for chunk_id in cosines], embedded, cosines), 1.0)
-        weight = options.vector_weight * embedded.trust
+        # What the embedder does not understand is found by words, even where vectors alone are asked for.
+        weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
         by_keywords = [entry.chunk_id for entry in self._rank_by_keywords(lookup)]
         cosines |= self._vectors.cosines(embedded, by_keywords)
         either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]

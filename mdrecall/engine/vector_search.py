@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.score import Similarity, latin_share, measure_traits, similarity
+from mdrecall.core.ranking.score import Similarity, measure_traits, similarity
+from mdrecall.core.text.scripts import is_mostly_unspaced, script_share
 from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
@@ -173,7 +174,7 @@ class VectorSearcher:
                 f" {space.space.dimensions}: if the model has changed, index again with force"
             )
         traits = embedder.embedder.traits
-        trust = latin_share(query) if traits.latin_only else 1.0
+        trust = _find_trust(query, traits)
         if not any(vector):
             trust = 0.0
         first = self._embedders[0]
@@ -182,9 +183,11 @@ class VectorSearcher:
         elif not fallback_reason:
             missing = f"there are no vectors from {first.embedder.provider} yet"
             fallback_reason = ": ".join(filter(None, (missing, self._why_empty())))
-        return EmbeddedQuery(space, vector, self._traits(space, traits, vector), trust, fallback_reason)
+        return EmbeddedQuery(space, vector, self._traits(space, traits, vector, query), trust, fallback_reason)
 
-    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
+    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes, query: str) -> Traits:
+        if traits.unspaced and is_mostly_unspaced(query):
+            return traits._replace(unrelated=traits.unspaced.unrelated, related=traits.unspaced.related)
         if not traits.measured:
             return traits
         try:
@@ -263,6 +266,12 @@ class _QueryEmbedder:
         if self.embedder.traits.never_waits:
             return self.embedder.embed_query(query, weights)
         return self._calls.run(self.name, lambda: self.embedder.embed_query(query, weights))
+
+
+def _find_trust(query: str, traits: Traits) -> float:
+    """Return the share of a query that the embedder understands."""
+    share = 1.0 if traits.scripts is None else script_share(query, traits.scripts)
+    return share * traits.unspaced.trust if traits.unspaced and is_mostly_unspaced(query) else share
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

@@ -11,6 +11,8 @@ from mdrecall.types import ReadResult
 
 #: How much is returned at once, in UTF-16 units as OpenClaw counts: more would fill a model's context.
 MAX_READ_UNITS = 50_000
+#: More would hide the one that is meant.
+_MAX_SUGGESTIONS = 3
 
 
 def read_memory_file(
@@ -35,11 +37,13 @@ def read_memory_file(
             refused = refused or link
         else:
             return select_lines(shown, decode(opened.data), from_line, lines, max_chars, from_char)
-    hint = (
-        "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder to"
-        " extraPaths."
-    )
-    raise refused or PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
+    if refused is None:
+        hint = _suggest_same_name(files, path) or (
+            "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder"
+            " to extraPaths."
+        )
+        refused = PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
+    raise refused
 
 
 def select_lines(
@@ -93,16 +97,26 @@ def _candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple
     target = os.path.normpath(os.path.join(workspace, asked))
     for root in files.roots():
         inside = path_inside(target, root)
-        if inside is None:
+        if inside is None or files.is_ignored(root, inside):
             continue
         if not target.endswith(".md"):
-            raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint="Only .md files are read.")
+            hint = _suggest_same_name(files, asked) or "Only .md files are read."
+            raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint=hint)
         yield root, inside, f"{root.prefix}/{inside}" if root.prefix else inside
+
+
+def _suggest_same_name(files: MemoryFiles, path: str) -> str:
+    """Return which notes have the name that a path ends with, in other folders; empty if none has."""
+    name = path.strip().rpartition("/")[2].casefold()
+    same = sorted(each for each in files.scan().stamps if each.rpartition("/")[2].casefold() in (name, f"{name}.md"))
+    return f"Did you mean {', '.join(same[:_MAX_SUGGESTIONS])}?" if same and name else ""
 
 
 def _suggest(files: MemoryFiles, shown: str) -> str:
     import difflib
 
+    if same := _suggest_same_name(files, shown):
+        return same
     known = list(files.scan().stamps)
-    close = difflib.get_close_matches(shown, known, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(shown, known, n=_MAX_SUGGESTIONS, cutoff=0.6)
     return f"Did you mean {', '.join(close)}?" if close else "Search for it, or take a path from an earlier result."

@@ -34,6 +34,15 @@ class Listing(NamedTuple):
     """The absolute path of every folder that has documents, or may get some."""
 
 
+class NoteFile(NamedTuple):
+    """A note as a list of notes shows it."""
+
+    path: str
+    bytes: int
+    changed_s: float
+    """When its content changed last, in seconds since 1970."""
+
+
 class Document(NamedTuple):
     """A file as text, with its hash and stamp to notice changes."""
 
@@ -88,7 +97,7 @@ class StoredDocument(NamedTuple):
     mtime_ns: int
     """When the file was changed; for a part of a transcript, when its last message was written."""
     head: str
-    """The beginning of a note's text, as far as the first chunk goes; empty for a part of a transcript."""
+    """The beginning of a note that has front matter; else empty."""
 
 
 class StoredChunk(NamedTuple):

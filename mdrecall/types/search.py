@@ -115,7 +115,7 @@ class Why(NamedTuple):
     neighbours: float
     """The share that the passages beside it add."""
     title: float
-    """The share that the path and the headings hold."""
+    """The share that the path and the headings add."""
     likeness: float | None
     """How alike query and passage are by their vectors; None without vectors."""
     cosine: float | None

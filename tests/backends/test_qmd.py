@@ -40,6 +40,16 @@ def test_a_model_gets_the_same_form_of_answer_from_either_backend(qmd_workspace:
     assert forms[0] == forms[1]
 
 
+def test_a_search_can_be_limited_to_days(qmd_workspace: QmdWorkspace) -> None:
+    memory = qmd_workspace.memory()
+    found = memory.search(QUESTION, since="2026-01-14", until="14 January 2026")
+    assert {result.path for result in found} == {"memory/2026-01-14.md"}
+    assert {result.date for result in found} == {"2026-01-14"}
+    assert (len(memory.search(QUESTION, until="2019-12-31")), found.backend) == (0, "qmd")
+    with pytest.raises(QueryError, match="'soon' is not a date"):
+        memory.search(QUESTION, since="soon")
+
+
 def test_qmd_is_asked_for_keywords_and_not_for_the_question(qmd_workspace: QmdWorkspace) -> None:
     qmd_workspace.memory().search(QUESTION)
     assert qmd_workspace.qmd
@@ -112,6 +122,17 @@ def test_limits_are_kept(qmd_workspace: QmdWorkspace) -> None:
     assert len(answer) == 2
     assert max(len(result.snippet) for result in answer) <= 30
     assert sum(len(result.snippet) for result in answer) <= 40
+
+
+@pytest.mark.parametrize(("with_sessions", "corpora"), [(True, ["memory", "sessions"]), (False, ["memory"])])
+def test_a_model_is_told_what_qmd_searches_and_gets_no_more_than_the_budget(
+    qmd_workspace: QmdWorkspace, with_sessions: bool, corpora: list[str]
+) -> None:
+    qmd_workspace.settings_of_qmd["sessions"] = {"enabled": with_sessions}
+    qmd_workspace.settings_of_qmd["limits"] = {"maxInjectedChars": 20}
+    told = Toolset(memory_tools(qmd_workspace.memory())).call("memory_search", {"query": QUESTION}).details
+    assert (told["backend"], told["corpus"], told["truncated"]) == ("qmd", corpora, True)
+    assert [len(result["snippet"]) for result in told["results"]] == [20]
 
 
 def test_a_session_that_may_not_search_is_told_and_nobody_is_asked(qmd_workspace: QmdWorkspace) -> None:

@@ -1,5 +1,7 @@
 """The lines of ``mdrecall status``."""
 
+import os
+import re
 from typing import Any
 
 import pytest
@@ -159,6 +161,35 @@ def test_qmd_shows_what_went_wrong() -> None:
     assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures, last: y; next attempt at 9:30"
     assert found["Problem"] == "It is too old. Until it is fixed, the builtin backend answers."
     assert found["Missing"] == "/a, /b; what was indexed from there is kept"
+
+
+def test_the_notes_are_listed_with_dates_and_sizes(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/people/priya.md", "x" * 1500)
+    newer = workspace.write("MEMORY.md", "text")
+    os.utime(newer, (1_600_000_100, 1_600_000_100))
+    lines = run("list").out.splitlines()
+    assert [line.split()[2:] for line in lines] == [["4", "B", "MEMORY.md"], ["1.5", "kB", "memory/people/priya.md"]]
+    assert all(re.match(r"2020-09-1\d \d\d:\d\d ", line) for line in lines)
+    listed = run("list", "--json").json
+    assert listed == [
+        {"path": "MEMORY.md", "bytes": 4, "changedS": 1_600_000_100.0},
+        {"path": "memory/people/priya.md", "bytes": 1500, "changedS": 1_600_000_000.0},
+    ]
+    assert run("status", "--files", "--json").json[0]["files"] == listed
+    assert "  memory/people/priya.md\n" in run("status", "--files").out
+    assert "files" not in run("status", "--json").json[0]
+
+
+def test_where_there_are_no_notes_the_list_says_so(workspace: Workspace, run: Run) -> None:
+    ran = run("list")
+    assert (ran.code, ran.out) == (1, "")
+    assert f"There are no notes in {workspace.path}." in ran.err
+    assert run("list", "--json").json == []
+
+
+def test_a_name_in_a_list_moves_no_cursor(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/\x1b[2Jx.md", "text")
+    assert "\x1b" not in run("list").out
 
 
 def test_an_index_is_updated_first_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:

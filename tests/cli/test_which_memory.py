@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,28 @@ def test_in_a_folder_without_notes_openclaws_memory_answers_and_says_so(
     assert len(list((claw / "memory").iterdir())) == 1
     assert run("search", "walrus", "--workspace", ".").err == ""
     assert len(run("status", "--json").json) == 2
+
+
+def test_an_index_of_openclaw_at_the_configured_path_stays_as_it_is(workspace: Workspace, run: Run, claw: Path) -> None:
+    index = claw.parent / "memory/main.sqlite"
+    index.parent.mkdir()
+    with sqlite3.connect(index) as database:
+        database.execute("CREATE TABLE chunks(id TEXT PRIMARY KEY)")
+    database.close()
+    before = index.read_bytes()
+    search = {"store": {"path": "~/.openclaw/memory/{agentId}.sqlite"}}
+    (claw.parent / "openclaw.json").write_text(json.dumps({"memorySearch": search}))
+    assert run("search", "walrus", "--json").json["results"][0]["path"] == "MEMORY.md"
+    (record,) = run("status", "--json").json
+    assert record["status"]["dbPath"] == str(index.with_name("main.mdrecall.sqlite"))
+    assert index.read_bytes() == before
+
+
+def test_an_empty_memory_slot_leaves_a_person_the_commands(workspace: Workspace, run: Run) -> None:
+    workspace.configure('{plugins: {slots: {memory: "None"}}}')
+    workspace.write("MEMORY.md", "The walrus sleeps.")
+    assert run("search", "walrus").code == 0
+    assert run("note", "tea").code == 0
+    (record,) = run("status", "--json").json
+    assert record["plugin"]["id"] == ""
+    assert "  Plugin:      none\n" in run("status").out

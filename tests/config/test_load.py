@@ -43,8 +43,8 @@ DEFAULTS: dict[str, Any] = {
     "memorySearch.sync.sessions.deltaBytes": 100_000,
     "memorySearch.sync.sessions.deltaMessages": 50,
     "memorySearch.sync.sessions.postCompactionForce": True,
-    "memorySearch.query.maxResults": 6,
-    "memorySearch.query.minScore": 0.35,
+    "memorySearch.query.maxResults": 20,
+    "memorySearch.query.minScore": 0.03,
     "memorySearch.query.hybrid.enabled": True,
     "memorySearch.query.hybrid.vectorWeight": 0.35,
     "memorySearch.query.hybrid.textWeight": 0.65,
@@ -121,9 +121,15 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.remote.batchMinChunks": 1,
     "mdrecall.flush.checkpoint": False,
     "mdrecall.tools.append": False,
-    "mdrecall.tools.maxChars": 10_000,
+    "mdrecall.tools.maxChars": 4_000,
     "mdrecall.vectors.engine": "auto",
     "mdrecall.vectors.maxBytes": 1_073_741_824,
+    "mdrecall.rerank.provider": None,
+    "mdrecall.rerank.baseUrl": None,
+    "mdrecall.rerank.apiKey": None,
+    "mdrecall.rerank.model": "",
+    "mdrecall.rerank.topN": 40,
+    "mdrecall.rerank.timeoutMs": 3000,
 }
 
 
@@ -184,7 +190,7 @@ def test_the_values_of_another_agent_do_not_count(tmp_path: Path) -> None:
     other = {"id": "second", "memorySearch": {"query": {"maxResults": 1}}}
     content = {"agents": {"list": [{"id": "main", "default": True}, other]}}
     folder(tmp_path / ".openclaw" / "workspace-second")
-    assert value(tmp_path, content, MAX) == 6
+    assert value(tmp_path, content, MAX) == 20
     assert value(tmp_path, content, MAX, agent="second") == 1
 
 

@@ -308,17 +308,29 @@ def test_in_an_openclaw_home_the_index_stands_beside_openclaws_own(tmp_path: Pat
 @pytest.mark.parametrize(
     ("configured", "expected"),
     [
-        ("~/{agentId}/{agentId}.db", "home/main/main.db"),
-        (" ~/i\0ndex.db ", "home/index.db"),
-        ("{root}/x.db", "x.db"),
+        ("~/{agentId}/{agentId}.db", "home/main/main.mdrecall.db"),
+        (" ~/i\0ndex.db ", "home/index.mdrecall.db"),
+        ("{root}/x", "x.mdrecall.sqlite"),
     ],
 )
 def test_a_configured_index_path_is_filled_in_and_made_absolute(tmp_path: Path, configured: str, expected: str) -> None:
     store = {"store": {"path": configured.replace("{root}", str(tmp_path))}}
     result = loaded(tmp_path / "home", {"agents": {"defaults": {"memorySearch": store}}})
     assert result.settings.index_path == str(tmp_path / expected)
-    assert result.settings.index_path_is_ours is False
-    assert result.values["index"].origin == "~/.openclaw/openclaw.json: agents.defaults.memorySearch.store.path"
+    assert result.settings.index_path_is_ours is True
+    place = "~/.openclaw/openclaw.json: agents.defaults.memorySearch.store.path"
+    assert result.values["index"].origin == f"{place}, beside OpenClaw's own"
+
+
+def test_a_path_in_openclaws_file_is_for_openclaws_workspace_only_and_one_in_mdrecalls_for_all(tmp_path: Path) -> None:
+    env = openclaw_home(tmp_path, {"memorySearch": {"store": {"path": "~/shared.db"}}})
+    notes = folder(tmp_path / "notes")
+    elsewhere = load(env=env, cwd="/", workspace=str(notes)).settings
+    assert elsewhere.index_path == own_index(notes, env["MDRECALL_STATE_DIR"])
+    write(tmp_path / "own/mdrecall.json", {"memorySearch": {"store": {"path": "~/mine.db"}}})
+    for workspace in (None, str(notes)):
+        settings = load(env=env, cwd="/", workspace=workspace).settings
+        assert (settings.index_path, settings.index_path_is_ours) == (str(tmp_path / "mine.db"), False)
 
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:

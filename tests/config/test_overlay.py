@@ -133,3 +133,31 @@ def test_a_named_file_without_a_workspace_leaves_the_current_folder(tmp_path: Pa
     loaded = load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path / "a"), config=str(tmp_path / "mine.json5"))
     assert loaded.settings.workspace == str(tmp_path / "a")
     assert loaded.settings.memory_search.query.max_results == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{memroy: {citations: "on"}}', "memroy is not a known setting; did you mean memory?"),
+        ("{mdrecal: {}}", "mdrecal is not a known setting; did you mean mdrecall?"),
+        ("{gateway: {}}", "gateway is not a known setting; known here: memorySearch,"),
+        ("{agents: {default: {}}}", "agents.default is not a known setting; did you mean defaults?"),
+    ],
+)
+def test_a_name_at_the_top_of_mdrecalls_own_file_that_is_not_known_is_an_error(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    env = home(tmp_path, None, content)
+    with pytest.raises(ConfigError) as caught:
+        load(env=env, cwd=str(tmp_path))
+    assert said in str(caught.value)
+    file = tmp_path / "named.json"
+    file.write_text(content)
+    load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config=str(file))
+
+
+def test_openclaws_own_names_stay_openclaws_and_a_schema_may_be_named(tmp_path: Path) -> None:
+    own = '{$schema: "x.json", env: {}, models: {}, auth: {}, secrets: {}, logging: {}, agents: {}}'
+    env = home(tmp_path, '{"gateway": {}, "memroy": {}}', own)
+    (tmp_path / ".openclaw/workspace").mkdir()
+    assert load(env=env, cwd=str(tmp_path)).settings.agent_id == "main"

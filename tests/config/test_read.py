@@ -103,7 +103,7 @@ def test_a_file_that_is_not_utf8_cannot_be_read(tmp_path: Path) -> None:
 def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
     result = loaded(tmp_path, "")
     assert result.files == (FILE,)
-    assert result.settings.memory_search.query.max_results == 6
+    assert result.settings.memory_search.query.max_results == 20
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
             "mdrecall.ignored",
             (
                 "did you mean ignore? Known here: maxFileBytes, ignore, maxPerFile, queryTimeoutMs, searchWaitMs,"
-                " firstIndexWaitMs, watch, remote, flush, qmd, tools, vectors."
+                " firstIndexWaitMs, watch, remote, flush, qmd, tools, vectors, rerank."
             ),
         ),
     ],

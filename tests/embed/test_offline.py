@@ -99,7 +99,7 @@ def test_words_are_folded_latin_ones(text: str, expected: list[str]) -> None:
 def test_the_table_is_the_one_that_the_card_describes() -> None:
     card = json.loads((FOLDER / "model.json").read_text())
     content = b"".join((FOLDER / name).read_bytes() for name in ("rows.i8", "scales.f32", "pieces.txt"))
-    assert hashlib.sha256(content).hexdigest() == card["sha256"] == OFFLINE.fingerprint
+    assert hashlib.sha256(content).hexdigest() == card["sha256"]
     assert VOCABULARY.count("\n") == card["pieces"]
     assert (FOLDER / "rows.i8").stat().st_size == card["pieces"] * card["dimensions"]
     assert (FOLDER / "scales.f32").stat().st_size == card["pieces"] * 4
@@ -138,9 +138,7 @@ def test_no_notes_give_no_vectors() -> None:
     assert OFFLINE.embed_chunks([]) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n\n", "深色模式已经打开", "しりとり", "배포 전략", "Привет мир", "… — !", "a" * 101]
-)
+@pytest.mark.parametrize("text", ["", "\n\n", "배포 전략", "สวัสดี", "… — !", "a" * 101])
 def test_what_has_no_known_word_has_a_vector_without_length(text: str) -> None:
     made = embed(text)
     assert OFFLINE.embed_query(text, {}) == made.vector == bytes(4 * OFFLINE.dimensions)
@@ -148,11 +146,11 @@ def test_what_has_no_known_word_has_a_vector_without_length(text: str) -> None:
 
 
 def test_a_text_between_others_that_say_nothing_keeps_its_vector() -> None:
-    empty, walrus, chinese = OFFLINE.embed_chunks(
-        [EmbedInput("", ""), EmbedInput("", "walrus"), EmbedInput("", "深色")]
+    empty, walrus, korean = OFFLINE.embed_chunks(
+        [EmbedInput("", ""), EmbedInput("", "walrus"), EmbedInput("", "배포 전략")]
     )
     assert not any(empty.vector)
-    assert not any(chinese.vector)
+    assert not any(korean.vector)
     assert cosine(walrus.vector, OFFLINE.embed_query("walrus", {})) == pytest.approx(1, abs=1e-5)
 
 
@@ -202,11 +200,11 @@ def test_words_of_like_meaning_are_nearer_than_others() -> None:
         assert cosine(asked, embed(alike).vector) > cosine(asked, embed(other).vector) + 0.1, word
 
 
-@pytest.mark.parametrize("name", ["model.json", "pieces.txt", "rows.i8", "scales.f32"])
+@pytest.mark.parametrize("name", ["model.json", "pieces.txt", "rows.i8", "scales.f32", "words"])
 def test_a_table_that_is_not_whole_is_said_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for each in ("model.json", "pieces.txt", "rows.i8", "scales.f32"):
+    for each in ("model.json", "pieces.txt", "rows.i8", "scales.f32", "words"):
         if each != name:
             (tmp_path / each).symlink_to(FOLDER / each)
     monkeypatch.setattr(embedder, "_FOLDER", str(tmp_path))

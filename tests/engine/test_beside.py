@@ -103,7 +103,7 @@ def test_one_that_fails_leaves_the_first(store: SqliteStore) -> None:
 
 
 def test_its_share_is_that_of_the_query_that_it_reads(store: SqliteStore) -> None:
-    latin = BESIDE._replace(latin_only=True)
+    latin = BESIDE._replace(scripts=("latin",))
     beside = HashEmbedder("synonyms", provider="beside", traits=latin, synonyms=SYNONYMS)
     fill_beside(store)
     vectors = search_vectors(store, beside)

@@ -98,8 +98,8 @@ class FakeVectors:
 
     def similarities(
         self, embedded: EmbeddedQuery, cosines: Mapping[int, float]
-    ) -> dict[int, tuple[Similarity, int | None]]:
-        return {number: (Similarity(value, value, value), None) for number, value in cosines.items()}
+    ) -> dict[int, tuple[Similarity, Sequence[float]]]:
+        return {number: (Similarity(value, value, value), ()) for number, value in cosines.items()}
 
 
 def search(chunks: FakeChunks, vectors: FakeVectors | None = None, **request: Any) -> SearchAnswer:
@@ -117,12 +117,21 @@ def falling(count: int, shown: int) -> dict[int, tuple[SourceName, str, float]]:
     return {number: ("memory", SHOWN if number == shown else HIDDEN, 0.5 - number / 10_000) for number in range(count)}
 
 
-@pytest.mark.parametrize(("max_results", "ranked"), [(1, 24), (6, 24), (7, 28), (50, 200)])
-def test_several_times_as_many_candidates_are_ranked_as_are_asked_for(max_results: int, ranked: int) -> None:
+@pytest.mark.parametrize(("max_results", "ranked"), [(1, 16), (6, 16), (17, 17), (50, 50)])
+def test_a_chunk_is_read_for_each_result_and_never_fewer_than_sixteen(max_results: int, ranked: int) -> None:
     last = search(FakeChunks(falling(300, ranked - 1)), max_results=max_results)
     assert numbers(last)[0] == ranked - 1
     beyond = search(FakeChunks(falling(300, ranked)), max_results=max_results)
     assert numbers(beyond)[0] == 0
+
+
+@pytest.mark.parametrize(("multiplier", "ranked"), [(1, 4), (2, 8), (3, 12), (4, 16), (20, 80)])
+@pytest.mark.parametrize("max_results", [1, 6])
+def test_the_multiplier_says_how_many_candidates_are_ranked(max_results: int, multiplier: int, ranked: int) -> None:
+    chunks = FakeChunks({number: ("memory", SHOWN, 0.5 - number / 10_000) for number in range(300)})
+    options = RankingOptions(max_results=max_results, min_score=0.0, mode="keyword", candidate_multiplier=multiplier)
+    Searcher(chunks, Analyser(), options).search(SearchRequest("walrus"))
+    assert len(set(chunks.loaded)) == ranked
 
 
 def test_at_least_one_result_is_returned_however_few_are_asked_for() -> None:
@@ -146,7 +155,7 @@ def test_no_more_notes_are_looked_for_than_have_a_place() -> None:
     notes = {number: ("memory", SHOWN, 0.3 - number / 10_000) for number in range(100, 150)}
     chunks = FakeChunks(cast("Any", talk | notes))
     assert numbers(search(chunks)) == [0, 1, 2, 100, 101, 102]
-    assert len(chunks.loaded) == 24 + 6
+    assert len(chunks.loaded) == 16 + 6
 
 
 @pytest.mark.parametrize(("notes", "looks"), [(2, 1), (3, 0)])

@@ -38,6 +38,7 @@ def test_texts_that_cannot_be_handed_over_are_embedded_directly(batches: BatchWo
     batch = memory.status().batch
     assert (batch["enabled"], batch["failures"]) == (True, 1)
     assert str(code) in batch["lastError"]
+    assert batch["lastProvider"] == memory.status().provider
 
 
 @pytest.mark.parametrize("what", ["upload", "create", "poll", "output"])

@@ -22,7 +22,8 @@ TOPICS = {
     "music": "practise the violin, tune the piano, sing with the choir on Thursday",
     "money": "pay the invoice, ask the bank about interest, file the tax return",
 }
-RARE = ("zorblax", "quintem", "vexlor")
+TICKET, OTHER = "ZORB-5511", "ZORB-5512"
+PHRASES = ("{}", "water the tomatoes: {}", "why did we close {} in week nine?")
 DECAY = "temporalDecay: {enabled: true, halfLifeDays: 30}"
 
 
@@ -56,9 +57,9 @@ def paths(answer: SearchAnswer) -> list[str]:
 
 
 class Note(NamedTuple):
-    """A note of one chunk: which rare words it holds how often, what else it says, and how old it is."""
+    """A note of one chunk: how often it names the ticket, what else it says, and how old it is."""
 
-    held: dict[str, int]
+    times: int
     filler: str
     age_days: int | None
 
@@ -69,21 +70,12 @@ class Note(NamedTuple):
 
     @property
     def text(self) -> str:
-        return "\n".join([self.filler, *(" ".join([word] * times) for word, times in self.held.items()), self.filler])
+        return "\n".join([self.filler, " ".join([TICKET] * self.times), self.filler])
 
 
-fillers = st.sampled_from(list(TOPICS.values())) | st.integers(1, 8).map(
-    lambda times: "pots and pans in week nine " * times
-)
+fillers = st.sampled_from([*TOPICS.values(), *(phrase.format(OTHER) for phrase in PHRASES)])
 notes_made = st.lists(
-    st.builds(
-        Note,
-        st.dictionaries(st.sampled_from(RARE), st.integers(1, 15), min_size=1),
-        fillers,
-        st.none() | st.integers(0, 500),
-    ),
-    min_size=2,
-    max_size=5,
+    st.builds(Note, st.integers(0, 3), fillers, st.none() | st.integers(0, 500)), min_size=2, max_size=5
 )
 
 
@@ -97,28 +89,26 @@ class ManyNotes(NamedTuple):
 @pytest.fixture(scope="module", params=["", "mmr: {enabled: true, lambda: 0.1},"])
 def many_notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyNotes]:
     workspace = Workspace(tmp_path_factory.mktemp("room"))
-    hybrid(workspace, f"vectorWeight: 0.9, textWeight: 0.1, {request.param} {DECAY}")
+    hybrid(workspace, f"{request.param} {DECAY}")
     fill(workspace, background(160))
     yield ManyNotes(workspace, workspace.memory())
     workspace.close()
 
 
-@given(notes_made, st.sampled_from(["{}", "water the tomatoes: {}", "wash the pots {} pots"]))
+@given(notes_made, st.sampled_from(PHRASES))
 @settings(max_examples=15)
-def test_a_note_with_all_the_rare_words_is_never_below_one_that_lacks_some(
+def test_a_note_with_the_identifier_comes_before_all_others_at_any_age(
     many_notes: ManyNotes, made: list[Note], phrase: str
 ) -> None:
     written = {note.path(number): note for number, note in enumerate(made)}
     try:
         for path, note in written.items():
             many_notes.workspace.write(path, note.text)
-        answer = many_notes.memory.search(phrase.format(" ".join(RARE)), min_score=0, max_results=50)
-        wanted = {word for note in made for word in note.held}
-        complete = {path for path, note in written.items() if note.held.keys() >= wanted}
+        answer = many_notes.memory.search(phrase.format(TICKET), min_score=0, max_results=50)
+        right = {path for path, note in written.items() if note.times}
         order = list(dict.fromkeys(paths(answer)))
         assert answer.mode == "hybrid"
-        assert set(order[: len(complete)]) == complete
-        assert all((result.score >= 0.7) == (result.path in complete) for result in answer)
+        assert set(order[: len(right)]) == right
     finally:
         for path in written:
             (many_notes.workspace.path / path).unlink()
@@ -223,7 +213,7 @@ def test_among_many_alike_the_path_decides_and_not_the_order_in_which_they_came(
         for path in reversed(folders) if turned else folders:
             workspace.write(path, "She must not eat peanuts or shrimp.\n")
             memory.sync()
-        found.append(paths(memory.search("food allergies", mode=mode)))
+        found.append(paths(memory.search("food allergies", mode=mode, max_results=6)))
         workspace.close()
     assert found == [folders[:6], folders[:6]]
 
@@ -303,19 +293,6 @@ def test_copies_give_way_to_what_is_new_in_any_script(workspace: Workspace, lang
     assert {path[7:12] for path in varied[1:3]} == {"other"}
 
 
-@pytest.mark.parametrize("weight", [0, 0.3, 0.7, 1])
-def test_variety_never_puts_an_incomplete_note_above_a_complete_one(workspace: Workspace, weight: float) -> None:
-    hybrid(workspace, f"mmr: {{enabled: true, lambda: {weight}}}")
-    fill(workspace, background(150))
-    for number in range(4):
-        workspace.write(f"memory/complete-{number}.md", "数据库今天在柏林已经备份完成\n")
-    workspace.write("memory/part-1.md", "柏林的天气很好，我们去公园散步\n")
-    workspace.write("memory/part-2.md", "新的数据库下个月迁移\n")
-    found = paths(workspace.memory().search("数据库 柏林", max_results=6, min_score=0))
-    assert {path[7:11] for path in found[:4]} == {"comp"}
-    assert {path[7:11] for path in found[4:6]} == {"part"}
-
-
 PARAPHRASES = {
     "food allergies": "She must not eat peanuts or shrimp.",
     "doctor appointment": "Saw the physician at the clinic on Tuesday.",
@@ -344,12 +321,12 @@ def test_a_note_that_says_it_in_other_words_is_found_by_meaning(workspace: Works
     assert not any(held for _, _, held, _ in best.why.terms)
 
 
-def test_of_a_long_note_the_window_that_says_it_is_shown(workspace: Workspace) -> None:
+def test_of_a_long_note_the_passage_that_says_it_is_shown(workspace: Workspace) -> None:
     lines = [f"{text.capitalize()} in week {number}." for number, text in enumerate(list(TOPICS.values())[:3] * 2)]
     lines.insert(4, "She must not eat peanuts or shrimp, and carries a pen of adrenaline in case she swells up.")
     workspace.write("memory/long.md", "\n".join(lines) + "\n")
     best = workspace.memory().search("food allergies", mode="vector")[0]
-    assert best.match_start_line <= 5 <= best.match_end_line
+    assert best.start_line <= 5 <= best.end_line
     assert "peanuts" in best.snippet
 
 

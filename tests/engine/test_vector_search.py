@@ -192,17 +192,20 @@ def test_before_any_vector_is_there_the_words_answer(tmp_path: Path) -> None:
     store.admin.close()
 
 
+# Four letters, as many as in "mode".
+KOREAN = "다크모드"
 CHINESE = "深色模式"
 
 
 def test_a_query_in_a_script_that_the_offline_table_does_not_know_is_answered_by_words(workspace: Workspace) -> None:
     for path, text in NOTES.items():
         workspace.write(f"memory/{path}", text)
+    workspace.write("memory/k.md", f"{KOREAN} 켰다\n")
     memory = workspace.memory()
-    usual = memory.search(CHINESE)
-    assert (usual.mode, usual.degraded, usual[0].path) == ("keyword", "", "memory/c.md")
-    assert usual.results == memory.search(CHINESE, mode="keyword").results
-    by_meaning = memory.search(CHINESE, mode="vector")
+    usual = memory.search(KOREAN)
+    assert (usual.mode, usual.degraded, usual[0].path) == ("keyword", "", "memory/k.md")
+    assert usual.results == memory.search(KOREAN, mode="keyword").results
+    by_meaning = memory.search(KOREAN, mode="vector")
     assert (by_meaning.mode, by_meaning.degraded) == ("keyword", "the embedder knows no word of this query")
     assert by_meaning.results == usual.results
 
@@ -210,13 +213,27 @@ def test_a_query_in_a_script_that_the_offline_table_does_not_know_is_answered_by
 def test_a_query_half_in_such_a_script_trusts_meaning_half(workspace: Workspace) -> None:
     for path, text in NOTES.items():
         workspace.write(f"memory/{path}", text)
+    workspace.write("memory/k.md", f"{KOREAN} 켰다\n")
     memory = workspace.memory()
     full = memory.search("walrus", min_score=0, explain=True)
-    mixed = memory.search("mode 深色模式", min_score=0, explain=True)
+    mixed = memory.search(f"mode {KOREAN}", min_score=0, explain=True)
     assert full[0].why
     assert mixed[0].why
     assert mixed[0].why.vector_weight == pytest.approx(full[0].why.vector_weight / 2, abs=1e-4)
-    assert (mixed.mode, mixed[0].path) == ("hybrid", "memory/c.md")
+    assert (mixed.mode, mixed[0].path) == ("hybrid", "memory/k.md")
+
+
+def test_a_query_in_chinese_trusts_words_too_even_in_vector_mode(workspace: Workspace) -> None:
+    for path, text in NOTES.items():
+        workspace.write(f"memory/{path}", text)
+    memory = workspace.memory()
+    usual = memory.search(CHINESE, explain=True)
+    alone = memory.search(CHINESE, mode="vector", explain=True)
+    assert (usual.mode, usual[0].path) == ("hybrid", "memory/c.md")
+    assert (alone.mode, alone[0].path) == ("vector", "memory/c.md")
+    assert usual[0].why
+    assert alone[0].why
+    assert usual[0].why.vector_weight < alone[0].why.vector_weight < 1
 
 
 def test_an_embedder_that_reads_every_script_is_asked_in_chinese(note_index: NoteIndex) -> None:
@@ -235,3 +252,11 @@ def test_a_source_filter_takes_only_chunks_of_that_source(note_index: NoteIndex,
     assert {result.path for result in notes} <= {"a.md", "c.md"}
     assert "a.md" in {result.path for result in notes}
     assert not searcher.search(SearchRequest("walrus plain pool", mode=mode, source="sessions")).results
+
+
+def test_only_an_embedder_that_takes_no_time_is_asked_when_the_weights_of_the_words_are_known(
+    note_index: NoteIndex,
+) -> None:
+    vectors = note_index.store.vectors
+    assert VectorSearcher(vectors, [OfflineEmbedder()], older={}, timeout_s=PATIENT).never_waits is True
+    assert VectorSearcher(vectors, [HashEmbedder()], older={}, timeout_s=PATIENT).never_waits is False

@@ -37,6 +37,7 @@ def test_by_default_it_is_the_default_agent(env: dict[str, str]) -> None:
 
 def test_agents_are_named_by_their_ids(env: dict[str, str]) -> None:
     assert found(env, agents=("work",)) == [("work", "work", None)]
+    assert found(env, agents=("work", "main")) == [("work", "work", None), ("main", "main", None)]
     assert found(env, agents=("work", "main", "work")) == [("work", "work", None), ("main", "main", None)]
 
 
@@ -88,3 +89,20 @@ def test_several_workspaces_can_be_those_of_one_agent(env: dict[str, str]) -> No
         ("a", "work", folder(env, "notes")),
         ("b", "work", folder(env, "other/notes")),
     ]
+
+
+@pytest.mark.parametrize(
+    ("plugins", "plugin"),
+    [
+        ({}, "memory-core"),
+        ({"slots": {"memory": "memory-lancedb"}}, "memory-lancedb"),
+        ({"slots": {"memory": "none"}}, ""),
+    ],
+)
+def test_a_memory_knows_the_plugin_in_its_memory_slot(
+    env: dict[str, str], plugins: dict[str, object], plugin: str
+) -> None:
+    path = Path(folder(env, "openclaw.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"plugins": plugins}))
+    (memory,) = select_memories(Selection(), env)
+    assert memory.plugin == plugin

@@ -242,6 +242,18 @@ def test_a_workspace_reached_through_a_linked_parent_is_read_as_it_is_listed(
         assert {memory.read(path).text for path in found} == {"walrus"}
 
 
+@pytest.mark.parametrize("is_openclaws", [False, True])
+@pytest.mark.parametrize("path", ["priya.md", "Priya", "people/priya.md", "memory/priya.md"])
+def test_a_name_without_its_folder_is_suggested_with_it(workspace: Workspace, path: str, is_openclaws: bool) -> None:
+    if is_openclaws:
+        workspace.beside_openclaw()
+    workspace.write("memory/people/priya.md", "text")
+    workspace.write("memory/other.md", "text")
+    with pytest.raises(ReadError) as caught:
+        workspace.memory().read(path)
+    assert "Did you mean memory/people/priya.md?" in caught.value.hint
+
+
 @pytest.mark.parametrize("character", ["x", "é", "深", "🦭"])
 @pytest.mark.parametrize("length", [49_999, 50_000, 50_001, 130_000])
 def test_pages_reach_every_character_of_a_long_line(workspace: Workspace, character: str, length: int) -> None:
@@ -275,3 +287,14 @@ def test_characters_are_skipped_in_the_first_line_only(workspace: Workspace, fro
     workspace.write("MEMORY.md", FIVE)
     read = workspace.memory().read("MEMORY.md", from_line=3, lines=2, from_char=from_char)
     assert read.text == f"{text}\nfour"
+
+
+@pytest.mark.parametrize("folder", ["node_modules", "Node_Modules", "private"])
+def test_a_folder_that_is_left_out_is_not_read_either(workspace: Workspace, folder: str) -> None:
+    workspace.configure('{mdrecall: {ignore: ["node_modules", "private"]}}')
+    workspace.write(f"memory/{folder}/deep/a.md", "not for reading")
+    workspace.write(f"memory/{folder}.md", "for reading")
+    memory = workspace.memory()
+    assert memory.read(f"memory/{folder}.md").text == "for reading"
+    with pytest.raises(PathOutside):
+        memory.read(f"memory/{folder}/deep/a.md")

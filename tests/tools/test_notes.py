@@ -35,6 +35,7 @@ def test_a_search_has_the_contracts_shape(tools: Toolset) -> None:
         "builtin",
         ["memory"],
     )
+    assert found.details["provider"] == "offline"
     assert found.details["notice"] == NOTICE
     assert not found.is_error
     assert json.loads(found.text) == found.details
@@ -56,6 +57,8 @@ def test_an_empty_answer_says_why(tools: Toolset) -> None:
         ({"query": "x", "maxResults": "many"}, "maxResults"),
         ({"query": "x", "minScore": True}, "minScore"),
         ({"query": "x", "corpus": "wiki"}, "corpus"),
+        ({"query": "x", "since": "soon"}, "since"),
+        ({"query": "x", "until": ["today"]}, "until"),
         ([], "arguments"),
         ("{", "arguments"),
     ],
@@ -72,6 +75,13 @@ def test_a_missing_query_is_said_in_the_contracts_words(tools: Toolset) -> None:
 def test_snake_case_numeric_strings_and_json_texts_are_taken(tools: Toolset) -> None:
     found = tools.call("memory_search", '{"query": "ana", "max_results": "1", "min_score": "0"}')
     assert len(found.details["results"]) == 1
+
+
+def test_a_search_can_be_limited_to_days(tools: Toolset) -> None:
+    found = tools.call("memory_search", {"query": "ana", "since": "1990-01-01", "until": "1990-12-31"})
+    assert (found.details["results"], found.details["reason"]) == ([], "no_match")
+    assert "1990-01-01" in found.details["action"]
+    assert tools.call("memory_search", {"query": "ana", "since": "1990", "until": ""}).details["results"]
 
 
 def test_a_tool_that_is_not_there_is_told(tools: Toolset) -> None:

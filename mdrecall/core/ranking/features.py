@@ -16,8 +16,11 @@ from mdrecall.types import StoredChunk, Traits
 CHUNK_SHARE = 0.4
 # What the words of the two passages beside it count, as far as it does not hold them itself.
 NEIGHBOUR_WEIGHT = 0.2
-# What the words of the path and of the headings count, on top of being words of the chunk.
-TITLE_WEIGHT = 0.1
+# What the words of the path and of the headings count, as far as the passage does not hold them itself.
+TITLE_WEIGHT = 0.3
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 class Query(NamedTuple):
@@ -54,7 +57,7 @@ class Features(NamedTuple):
     neighbours: float
     """The share that the passages beside it add."""
     title: float
-    """The share that the path and the headings hold."""
+    """The share that the path and the headings add."""
     likeness: float | None
     """The likeness of the passage, or of its chunk if passages have no vectors; None without a vector."""
     chunk_likeness: float | None
@@ -81,17 +84,25 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
     """Return the passages of a chunk in reading order, each with its features."""
     text, path = found.chunk.text, found.chunk.path
     passages = split_passages(text)
-    held = [find_terms(text[entry.start : entry.end], query.weights, query.analyser) for entry in passages]
+    held, above = [_NONE] * len(passages), _NONE
+    if found.weighted.strength:  # Otherwise only its vector was found, and there is no term to look for.
+        held = [find_terms(text[entry.start : entry.end], query.weights, query.analyser) for entry in passages]
+        above = find_terms("\n".join((title_text(path), *titles(found.chunk.trail))), query.weights, query.analyser)
     coverage = [query.weights.share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
-    above = find_terms("\n".join((title_text(path), *titles(found.chunk.trail))), query.weights, query.analyser)
     chunk_held = above.union(*held)
     file_bonus = query.naming.file_bonus(path)
     lines = text.split("\n")
     read = []
+    last_heading, heading, titled = -1, _last_title(found.chunk), above
+    heading_bonus = query.naming.heading_bonus(heading)
     for place, passage in enumerate(passages):
-        heading = heading_title(lines[passage.heading].strip()) if passage.heading >= 0 else ""
-        in_heading = find_terms(heading, query.weights, query.analyser) if heading else frozenset()
+        if passage.heading != last_heading:
+            last_heading, heading = passage.heading, heading_title(lines[passage.heading].strip())
+            titled = above
+            if found.weighted.strength:
+                titled |= find_terms(heading, query.weights, query.analyser)
+            heading_bonus = query.naming.heading_bonus(heading)
         near = held[place].union(*held[max(0, place - 1) : place], *held[place + 1 : place + 2])
         cosine = found.cosines[place] if place < len(found.cosines) else None
         whole = found.similarity.value if found.similarity else None
@@ -99,12 +110,12 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
             words=words,
             coverage=coverage[place],
             neighbours=query.weights.share(near) - coverage[place],
-            title=query.weights.share(above | in_heading),
+            title=query.weights.share(titled | held[place]) - coverage[place],
             likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
             chunk_likeness=whole,
             cosine=cosine,
             identified=_identifier_share(query, held[place], text[passage.start : passage.end]),
-            naming=max(file_bonus, query.naming.heading_bonus(heading or _last_title(found.chunk))),
+            naming=max(file_bonus, heading_bonus),
             held=held[place],
             chunk_held=chunk_held,
         )

@@ -10,12 +10,11 @@ from mdrecall.types import Term
 
 # What a passage gains by the way it is named. Each is more than a passage can gain by its words over the next.
 _PATH, _FILE, _STEM, _HEADING = 2.0, 1.6, 1.2, 0.8
-_QUOTED = re.compile(r"\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”|「([^」\n]{2,200})」|«([^»\n]{3,200})»")
-_SPACES = re.compile(r"[\s_-]+")
+_QUOTED = r"\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”|「([^」\n]{2,200})」|«([^»\n]{3,200})»"
 _EDGES = " \t\r\n\"'`“”‘’«»?？!！.。,，:：;()[]"
 # Ordinals, times of day, sizes and the like are written with a digit and letters too, and name nothing.
-_QUANTITY = re.compile(r"\d{1,4}(?:st|nd|rd|th|am|pm|h|m|s|k|x|d|ms|kg|km|cm|mm|gb|mb|kb|tb|min|hrs?|usd|eur)")
-_HASH_LETTERS = re.compile(r"[a-f]{7,}")
+_QUANTITY = r"\d{1,4}(?:st|nd|rd|th|am|pm|h|m|s|k|x|d|ms|kg|km|cm|mm|gb|mb|kb|tb|min|hrs?|usd|eur)"
+_HASH_LETTERS, _MIN_HASH_CHARS = frozenset("abcdef"), 7
 _MIN_DIGITS = 5
 _MIN_CHARS = 3
 
@@ -57,7 +56,9 @@ class Naming(NamedTuple):
 
 def read_naming(query: str, terms: Iterable[Term]) -> Naming:
     """Return the names in a query with these terms."""
-    phrases = (" ".join(fold(next(filter(None, match.groups()))).split()) for match in _QUOTED.finditer(query))
+    has_quotes = any(mark in query for mark in '"“「«')
+    matches = re.finditer(_QUOTED, query) if has_quotes else ()
+    phrases = (" ".join(fold(next(filter(None, match.groups()))).split()) for match in matches)
     files = {fold(token) for token in tokens(query) if "/" in token or "." in token or any(map(str.isdigit, token))}
     return Naming(
         _find_identifiers(list(terms)),
@@ -97,9 +98,9 @@ def _is_code(word: str) -> bool:
     if not word.isascii() or len(word) < _MIN_CHARS:
         return False
     if any(map(str.isdigit, word)):
-        return not _QUANTITY.fullmatch(word)
-    return _HASH_LETTERS.fullmatch(word) is not None
+        return not re.fullmatch(_QUANTITY, word)
+    return len(word) >= _MIN_HASH_CHARS and set(word) <= _HASH_LETTERS
 
 
 def _normalise(name: str) -> str:
-    return _SPACES.sub(" ", name)
+    return " ".join(name.replace("-", " ").replace("_", " ").split())

@@ -11,13 +11,16 @@ from typing import NamedTuple, Protocol
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.stages import Candidate, RankingContext, raw_worth, score_of
 from mdrecall.core.ranking.times import QueryTimes, read_range, remove_spans
-from mdrecall.core.text.stopwords import find_stop_words
+from mdrecall.core.text.stopwords import find_stop_words, stop_words_of
 from mdrecall.core.text.words import surface_words, tokens
 from mdrecall.errors import QueryError
 from mdrecall.types import SearchAnswer, Term
 
-# What a note of the day, the week or the year gains; larger values lost questions about conversations.
+# What a note of the week or the year gains; larger values lost questions about conversations.
 _BONUS = 0.1
+# Who asks for "yesterday" or "last Friday" means the note of that day. Less than this did not lift it above notes of
+# other days that say the same in more words.
+_RELATIVE_DAY_BONUS = 0.2
 # A month is named on purpose, and its notes are many.
 _MONTH_BONUS = 0.12
 # People still tell of a month in the two weeks after it.
@@ -27,6 +30,8 @@ _NEWEST_GAIN = 0.35
 # Results with less than this share of the best one's worth are no near equals, nor are those after the first few.
 _NEAR_EQUAL = 0.6
 _MAX_NEAR_EQUALS = 6
+# Nor are those with less than this share of the words: a note that is only like the question states something else.
+_NEAR_COVERAGE = 0.8
 #: If there is no note of the time, the nearest earlier day counts within this many days.
 NEAREST_DAYS = 3
 
@@ -34,11 +39,12 @@ NEAREST_DAYS = 3
 _VAGUE_WORDS = (
     "happen happened happening happens note notes entry entries memory memories journal diary log logs discuss"
     " discussed talk talked work worked working write wrote written new news day days week summary summarize summarise"
-    " summarized recap list event events activity activities did everything all"
+    " summarized recap list noted recorded event events activity activities did everything all"
     " passiert passierte geschehen geschah notiz notizen eintrag eintrage tagebuch besprochen geredet gemacht getan"
-    " gearbeitet neues geschrieben los alles"
-    " passe arrive discute parle travaille ecrit journee notes fait faits tout"
-    " paso ocurrio ocurrido pasado notas nota hicimos hice hablamos trabajamos escribi escribimos sucedio diario todo"
+    " gearbeitet neues geschrieben notiert notierte notieren aufgeschrieben los alles"
+    " passe arrive note discute parle travaille ecrit journee notes fait faits tout"
+    " paso ocurrio ocurrido pasado notas nota hicimos hice hablamos trabajamos escribi escribimos anote"
+    " anotamos apunte apuntamos sucedio diario todo"
     " s t"
 )
 _VAGUE = frozenset(_VAGUE_WORDS.split())
@@ -57,11 +63,18 @@ def is_only_time(query: str, times: QueryTimes) -> bool:
     """True if a query asks for a time and for nothing else."""
     if not times.ranges:
         return False
-    every = [word for token in tokens(query) for word in surface_words(token)]
-    idle = find_stop_words(every) | _VAGUE
+    idle = find_stop_words(_words(query)) | _VAGUE | _stop_words_by_times(query)
     left = remove_spans(query, times.spans)
     left = left if left.isascii() else re.sub(_VAGUE_UNSPACED, " ", left)
     return all(word in idle for token in tokens(left) for word in surface_words(token))
+
+
+def _stop_words_by_times(query: str) -> frozenset[str]:
+    """Return the stop words of the language that the words for times are in, if that is not English."""
+    from mdrecall.core.ranking.time_reader import find_languages
+
+    spoken = [key for key in find_languages(query) if key in ("en", "de", "fr", "es")]
+    return frozenset() if not spoken or "en" in spoken else frozenset().union(*map(stop_words_of, spoken))
 
 
 def time_bonus(times: QueryTimes, day: int | None) -> float:
@@ -69,7 +82,11 @@ def time_bonus(times: QueryTimes, day: int | None) -> float:
     if day is None:
         return 0.0
     gains = (
-        _MONTH_BONUS if one.precision == "month" else _BONUS
+        _MONTH_BONUS
+        if one.precision == "month"
+        else _RELATIVE_DAY_BONUS
+        if one.precision == "day" and one.is_relative
+        else _BONUS
         for one in times.ranges
         if not one.is_in_title and one.has(day, _MONTH_GRACE_DAYS if one.precision == "month" else 0)
     )
@@ -127,19 +144,27 @@ def prefer_newest(candidates: Sequence[Candidate], context: RankingContext) -> l
     if not context.times.cues or len(candidates) < 2:
         return list(candidates)
     first = candidates[:_MAX_NEAR_EQUALS]
-    best = max(first, key=lambda entry: entry.worth)
-    least = _NEAR_EQUAL * raw_worth(best, context)
-    places = [
-        place
-        for place, entry in enumerate(first)
-        if raw_worth(entry, context) >= least and _share_of_names(entry) == _share_of_names(best)
-    ]
+    places = _find_near_equals(first, context)
     factors = newest_factors([chunk_day(first[place].chunk) for place in places])
     near = [_age_among(first[place], factor, context) for place, factor in zip(places, factors, strict=True)]
     ordered = list(candidates)
     for place, entry in zip(places, sorted(near, key=lambda entry: -entry.score), strict=True):
         ordered[place] = entry
     return ordered
+
+
+def _find_near_equals(first: Sequence[Candidate], context: RankingContext) -> list[int]:
+    """Return the places of the candidates that may state the same: nearly as good, with nearly as many of the words."""
+    best = max(first, key=lambda entry: entry.worth)
+    least = _NEAR_EQUAL * raw_worth(best, context)
+    good = [place for place, entry in enumerate(first) if raw_worth(entry, context) >= least]
+    covered = {place: found.coverage for place in good if (found := first[place].features)}
+    most = max(covered.values(), default=0.0)
+    return [
+        place
+        for place in good
+        if covered.get(place, 0.0) >= _NEAR_COVERAGE * most and _share_of_names(first[place]) == _share_of_names(best)
+    ]
 
 
 def _age_among(entry: Candidate, factor: float, context: RankingContext) -> Candidate:

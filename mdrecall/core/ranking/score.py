@@ -17,7 +17,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.core.text.stem import stem
-from mdrecall.core.text.words import fold
 from mdrecall.types import Match, Traits
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.
@@ -86,7 +85,7 @@ class Weights(NamedTuple):
 
     def share(self, held: Iterable[str]) -> float:
         """Return the share of the query's weight that these terms have; at most 1."""
-        return min(1.0, sum(self.by_term[term] for term in sorted(held)) / self.total)
+        return min(1.0, math.fsum(map(self.by_term.__getitem__, held)) / self.total)
 
 
 class Strengths(NamedTuple):
@@ -259,11 +258,3 @@ def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]
         return 1.0
 
     return {match.term.surface: weight(match) for match in matches}
-
-
-def latin_share(text: str) -> float:
-    """Return the share of a text's letters and digits that are Latin, accented or not."""
-    if text.isascii():
-        return 1.0
-    folded = [char for char in fold(text) if char.isalnum()]
-    return sum(char.isascii() for char in folded) / len(folded) if folded else 0.0

@@ -11,13 +11,12 @@ _OTHER_COST = 0.1
 # How much of the lead of another speaker's words becomes doubt that the memory holds an answer at all. Questions that
 # name the wrong speaker are told from others with an AUC of .60 at 0, .66 at 0.5, .70 at 1.
 _DOUBT = 1.0
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = r"[^\W\d_]+"
 # Shorter words of a name are initials and particles.
 _MIN_NAME_CHARS = 3
-_ASSISTANT = re.compile(
+_ASSISTANT = (
     r"\b(?:assistant|you (?:had |have |just |once |also )?(?:said|told|gave|wrote|recommend|suggest|mention|list|provid"
-    r"|explain|propos|advis)|your (?:recommendation|suggestion|advice|answer|reply|list))",
-    re.IGNORECASE,
+    r"|explain|propos|advis)|your (?:recommendation|suggestion|advice|answer|reply|list))"
 )
 
 
@@ -44,8 +43,9 @@ class Speakers(NamedTuple):
 
 def read_speakers(speakers: Iterable[str], query: str) -> Speakers:
     """Return which of the speakers a query names, by their whole name or a part of it."""
-    words = set(_WORD.findall(fold(query)))
-    return Speakers(frozenset(speaker for speaker in set(speakers) if speaker and words & _names_of(speaker)))
+    some = set(speakers) - {""}
+    words = set(re.findall(_WORD, fold(query))) if some else set()
+    return Speakers(frozenset(speaker for speaker in some if words & _names_of(speaker)))
 
 
 def doubt(lead: float) -> float:
@@ -55,8 +55,8 @@ def doubt(lead: float) -> float:
 
 def asks_assistant(query: str) -> bool:
     """True if a query is about what the assistant said."""
-    return _ASSISTANT.search(query) is not None
+    return re.search(_ASSISTANT, query, re.IGNORECASE) is not None
 
 
 def _names_of(speaker: str) -> set[str]:
-    return {word for word in _WORD.findall(fold(speaker)) if len(word) >= _MIN_NAME_CHARS or not word.isascii()}
+    return {word for word in re.findall(_WORD, fold(speaker)) if len(word) >= _MIN_NAME_CHARS or not word.isascii()}

@@ -22,7 +22,7 @@ from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk,
 _USER_FACTOR = 1.1
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
-# How many passages are looked at for each result: neighbours become one result, and overlapping chunks repeat some.
+# Of so many passages for each result, neighbours become one; those after them are too weak to be shown beside others.
 _LOOKED_AT = 3
 
 
@@ -127,14 +127,16 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
-    user_factor = 1.0 if asks_assistant(context.text) else _USER_FACTOR
+    user_factor: float | None = None
     passages = []
     for candidate in candidates:
         found = candidate.found
         for passage, place, features in read_passages(found, query):
-            if features.chunk_held or features.likeness or features.naming:
+            if found.weighted.strength or features.likeness or features.naming:
                 worth = passage_worth(features, found.weighted.identified, query)
-                worth *= user_factor if passage.speaker and is_user(passage.speaker) else 1.0
+                if passage.speaker and is_user(passage.speaker):
+                    user_factor = user_factor or (1.0 if asks_assistant(context.text) else _USER_FACTOR)
+                    worth *= user_factor
                 passages.append(Candidate(found, passage, place, features, worth))
     return passages
 
@@ -173,7 +175,7 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
     """Return the score of a candidate by its worth and its age."""
-    return (vector_probability if context.mode == "vector" else probability)(entry.worth) * entry.decay
+    return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
 
 
 def raw_worth(entry: Candidate, context: RankingContext) -> float:
@@ -192,25 +194,28 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
     """Join passages that follow each other, at the place of the best, and drop those that overlapping chunks repeat."""
     merged: list[Candidate] = []
     by_chunk: dict[int, list[int]] = {}
-    by_path: dict[str, list[int]] = {}
-    for entry in candidates[: _LOOKED_AT * context.options.max_results]:
-        chunk = entry.chunk
-        if any(_repeats(entry, merged[number]) for number in by_path.get(chunk.path, ())):
+    chunks_of: dict[str, list[int]] = {}
+    good = _LOOKED_AT * context.options.max_results
+    for rank, entry in enumerate(candidates):
+        chunk = entry.found.chunk
+        siblings = chunks_of.setdefault(chunk.path, [])
+        others = (number for sibling in siblings if sibling != chunk.id for number in by_chunk[sibling])
+        if any(_repeats(entry, merged[number]) for number in others):
             continue
-        beside = next((number for number in by_chunk.get(chunk.id, ()) if _can_join(merged[number], entry)), None)
-        if beside is not None:
+        own = by_chunk.get(chunk.id)
+        if own is None:
+            own = by_chunk[chunk.id] = []
+            siblings.append(chunk.id)
+        elif rank < good and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
             merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
             continue
-        for group in (by_chunk.setdefault(chunk.id, []), by_path.setdefault(chunk.path, [])):
-            group.append(len(merged))
+        own.append(len(merged))
         merged.append(entry)
     return merged
 
 
 def _repeats(entry: Candidate, other: Candidate) -> bool:
-    """True if a passage stands in another chunk too, and is shown from there."""
-    if entry.chunk.id == other.chunk.id:
-        return False
+    """True if another chunk shows the same lines."""
     passage, shown = entry.passage, _span(other)
     return entry.chunk.text[passage.start : passage.end] in other.chunk.text[shown.start : shown.end]
 
@@ -346,7 +351,9 @@ def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchR
     """
     chunk, passage, span = candidate.chunk, candidate.passage, _span(candidate)
     day = chunk_day(chunk)
-    avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
+    avoid: set[int] = set()
+    if span.end - span.start < max_units:
+        avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
     shown = show_around(chunk.text, span, max_units, avoid)
     taken.update(map(chunk.line, range(shown.first_line, shown.last_line + 1)))
     return SearchResult(

@@ -104,7 +104,7 @@ def find_times(query: str, today: int) -> tuple[tuple[DayRange, ...], tuple[tupl
     """Return the times that a query speaks of, and the characters that name them."""
     words = frozenset(_WORD.findall(query.lower()))
     text = _hide_quotes(query).translate(_WIDE_DIGITS)
-    found = _choose(_find_all(text, _find_languages(query), today))
+    found = _choose(_find_all(text, find_languages(query), today))
     found = [one for one in found if not (query[one.start : one.end].lower() == "hier" and _is_german(words))]
     return _join(text, found), tuple(dict.fromkeys((one.start, one.end) for one in found))
 
@@ -114,8 +114,10 @@ def find_cues(query: str, spans: tuple[tuple[int, int], ...]) -> tuple[tuple[int
     text = _hide_quotes(query)
     for start, end in spans:
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-    keys = _find_languages(query)
+    keys = find_languages(query)
     found = {match.span() for key in keys for match in _PATTERNS.languages[key].cues.finditer(text)}
+    if any(query[start:end].lower() == "actual" for start, end in found) and not _is_spanish(query):
+        found = {(start, end) for start, end in found if query[start:end].lower() != "actual"}
     return tuple(sorted(found))
 
 
@@ -124,7 +126,7 @@ def hint_words() -> frozenset[str]:
     return frozenset().union(*(_PATTERNS.languages[key].hints for key in _SPACED))
 
 
-def _find_languages(query: str) -> list[str]:
+def find_languages(query: str) -> list[str]:
     """Return the languages that a query may speak of times in, by its words and its script."""
     words = frozenset(_WORD.findall(query.lower()))
     keys = [key for key in _SPACED if not words.isdisjoint(_PATTERNS.languages[key].hints)]
@@ -182,6 +184,14 @@ def _is_span(text: str, first: _Found, second: _Found) -> bool:
     if _TO.fullmatch(between):
         return True
     return _AND.fullmatch(between) is not None and _BETWEEN.search(text[: first.start]) is not None
+
+
+def _is_spanish(query: str) -> bool:
+    """True if *actual* is rather the Spanish word for "current" than the English one."""
+    from mdrecall.core.text.stopwords import count_words
+
+    words = frozenset(_WORD.findall(query.lower()))
+    return count_words(words, "es") > 0 and not words & {"the", "is", "of", "what"}
 
 
 def _is_german(words: frozenset[str]) -> bool:

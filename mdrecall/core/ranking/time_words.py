@@ -282,7 +282,7 @@ _SPANISH = Language(
         Rule("date", r"(?:el |del )?{day} de {month}(?:,? (?:del? )?{year})?"),
     ),
     cues=(
-        "actuales|actualmente|ahora|todavía|aún|sigue|siguen|hoy en día|hoy en dia|en este momento|más reciente"
+        "actual|actuales|actualmente|ahora|todavía|aún|sigue|siguen|hoy en día|hoy en dia|en este momento|más reciente"
         "|más recientes|mas reciente|último|última|últimos|últimas|ya no"
     ),
 )

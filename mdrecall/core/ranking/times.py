@@ -20,21 +20,22 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 
 #: The words without which a query in English, German, French or Spanish has no time; a test holds them to the rules.
 HINTS = """
-abril actuales actualmente actuel actuelle actuellement actuelles actuels afternoon agosto ahora aktuell aktuelle
-aktuellen aktueller aktuelles aktuellste aktuellsten annee année années anoche ans anteayer antes antier anymore aout
-août apr april après aug august aujourd avant avril ayer año años aún cette current currently date day days dec
-december decembre dernier derniers dernière dernières derzeit derzeitige derzeitigen dezember dia dias diciembre
-dienstag dimanche domingo donnerstag décembre désormais día días encore enero evening feb febrero februar february
-fevrier freitag friday février gegenwärtig gestern heute heutzutage hier hoy inzwischen jahr jahre jahren jahres jan
-januar january janvier jetzt jeudi jour jours jueves juillet juin jul juli julio july jun june juni junio jänner
-latest lundi lunes maerz mai maintenant mar march mardi mars martes marzo matin may mayo mañana mercredi mes meses
-miercoles mittlerweile mittwoch miércoles mois moment momentan momento monat monate monaten monats monday montag month
-months more morning märz neueste neuesten neuester neuestes neusten neustes newest nicht night noch noche nov november
-novembre noviembre now nowadays oct october octobre octubre oktober present presently présent recent recently reciente
-recientes récent récente récentes récents sabado samedi samstag saturday semaine semaines semana semanas sep sept
-september septembre septiembre setiembre sigue siguen soir sonnabend sonntag still sunday sábado tag tage tagen tarde
-these thursday todavía today tonight toujours tuesday vendredi viernes vorgestern vorvorgestern wednesday week weekend
-weekends weeks woche wochen wochenende wochenenden year years yesterday zeit zurzeit última últimas último últimos
+abril actual actuales actualmente actuel actuelle actuellement actuelles actuels afternoon agosto ahora aktuell
+aktuelle aktuellen aktueller aktuelles aktuellste aktuellsten annee année années anoche ans anteayer antes antier
+anymore aout août apr april après aug august aujourd avant avril ayer año años aún cette current currently date day
+days dec december decembre dernier derniers dernière dernières derzeit derzeitige derzeitigen dezember dia dias
+diciembre dienstag dimanche domingo donnerstag décembre désormais día días encore enero evening feb febrero februar
+february fevrier freitag friday février gegenwärtig gestern heute heutzutage hier hoy inzwischen jahr jahre jahren
+jahres jan januar january janvier jetzt jeudi jour jours jueves juillet juin jul juli julio july jun june juni junio
+jänner latest lundi lunes maerz mai maintenant mar march mardi mars martes marzo matin may mayo mañana mercredi mes
+meses miercoles mittlerweile mittwoch miércoles mois moment momentan momento monat monate monaten monats monday montag
+month months more morning märz neueste neuesten neuester neuestes neusten neustes newest nicht night noch noche nov
+november novembre noviembre now nowadays oct october octobre octubre oktober present presently présent recent recently
+reciente recientes récent récente récentes récents sabado samedi samstag saturday semaine semaines semana semanas sep
+sept september septembre septiembre setiembre sigue siguen soir sonnabend sonntag still sunday sábado tag tage tagen
+tarde these thursday todavía today tonight toujours tuesday vendredi viernes vorgestern vorvorgestern wednesday week
+weekend weekends weeks woche wochen wochenende wochenenden year years yesterday zeit zurzeit última últimas último
+últimos
 """
 _HINTS = frozenset(HINTS.split())
 

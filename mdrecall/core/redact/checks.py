@@ -55,6 +55,10 @@ stored hashed encrypted saved kept written shared reset rotated known lost gone 
 usually probably falsch richtig nicht das der die ein eine leer gleich est erroné le la les un une el los falsa
 """
 _ORDINARY = frozenset(_ORDINARY_WORDS.split())
+# Words that hardly any sentence of twelve words lacks. None of them is in the word list of wallets (BIP 39).
+_GRAMMAR = frozenset(
+    ("the", "and", "for", "was", "were", "are", "has", "had", "not", "its", "from", "with", "into", "they")
+)
 
 
 def is_named_secret(match: re.Match[str], value: str) -> bool:
@@ -85,6 +89,39 @@ def is_stated_secret(match: re.Match[str], value: str) -> bool:
         return looks_secret(value)
     quoted = match.string[match.end() - 1] in "\"'`”“»」』"
     return quoted or f"{how} ".startswith(_ENGLISH) or any(not char.isalpha() and char not in "-'’" for char in value)
+
+
+def is_short_named_secret(match: re.Match[str], value: str) -> bool:
+    """Check ``pass: value`` and ``pw: value``: alone they may mean anything, after ``smtp_`` they are passwords."""
+    before = match.string[match.start() - 1 : match.start()]
+    if not is_value(match, value) or _CODE.fullmatch(value):
+        return False
+    if before in ("_", "-") or match[1] == "PASS":
+        return True
+    has_sign = any(not char.isalpha() for char in value)
+    return len(value) >= 6 and has_sign and any(map(str.isalpha, value)) and not _DATED.fullmatch(value)
+
+
+def is_mixed(match: re.Match[str], value: str) -> bool:
+    """True if a token has letters and digits, and so is no name of something."""
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def is_login_in_base64(match: re.Match[str], value: str) -> bool:
+    """True for the Base64 form of ``user:password``."""
+    import base64
+
+    try:
+        user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+    except ValueError:
+        return False
+    return bool(user and password)
+
+
+def is_seed_phrase(match: re.Match[str], value: str) -> bool:
+    """Check the words of a wallet: 12, 15, 18, 21 or 24 of them, none of which only holds a sentence together."""
+    words = re.findall("[a-z]+", value)
+    return len(words) in (12, 15, 18, 21, 24) and not _GRAMMAR.intersection(words)
 
 
 def is_authorization(match: re.Match[str], value: str) -> bool:

@@ -7,6 +7,7 @@ removes characters that are not part of a mask.
 
 import hashlib
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from mdrecall.core.redact.rules import RULES, Rule
 from mdrecall.core.redact.user_patterns import compile_patterns
 
 #: Increase it whenever the same text would be masked differently: everything stored is then indexed again.
-REDACTION_VERSION = 1
+REDACTION_VERSION = 2
 
 #: The same numbers as OpenClaw's, so that a mask is the same wherever it was made: a secret of fewer UTF-16 units is
 #: hidden entirely, of a longer one the first and the last are shown.
@@ -27,6 +28,12 @@ ELLIPSIS, STARS = "…", "***"
 #: User patterns are tried on overlapping pieces, so that the time of a slow one grows only in proportion to the text.
 _PIECE, _STEP = 4096, 2048
 
+# What hides a word from a pattern, and not from a reader: invisible characters inside it, and letters of full width.
+_HIDDEN = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
+_INVISIBLE = re.compile(f"[{_HIDDEN}]")
+_DISGUISES = re.compile(f"[{_HIDDEN}\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]")
+# A wide letter or digit is as far from the plain one as all others are.
+_WIDE = {ord(char) + 0xFEE0: char for char in f"{string.ascii_letters}{string.digits}_"}
 _LINES = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NOTHING = re.compile(rf"[*{ELLIPSIS}\s]*")
@@ -69,6 +76,23 @@ def redact(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> str:
 
 def find(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> list[Finding]:
     """Return the secrets of a text in order, without overlaps and without masks."""
+    found = _find_plainly(text, more)
+    if _DISGUISES.search(text):
+        plain, places = _undisguise(text)
+        found += [
+            one._replace(start=places[one.start], end=places[one.end - 1] + 1) for one in _find_plainly(plain, more)
+        ]
+        found = _join(found)
+    return [one for one in found if not _is_masked(text, one.start, one.end)]
+
+
+def _undisguise(text: str) -> tuple[str, list[int]]:
+    """Return a text without invisible characters and wide letters, and where each of its characters was."""
+    places = [at for at, char in enumerate(text) if not _INVISIBLE.match(char)]
+    return "".join(text[at] for at in places).translate(_WIDE), places
+
+
+def _find_plainly(text: str, more: Sequence[re.Pattern[str]]) -> list[Finding]:
     lower = text.lower()
     spans = [*find_blocks(text, lower)]
     found = [Finding(start, end, "private key", True) for start, end in spans]

@@ -40,6 +40,8 @@ _IS = (
     r"|lautet|ist|est|es|é|è|это)(?: (?:still|now|simply|just))?+"
 )
 _OF = r"(?:[ \t]+(?:for|of|to|on|at|in|für|pour|de|del|para)(?:[ \t]+[^\s.,;:!?]{1,30}+){1,5}?)?"
+# A word of a wallet's phrase; in a list it has its number before it.
+_SEED_WORD = r"(?:\d{1,2}[.):][ \t]{0,3})?[a-z]{3,8}"
 _CARD = "|".join(
     (
         r"\d{14,19}",
@@ -75,9 +77,9 @@ def _compile(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
     return re.compile(pattern, flags)
 
 
-def _token(name: str, prefix: str, then: str, flags: re.RegexFlag = _EXACT) -> Rule:
+def _token(name: str, prefix: str, then: str, flags: re.RegexFlag = _EXACT, *, check: Check | None = None) -> Rule:
     """Return the rule of a token that is recognised by its prefix."""
-    return Rule(name, (prefix.lower(),), rf"{_START}{re.escape(prefix)}{then}", flags=flags)
+    return Rule(name, (prefix.lower(),), rf"{_START}{re.escape(prefix)}{then}", check, flags)
 
 
 _NAMED_VALUES = (
@@ -105,6 +107,55 @@ _NAMED_VALUES = (
         r" ?(?:[“「『\"'`]([^”」』\"'`\r\n]++)|([!-~]{4,}+))",
         checks.is_value,
         trim=True,
+    ),
+    Rule(
+        "short name",
+        ("pass", "pw"),
+        rf"((?<![a-z])(?:pass|pw))[*_`~]{{0,3}}+[\"']?+[ \t]{{0,8}}+(:=|[:=：＝])[*_`~]{{0,3}}[ \t]{{0,8}}+{_VALUE}",
+        checks.is_short_named_secret,
+        _ANY_CASE,
+        trim=True,
+    ),
+    Rule(
+        "netrc",
+        ("login",),
+        r"\blogin[ \t\r\n]{1,20}+\S{1,128}+[ \t\r\n]{1,20}+password[ \t\r\n]{1,20}+(\S++)",
+        checks.is_value,
+    ),
+    Rule(
+        "docker login",
+        ('"auth"', '\\"auth'),
+        r"\"auth\\{0,4}+\"[ \t\r\n]{0,8}+:[ \t\r\n]{0,8}+\\{0,4}+\"([A-Za-z0-9+/]{8,}+={0,2})",
+        checks.is_login_in_base64,
+        hide_all=True,
+    ),
+    Rule(
+        "kubeconfig",
+        ("client-key-data",),
+        r"client-key-data\\{0,4}+[\"']?[ \t]{0,8}+:[ \t\r\n]{0,20}+\\{0,4}+[\"']?([A-Za-z0-9+/=]{16,}+)",
+        hide_all=True,
+    ),
+    Rule(
+        "aws session token",
+        ("session_token", "sessiontoken", "security_token"),
+        r"aws_?(?:session|security)_?token[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/=]{16,}+)"
+        r"|session_?token[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/=]{100,}+)",
+        flags=_ANY_CASE,
+    ),
+    Rule(
+        "seed phrase",
+        ("phrase", "mnemonic", "seed"),
+        r"(?i:(?:seed|recovery|backup|wallet|secret)[ _-]?(?:phrase|words)|mnemonic|seed)\b[^:=\n]{0,40}[:=]"
+        rf"[ \t\r\n\"'`>*-]{{0,20}}((?:{_SEED_WORD}[ \t,;\r\n]{{1,4}}){{11,23}}{_SEED_WORD})(?![a-z])",
+        checks.is_seed_phrase,
+        hide_all=True,
+    ),
+    Rule(
+        "hex key",
+        ("priv", "secret", "wallet", "signing", "key", "seed"),
+        r"(?:priv(?:ate)?|secret|wallet|signing|seed)[ _-]{0,2}(?:key|seed)?(?![a-z])[^\n]{0,24}?"
+        r"(?<![0-9a-z])((?:0x)?[0-9a-f]{64})(?![0-9a-z])",
+        flags=_ANY_CASE,
     ),
     Rule(
         "flag",
@@ -231,6 +282,22 @@ _TOKENS = (
     _token("grafana", "glsa_", r"[A-Za-z0-9_]{32,}+"),
     _token("sendinblue", "xkeysib-", r"[A-Za-z0-9-]{32,}+"),
     _token("mailgun", "key-", r"[0-9a-f]{32}"),
+    _token("voyage", "pa-", r"[A-Za-z0-9_-]{40,}+", check=checks.is_mixed),
+    _token("supabase", "sbp_", r"[0-9a-f]{40}"),
+    _token("supabase", "sb_secret_", r"[A-Za-z0-9_-]{16,}+"),
+    _token("pinecone", "pcsk_", r"[A-Za-z0-9_]{24,}+"),
+    _token("tavily", "tvly-", r"[A-Za-z0-9_-]{16,}+"),
+    _token("jina", "jina_", r"[A-Za-z0-9_-]{24,}+"),
+    _token("cerebras", "csk-", r"[a-z0-9]{24,}+"),
+    _token("langsmith", "lsv2_", r"[ps][tk]_[0-9a-f]{16,}+(?:_[0-9a-f]++)?+"),
+    _token("resend", "re_", r"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}+", check=checks.is_mixed),
+    _token("figma", "figd_", r"[A-Za-z0-9_-]{24,}+"),
+    _token("sentry", "sntrys_", r"[A-Za-z0-9_=+/-]{24,}+"),
+    _token("sentry", "sntryu_", r"[0-9a-f]{32,}+"),
+    _token("vault", "hvb.", r"[A-Za-z0-9_-]{24,}+"),
+    _token("vault", "hvr.", r"[A-Za-z0-9_-]{24,}+"),
+    _token("aws session token", "FwoGZXIvYXdz", r"[A-Za-z0-9+/=]{60,}+"),
+    _token("aws session token", "IQoJb3JpZ2lu", r"[A-Za-z0-9+/=]{60,}+"),
 )
 
 #: All rules see the original text. Where two of them overlap, the name of the first finding is shown.

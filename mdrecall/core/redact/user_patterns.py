@@ -1,8 +1,8 @@
 """The user's own patterns (``logging.redactPatterns``): parsed as OpenClaw parses them, refused if they could hang.
 
 A pattern is a regular expression that ignores case, or ``/expression/flags``. A pattern that could take exponential or
-polynomial time is recognised by its form: a repetition inside a repetition, or two unlimited repetitions in a row that
-can match the same characters.
+polynomial time is recognised by its form: a repetition inside a repetition, two unlimited repetitions in a row that can
+match the same characters, or more ways to match one text than can be tried.
 """
 
 import re
@@ -15,6 +15,10 @@ from typing import Any, NamedTuple, TypeAlias
 MAX_PATTERN_CHARS = 1000
 #: A repetition with a limit up to this is bounded; a higher limit counts as none.
 MAX_BOUND = 64
+#: How many ways there may be to match from one place. Up to here a text of 100,000 characters takes seconds at most.
+MAX_WAYS = 8192
+#: An unlimited repetition can end in as many places as a text is searched in at once.
+_UNLIMITED_WAYS = 4096
 
 _SLASHED = re.compile(r"/(.*)/([a-z]*)", re.DOTALL)
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": re.RegexFlag(0), "u": re.RegexFlag(0),
@@ -26,6 +30,7 @@ _SAMPLE = frozenset(map(chr, range(256))) | frozenset("猫あ가яλ٣ 　😀")
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 _NESTED = "a repetition inside a repetition, or a choice inside one, can take forever"
 _CHAINED = "two unlimited repetitions of the same characters can take forever; give them a limit such as {0,64}"
+_AMBIGUOUS = "a repetition inside a repetition, or several of the same characters, can match in too many ways"
 
 Tree: TypeAlias = Iterable[tuple[Any, Any]]
 
@@ -38,11 +43,12 @@ class Compiled(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One element of a pattern: its characters, whether it must match one, and whether it has no limit."""
+    """One element of a pattern: its characters, whether it must match one, and how many lengths it can have."""
 
     chars: frozenset[str]
     required: bool
     unlimited: bool
+    lengths: int = 1
 
 
 def compile_patterns(patterns: Sequence[str]) -> Compiled:
@@ -64,8 +70,11 @@ def _compile(pattern: str) -> list[re.Pattern[str]]:
         raise ValueError(f"the pattern has more than {MAX_PATTERN_CHARS} characters")
     expression, flags = _split_flags(pattern)
     tree = parser.parse(expression, flags)
-    if reason := _find_danger(tree, bool(tree.state.flags & re.IGNORECASE)):
+    any_case = bool(tree.state.flags & re.IGNORECASE)
+    if reason := _find_danger(tree, any_case):
         raise ValueError(reason)
+    if max(_count_ways(tree, frozenset(), any_case), _count_in_row(_steps(tree, any_case))) > MAX_WAYS:
+        raise ValueError(_AMBIGUOUS)
     found = [re.compile(expression, flags)]
     if _BY_ALPHABET.search(expression) and not tree.state.flags & re.ASCII:
         found.append(re.compile(expression, flags | re.ASCII))
@@ -111,6 +120,74 @@ def _is_chained(steps: Iterable[_Step]) -> bool:
     return False
 
 
+def _count_lengths(args: Any) -> int:
+    """Return how many lengths a repetition can have."""
+    return _UNLIMITED_WAYS if args[1] > MAX_BOUND else max(1, int(args[1]) - int(args[0]) + 1)
+
+
+def _count_in_row(steps: Iterable[_Step]) -> int:
+    """Return the most ways in which repetitions in a row can share out the same characters."""
+    most, running = 1, list[tuple[frozenset[str], int]]()
+    for step in steps:
+        ways = step.lengths * max((ways for chars, ways in running if chars & step.chars), default=1)
+        most = max(most, ways)
+        if step.required:
+            running = [(chars, ways) for chars, ways in running if chars & step.chars]
+        if step.lengths > 1:
+            running.append((step.chars, ways))
+    return most
+
+
+def _count_ways(tree: Tree, follow: frozenset[str], any_case: bool) -> int:
+    """Return an upper bound of the ways to match a sequence, before one of the characters of ``follow``.
+
+    Only ways that a text can tell apart late count: a repetition that ends where it must has one.
+    """
+    ways = 1
+    for op, args in reversed(list(tree)):
+        ways = min(ways * _count_ways_of(op, args, follow, any_case), MAX_WAYS + 1)
+        chars, is_required = _first_characters([(op, args)], any_case)
+        follow = chars if is_required else chars | follow
+    return ways
+
+
+def _count_ways_of(op: Any, args: Any, follow: frozenset[str], any_case: bool) -> int:
+    if op in _REPEATS:
+        chars = frozenset().union(*(step.chars for step in _steps(args[2], any_case)))
+        most = min(int(args[1]), MAX_BOUND)
+        again = _first_characters(args[2], any_case)[0] if most > 1 else frozenset()
+        inside = _count_ways(args[2], follow | again, any_case)
+        lengths = _count_lengths(args) if chars & follow else 1
+        return lengths * min(int(inside**most), MAX_WAYS + 1)
+    if op is ops.BRANCH:
+        counts = [_count_ways(branch, follow, any_case) for branch in args[1]]
+        firsts = [_first_characters(branch, any_case) for branch in args[1]]
+        seen = [chars if is_required else chars | follow | {""} for chars, is_required in firsts]
+        overlaps = any(one & other for at, one in enumerate(seen) for other in seen[:at])
+        return sum(counts) if overlaps else max(counts)
+    return max((_count_ways(branch, follow, any_case) for branch in _children(op, args)), default=1)
+
+
+def _first_characters(tree: Tree, any_case: bool) -> tuple[frozenset[str], bool]:
+    """Return the characters that a sequence can begin with, and True if it must match one."""
+    chars: frozenset[str] = frozenset()
+    for op, args in tree:
+        for step in _firsts(op, args, any_case):
+            chars |= step.chars
+            if step.required:
+                return chars, True
+    return chars, False
+
+
+def _firsts(op: Any, args: Any, any_case: bool) -> list[_Step]:
+    """Return the steps that one element can begin with."""
+    if op in (ops.BRANCH, ops.GROUPREF_EXISTS):
+        found = [_first_characters(branch, any_case) for branch in _children(op, args)]
+        chars = frozenset().union(*(chars for chars, _ in found))
+        return [_Step(chars, all(is_required for _, is_required in found), False)]
+    return list(_steps([(op, args)], any_case))
+
+
 def _varies(node: tuple[Any, Any]) -> bool:
     op, args = node
     return op is ops.BRANCH or (op in _REPEATS and args[0] != args[1])
@@ -146,7 +223,8 @@ def _steps(tree: Tree, any_case: bool) -> Iterator[_Step]:
         children = [list(_steps(branch, any_case)) for branch in _children(op, args)]
         if op in _REPEATS:
             chars = frozenset().union(*(step.chars for step in children[0]))
-            yield _Step(chars, args[0] > 0 and any(step.required for step in children[0]), args[1] > MAX_BOUND)
+            is_required = args[0] > 0 and any(step.required for step in children[0])
+            yield _Step(chars, is_required, args[1] > MAX_BOUND, _count_lengths(args))
         elif op in (ops.BRANCH, ops.GROUPREF_EXISTS):
             yield from (step._replace(required=False) for steps in children for step in steps)
         elif children:

@@ -15,12 +15,13 @@ from mdrecall.core.text.words import count_unspaced
 PASSAGE_UNITS = 240
 #: A longer line is a paragraph, and is cut into sentences.
 LONG_LINE = 320
-SENTENCES = re.compile(r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}")
-_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+# Patterns are compiled at their first use, by `re` itself: that takes milliseconds, which every command would pay for.
+_SENTENCES = r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}"
+_LIST_ITEM = r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]"
+_HEADING = r" {0,3}#{1,6}(?:[ \t]|$)"
 
 # ``Name:`` at the beginning of a line, possibly after a list marker or a time, bold, or in angle brackets.
-_TURN = re.compile(
+_TURN = (
     r"\s*(?:[-*>]\s+)?(?:\[[^\]\n]{1,40}\]\s*)?(?:\*\*|__)?<?([^\W\d_][\w.'’ -]{0,30}?)>?(?:\*\*|__)?"
     r"(?:\s*\([^)\n]{1,40}\))?\s?[:：](?:\*\*|__)?(?=\s|$|\"|“|「|[^\x00-\x7f])"
 )
@@ -83,6 +84,13 @@ def split_passages(text: str) -> list[Passage]:
     return [*passages, _join(group)] if group else passages or [Passage(0, len(text), 0, text.count("\n"))]
 
 
+def split_line(line: str) -> list[tuple[int, int]]:
+    """Return where the sentences of a long line begin and end; a shorter one is not split."""
+    if len(line) <= LONG_LINE:
+        return [(0, len(line))]
+    return [part.span() for part in re.finditer(_SENTENCES, line)]
+
+
 def is_user(speaker: str) -> bool:
     """True if a speaker is the person who talks to an assistant."""
     return speaker.casefold() in _USER_ROLES
@@ -109,11 +117,11 @@ def _pieces(text: str) -> Iterator[_Piece]:
             after_blank = True
             offset += len(line) + 1
             continue
-        is_heading = line.lstrip(" ")[:1] == "#" and _HEADING.match(line) is not None
+        is_heading = line.lstrip(" ")[:1] == "#" and re.match(_HEADING, line) is not None
         heading = number if is_heading else heading
         speaker = turns.get(number, speaker) if not is_heading else ""
-        may_end = after_blank or (line.lstrip()[0] in "-*+0123456789" and _LIST_ITEM.match(line) is not None)
-        spans = [(0, len(line))] if len(line) <= LONG_LINE else [part.span() for part in SENTENCES.finditer(line)]
+        may_end = after_blank or (line.lstrip()[0] in "-*+0123456789" and re.match(_LIST_ITEM, line) is not None)
+        spans = split_line(line)
         ends = is_heading or number in turns
         for start, end in spans:
             size = end - start + (0 if is_ascii else count_unspaced(line[start:end]))
@@ -128,7 +136,7 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
     labels = {
         number: match[1].strip()
         for number, line in enumerate(lines)
-        if (":" in line[:80] or "：" in line[:80]) and (match := _TURN.match(line))
+        if (":" in line[:80] or "：" in line[:80]) and (match := re.match(_TURN, line))
     }
     roles = {number: label for number, label in labels.items() if is_role(label)}
     names = {number: label for number, label in labels.items() if not label[0].islower() and number not in roles}

@@ -53,13 +53,13 @@ wann war waren warst warum was wegen weil welche welchem welchen welcher welches
 wieder wieso will wir wird wirst wo woher wohin wurde wurden zeig zu zum zur zwischen
 """
 _FRENCH = """
-a au aucun aucune aujourd aussi autre autres aux avaient avait avant avec avez avoir avons ayant bien c ca car ce ceci
-cela celle celles celui ces cet cette chaque chez ci comme comment d dans de depuis des dis donc dont du elle elles en
-encore entre es est et etaient etais etait ete etre eu eux faire fait faut fois hier ici il ils j je jusqu l la le les
-leur leurs lors lorsque lui m ma mais me meme mes mien moi mon montre n ne ni nos notre nous on ont or ou oui par
-parce parmi pas pendant peu peut plus plusieurs pour pourquoi pouvez puis qu quand que quel quelle quelles quelque
-quelques quels qui quoi s sa sans se selon sera ses si sien soit sommes son sont sous suis sur svp t ta te tes toi ton
-tous tout toute toutes tres trop tu un une vers voici voila vos votre vous y
+a ai as au aucun aucune aujourd aussi autre autres aux avaient avait avant avec avez avoir avons ayant bien c ca car
+ce ceci cela celle celles celui ces cet cette chaque chez ci comme comment d dans de depuis des dis donc dont du elle
+elles en encore entre es est et etaient etais etait ete etre eu eux faire fait faut fois hier ici il ils j je jusqu l
+la le les leur leurs lors lorsque lui m ma mais me meme mes mien moi mon montre n ne ni nos notre nous on ont or ou
+oui par parce parmi pas pendant peu peut plus plusieurs pour pourquoi pouvez puis qu quand que quel quelle quelles
+quelque quelques quels qui quoi s sa sans se selon sera ses si sien soit sommes son sont sous suis sur svp t ta te tes
+toi ton tous tout toute toutes tres trop tu un une vers voici voila vos votre vous y
 """
 _ITALIAN = """
 a abbiamo ad agli ai al alla alle allo anche ancora avere avete aveva avevano c che chi ci cio coi col come con cosa
@@ -221,6 +221,11 @@ def find_stop_words(words: Iterable[str]) -> frozenset[str]:
     for language in _guess_languages(there - found, len(certain)):
         found |= there & _LATIN[language]
     return found
+
+
+def stop_words_of(language: str) -> frozenset[str]:
+    """Return the stop words of a language in Latin letters."""
+    return _ENGLISH_WORDS if language == "en" else _LATIN[language]
 
 
 def count_words(words: Set[str], language: str) -> int:

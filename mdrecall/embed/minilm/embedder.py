@@ -45,7 +45,7 @@ class MiniLM:
     provider = "minilm"
     model = "all-MiniLM-L6-v2"
     dimensions = DIMENSIONS
-    traits = Traits(latin_only=True, unrelated=0.05, related=0.6, input_bytes=1_000_000, request_bytes=64_000)
+    traits = Traits(scripts=("latin",), unrelated=0.05, related=0.6, input_bytes=1_000_000, request_bytes=64_000)
 
     def __init__(
         self,

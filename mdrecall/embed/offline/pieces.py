@@ -23,6 +23,10 @@ class Pieces(dict[str, tuple[int, ...]]):
         self._numbers = {piece: number for number, piece in enumerate(vocabulary.split("\n"))}
         self._longest = max(map(len, self._numbers))
 
+    def is_whole(self, word: str) -> bool:
+        """True if a word is a piece by itself: English has it, or it is a frequent name."""
+        return word in self._numbers
+
     def __missing__(self, word: str) -> tuple[int, ...]:
         pieces = self[word] = self._split(word)
         return pieces
@@ -48,4 +52,9 @@ class Pieces(dict[str, tuple[int, ...]]):
 
 def words(text: str) -> list[str]:
     """Return the folded words of a text."""
-    return _WORD.findall(fold(text))
+    return find_words(fold(text))
+
+
+def find_words(folded: str) -> list[str]:
+    """Return the words of a folded text."""
+    return _WORD.findall(folded)

@@ -14,8 +14,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.score import latin_share, measure_traits
+from mdrecall.core.ranking.score import measure_traits
 from mdrecall.core.ranking.snippet import utf16_units
+from mdrecall.core.text.scripts import script_share
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import ArgumentError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
@@ -290,11 +291,11 @@ class LongTermMemory:
         return f"embedder = {quote(self.identity)}"
 
     def _nearest(self, text: str, vector: bytes, limit: int) -> list[Match]:
-        """Return the closest memories by vectors, and by words in scripts that the embedder does not know."""
+        """Return the closest memories by vectors, and by words too in scripts of which the embedder knows few words."""
         self._check_length(vector)
         where = f"{self._live} AND {self._comparable}"
         found = {row.id: Match(row, score) for row, score in self.table.nearest(vector, where, limit)}
-        if self.unprepared_embedder.traits.latin_only and latin_share(text) < 1:
+        if self.unprepared_embedder.traits.scripts and script_share(text, ("latin",)) < 1:
             for one in self._match_words(text):
                 if one.row.id not in found or found[one.row.id].score < one.score:
                     found[one.row.id] = one

@@ -29,6 +29,11 @@ def day(text: str) -> int:
         "was ist letzte Woche passiert",
         "qu'avons-nous fait hier ?",
         "¿qué hicimos ayer?",
+        "Was war vorgestern?",
+        "Was habe ich letzten Mittwoch notiert?",
+        "Qu'est-ce que j'ai fait hier ?",
+        "Qu'ai-je noté mercredi dernier ?",
+        "¿Qué anoté el miércoles pasado?",
         "昨天发生了什么？",
         "我们上周做了什么",
         "昨日何をしましたか",
@@ -49,6 +54,7 @@ def test_a_query_may_ask_for_a_time_only(query: str) -> None:
         "the pricing decision of last week",
         "DEC-0054 yesterday",
         "gestern Rechnung",
+        "the war in November",
         "昨天的会议",
         "昨日の会議",
         "어제 회의",
@@ -61,7 +67,7 @@ def test_with_another_word_a_query_asks_for_more_than_a_time(query: str) -> None
 @pytest.mark.parametrize(
     ("query", "note", "bonus"),
     [
-        ("lunch yesterday", "2026-03-11", 0.1),
+        ("lunch yesterday", "2026-03-11", 0.2),
         ("lunch yesterday", "2026-03-10", 0.0),
         ("lunch last week", "2026-03-04", 0.1),
         ("lunch in June", "2025-06-30", 0.12),

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.score import (
     Weighted,
-    latin_share,
     measure_traits,
     most_promising,
     similarity,
@@ -62,22 +61,6 @@ def test_a_word_in_every_chunk_counts_little_and_one_in_none_counts_fully() -> N
 
 def test_a_word_found_only_as_a_beginning_counts_fully() -> None:
     assert word_weights([matched("configurat", 500, loose=True)], 500) == {"configurat": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [
-        ("plain words 12", 1),
-        ("Café Zürich", 1),
-        ("深色模式", 0),
-        ("ab 深色", 0.5),
-        ("…", 0),
-        ("", 1),
-        ("привет abc", 1 / 3),
-    ],
-)
-def test_how_much_of_a_text_is_latin(text: str, share: float) -> None:
-    assert latin_share(text) == pytest.approx(share)
 
 
 def entries(*strengths: float, identified: tuple[int, ...] = ()) -> list[Weighted]:

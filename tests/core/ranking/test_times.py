@@ -231,6 +231,7 @@ def test_a_date_that_can_be_read_in_two_ways_is_both_days() -> None:
         "la dernière version",
         "¿cuál es la dirección actualmente?",
         "la última versión",
+        "¿Cuál es la clave actual del garaje?",
         "最新的版本",
         "现在的地址",
         "今の住所",
@@ -245,7 +246,18 @@ def test_a_cue_word_asks_for_what_holds_at_present(query: str) -> None:
     assert times.ranges == ()
 
 
-@pytest.mark.parametrize("query", ["where is the key", "known issues", "la semaine dernière", '"the latest"', "now.sh"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "where is the key",
+        "known issues",
+        "the actual reason",
+        "actual cost",
+        "la semaine dernière",
+        '"the latest"',
+        "now.sh",
+    ],
+)
 def test_other_words_are_no_cue(query: str) -> None:
     assert not read_times(query, TODAY).cues
 

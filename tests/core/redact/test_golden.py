@@ -127,6 +127,77 @@ def test_more_than_openclaw_finds(text: str, expected: str) -> None:
     assert redact(expected) == expected
 
 
+WORDS = tuple("abandon ability able about above absent absorb abstract absurd abuse access accident".split())  # noqa: SIM905
+MIXED = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0u1V2"
+HEXES = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"VOYAGE: pa-{MIXED}", f"pa-{MIXED}"),
+        ("pass: hunter2!", "hunter2!"),
+        ("pw: hunter2", "hunter2"),
+        ("smtp_pass: correcthorse", "correcthorse"),
+        ("DB_PASS=correcthorse", "correcthorse"),
+        ("    client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURQ==", "LS0tLS1CRUdJTiBSU0EgUFJJVkFURQ"),
+        ('{"auths": {"ghcr.io": {"auth": "dXNlcjpodW50ZXIy"}}}', "dXNlcjpodW50ZXIy"),
+        ("machine example.org login ana password s3cretpass", "s3cretpass"),
+        ("machine example.org\n  login ana\n  password s3cretpass", "s3cretpass"),
+        ("pass\u200bword: hunter2", "hunter2"),
+        ("ｐａｓｓｗｏｒｄ： hunter2", "hunter2"),
+        ("Ｐａｓｓｗｏｒｄ=ｈｕｎｔｅｒ２", "ｈｕｎｔｅｒ２"),
+        (f"sk-\u200b{MIXED}", MIXED),
+        (f"sbp_{HEXES[:40]}", HEXES[:40]),
+        (f"sb_secret_{MIXED}", MIXED),
+        (f"pcsk_{MIXED}", MIXED),
+        (f"tvly-{MIXED}", MIXED),
+        (f"jina_{MIXED}", MIXED),
+        (f"csk-{MIXED.lower()}", MIXED.lower()),
+        (f"lsv2_pt_{HEXES[:32]}_{HEXES[:10]}", HEXES[:32]),
+        ("re_a1B2c3D4_a1B2c3D4e5F6g7H8i9J0k1L2", "a1B2c3D4e5F6g7H8i9J0k1L2"),
+        (f"figd_{MIXED}", MIXED),
+        (f"sntrys_{MIXED}", MIXED),
+        (f"hvb.{MIXED}", MIXED),
+        (f"aws_session_token = FwoG{MIXED}", MIXED),
+        (f"IQoJb3JpZ2lu{MIXED}{MIXED}", MIXED),
+        (f"my seed phrase: {' '.join(WORDS)}", " ".join(WORDS)),
+        (f"mnemonic = {' '.join(WORDS)}.", " ".join(WORDS)),
+        ("Recovery phrase:\n" + "\n".join(f"{at}. {word}" for at, word in enumerate(WORDS, 1)), "absorb"),
+        (f"private key 0x{HEXES}", HEXES),
+        (f"my wallet key is {HEXES}", HEXES),
+    ],
+)
+def test_more_kinds_of_secrets_are_masked(text: str, secret: str) -> None:
+    done = redact(text)
+    assert secret not in done
+    assert redact(done) == done
+    assert done.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Pass: 12 of 14 tests",
+        "pass: yes",
+        "bypass: done2",
+        "compass: n0rth",
+        "first pass: 2024-05-01",
+        "login page password field",
+        '"auth": "required"',
+        f"sha256 {HEXES}",
+        f"commit {HEXES[:40]}",
+        "pa-system-for-the-conference-room-on-the-second-floor-is-broken",
+        "re_compile_patterns_for_all_languages",
+        "seed phrase: never write it down where other people can see it",
+        "Ｆｕｌｌ ｗｉｄｔｈ text without secrets",
+        "a zero\u200bwidth blank, and nothing else",
+    ],
+)
+def test_what_only_looks_like_them_is_left(text: str) -> None:
+    assert redact(text) == text
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

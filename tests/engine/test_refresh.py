@@ -1,11 +1,11 @@
-"""The thread that makes missing vectors."""
+"""Bringing an index up to date: the thread that makes missing vectors, and the files that a search always indexes."""
 
 import threading
 from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.refresh import MissingVectors
+from mdrecall.engine.refresh import MissingVectors, _delay_stop
 from mdrecall.types import Issue, ProgressCallback, Stop
 from tests.processes import PATIENCE_S, until
 
@@ -81,3 +81,9 @@ def test_closing_does_not_wait_for_ever_for_a_thread_that_does_not_listen() -> N
     gate.set()
     missing.close(PATIENCE_S)
     assert ended.is_set()
+
+
+def test_a_search_is_stopped_only_after_the_files_that_it_always_indexes() -> None:
+    stop = _delay_stop(3, lambda: True)
+    assert [stop() for _ in range(5)] == [False, False, False, True, True]
+    assert not any(_delay_stop(0, lambda: False)() for _ in range(3))

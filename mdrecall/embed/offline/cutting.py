@@ -1,0 +1,179 @@
+"""Cut text without spaces into the words of a word file: the cut whose words are the most probable together.
+
+Both ways of cutting give the same words. A query is cut in plain Python, so that a search from the command line need
+not load numpy. The many texts of an index run are cut at once by numpy.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from mdrecall.embed.offline.word_file import (
+    HASH_FACTOR,
+    HASH_START,
+    RECORD_BYTES,
+    WordFile,
+)
+
+# Cutting looks at no more characters at once; a longer run without punctuation is data, and its cut at this place
+# hardly matters.
+RUN_CHARS = 64
+#: The characters that are cut: Han, kana, and the iteration marks between them.
+UNSPACED = "\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# A character that is no word by itself costs more than the rarest word, so that any word is preferred.
+UNKNOWN_COST = 220
+# Every word costs this much besides, because the frequencies of short words are those of single characters everywhere:
+# without it, a word in hiragana falls into particles.
+WORD_COST = 20
+_INFINITE = 1 << 20
+# The hashes that occur, by their first bits: most of what is looked up is no word, and this tells so quickly.
+_FILTER_BITS = 20
+
+_RUNS = re.compile(f"[{UNSPACED}]{{1,{RUN_CHARS}}}")
+
+
+class Cut(NamedTuple):
+    """A word in a text."""
+
+    text: str
+    number: int
+    """The number of its record; -1 if it is a character that is no word by itself."""
+
+
+class Cutter:
+    """Cuts text into the words of one file."""
+
+    def __init__(self, file: WordFile) -> None:
+        self.file = file
+        self._filter: Any = None
+
+    def cut(self, text: str) -> tuple[list[Cut], int]:
+        """Return the words of a folded text, and what they cost together."""
+        found: list[Cut] = []
+        total = 0
+        for run in _RUNS.findall(text):
+            words, cost = self._cut_run(run)
+            found += words
+            total += cost
+        return found, total
+
+    def _cut_run(self, run: str) -> tuple[list[Cut], int]:
+        file, longest = self.file, self.file.card.longest
+        best = [0] * (len(run) + 1)
+        choice = [Cut("", -1)] * len(run)
+        for start in range(len(run) - 1, -1, -1):
+            best[start], choice[start] = UNKNOWN_COST + best[start + 1], Cut(run[start], -1)
+            for end in range(start + 1, min(len(run), start + longest) + 1):
+                number = file.find(run[start:end])
+                if number >= 0 and (cost := file.cost(number) + WORD_COST + best[end]) < best[start]:
+                    best[start], choice[start] = cost, Cut(run[start:end], number)
+        found: list[Cut] = []
+        place = 0
+        while place < len(run):
+            found.append(choice[place])
+            place += len(choice[place].text)
+        return found, best[0]
+
+    def cut_many(self, texts: Sequence[str]) -> "CutTexts":
+        """Return the words of many folded texts, without their costs."""
+        import numpy
+
+        joined = "\n".join(texts)
+        codes = numpy.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
+        owners = numpy.repeat(numpy.arange(len(texts)), [len(text) + 1 for text in texts])[: len(codes)]
+        left = _count_left(joined, len(codes))
+        numbers, hashes, costs = self._look_up(codes, left)
+        steps = _choose_steps(left, costs)
+        places = _follow_steps(left, steps)
+        taken = steps[places]
+        return CutTexts(owners[places], hashes[taken - 1, places], numbers[taken - 1, places], taken)
+
+    def _look_up(self, codes: Any, left: Any) -> tuple[Any, Any, Any]:
+        """Return the record, hash and cost of every run of characters that could be a word, by length and place."""
+        import numpy
+
+        known = numpy.frombuffer(self.file.hashes, numpy.uint32)
+        stored = numpy.frombuffer(self.file.records, numpy.uint8).reshape(-1, RECORD_BYTES)[:, -1]
+        if self._filter is None:
+            self._filter = numpy.zeros(1 << _FILTER_BITS, bool)
+            self._filter[known >> (32 - _FILTER_BITS)] = True
+        longest = self.file.card.longest
+        numbers = numpy.full((longest, len(codes)), -1, numpy.int32)
+        hashes = numpy.zeros((longest, len(codes)), numpy.uint32)
+        costs = numpy.full((longest, len(codes)), _INFINITE, numpy.int32)
+        hashed = numpy.full(len(codes), HASH_START, numpy.uint32)
+        for length in range(1, longest + 1):
+            if length > len(codes):
+                break
+            some = hashed[: len(codes) - length + 1]
+            some = (some ^ codes[length - 1 :]) * numpy.uint32(HASH_FACTOR)
+            hashed[: len(some)] = some
+            hashes[length - 1, : len(some)] = some
+            maybe = numpy.flatnonzero((left[: len(some)] >= length) & self._filter[some >> (32 - _FILTER_BITS)])
+            number = numpy.searchsorted(known, some[maybe])
+            number[number == len(known)] = 0
+            is_word = known[number] == some[maybe]
+            places, number = maybe[is_word], number[is_word]
+            numbers[length - 1, places] = number
+            costs[length - 1, places] = stored[number].astype(numpy.int32) + WORD_COST
+        costs[0][numbers[0] < 0] = UNKNOWN_COST
+        return numbers, hashes, costs
+
+
+class CutTexts(NamedTuple):
+    """The words of many texts, as arrays of the same length."""
+
+    owners: Any
+    """The text that each word is in, ascending."""
+    hashes: Any
+    numbers: Any
+    """The records of the words; -1 for a character that is no word by itself."""
+    lengths: Any
+
+
+def _count_left(joined: str, size: int) -> Any:
+    """Return for every character how many follow in its run, itself included; 0 if it is not in one."""
+    import numpy
+
+    left = numpy.zeros(size + 1, numpy.int32)
+    spans = [match.span() for match in _RUNS.finditer(joined)]
+    if spans:
+        starts, ends = numpy.array(spans).T
+        lengths = ends - starts
+        inside = numpy.arange(lengths.sum()) - numpy.repeat(numpy.cumsum(lengths) - lengths, lengths)
+        left[numpy.repeat(starts, lengths) + inside] = numpy.repeat(lengths, lengths) - inside
+    return left
+
+
+def _choose_steps(left: Any, costs: Any) -> Any:
+    """Return the length of the word that begins at each place in the best cut of the rest of its run."""
+    import numpy
+
+    longest = len(costs)
+    best = numpy.zeros(len(left) + longest, numpy.int32)
+    steps = numpy.zeros(len(left), numpy.int32)
+    order = numpy.argsort(left, kind="stable")
+    bounds = numpy.searchsorted(left[order], numpy.arange(1, RUN_CHARS + 2))
+    for first, last in pairwise(bounds):
+        places = order[first:last]
+        if len(places):
+            offers = numpy.stack([costs[step, places] + best[places + step + 1] for step in range(longest)])
+            # Of equally probable cuts the one with the shorter first word is taken, as in plain Python.
+            steps[places] = offers.argmin(0) + 1
+            best[places] = offers.min(0)
+    return steps
+
+
+def _follow_steps(left: Any, steps: Any) -> Any:
+    """Return the places where words begin, in ascending order."""
+    import numpy
+
+    before = numpy.concatenate([[0], left[:-1]])
+    places = numpy.flatnonzero((left > 0) & (before <= 1))
+    found = []
+    while len(places):
+        found.append(places)
+        following = places + steps[places]
+        places = following[left[places] > steps[places]]
+    return numpy.sort(numpy.concatenate(found)) if found else numpy.zeros(0, numpy.int64)

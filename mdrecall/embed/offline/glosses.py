@@ -1,0 +1,111 @@
+"""Make a word file from a dictionary: a word becomes the few English word pieces that its translations consist of."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from mdrecall.core.text.words import fold
+from mdrecall.embed.offline.pieces import Pieces, words
+from mdrecall.embed.offline.word_file import (
+    MAX_WEIGHT,
+    PIECES,
+    Card,
+    hash_word,
+    pack_card,
+    pack_record,
+    word_length,
+)
+
+# Later glosses are rarer meanings or repetitions: each counts three quarters of the one before, and few are read.
+_MOST_GLOSSES = 8
+_NEXT_GLOSS = 0.75
+# A gloss of more words is an explanation, of which most words are beside the point.
+_EXPLANATION_WORDS = 8
+_EXPLANATION_SHARE = 0.5
+# Words of a gloss that belong to the style of dictionaries.
+_STYLE = frozenset(("to", "a", "an", "the", "of", "sth", "sb", "someone", "something", "etc", "ie", "eg", "esp"))
+_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>")
+_LN_10 = 2.302585
+
+
+class Entry(NamedTuple):
+    """A word of a dictionary."""
+
+    word: str
+    glosses: Sequence[str]
+    """Its English translations, the most usual first."""
+    frequency: float
+    """Decimal logarithm of how often it occurs in 1,000 million words."""
+
+
+class Table(NamedTuple):
+    """The table that the glosses are read with."""
+
+    pieces: Pieces
+    rows: Any
+    """One vector of numbers for each piece."""
+
+
+def make_word_file(entries: Iterable[Entry], table: Table, card: Card) -> bytes:
+    """Return a word file. ``words``, ``longest`` and ``digest`` of the card are filled in.
+
+    Of words that are equal after folding the more frequent one is kept, and so of words with the same hash.
+    """
+    records: dict[int, bytes] = {}
+    longest = 1
+    for entry in sorted(entries, key=lambda entry: (-entry.frequency, entry.word)):
+        word = fold(entry.word)
+        key = hash_word(word)
+        if not word or key in records:
+            continue
+        if record := make_record(entry, table):
+            records[key] = record
+            longest = max(longest, len(word))
+    hashes = sorted(records)
+    body = b"".join(key.to_bytes(4, "little") for key in hashes) + b"".join(records[key] for key in hashes)
+    digest = hashlib.sha256(body).hexdigest()
+    return pack_card(card._replace(words=len(hashes), longest=longest, digest=digest)) + body
+
+
+def make_record(entry: Entry, table: Table) -> bytes:
+    """Return the record of a word; empty if no word of its glosses is known.
+
+    A word without glosses gets a record without pieces: it is known, so that texts are cut there, and says nothing.
+    """
+    import numpy
+
+    if not entry.glosses:
+        return pack_record([], 1.0, (9 - entry.frequency) * _LN_10)
+    shares = _piece_shares(entry.glosses, table)
+    norms = {piece: float(numpy.linalg.norm(table.rows[piece])) for piece in shares}
+    heaviest = sorted(shares, key=lambda piece: (-shares[piece] * norms[piece], piece))[:PIECES]
+    if not heaviest:
+        return b""
+    most = max(shares[piece] for piece in heaviest)
+    weighted = [(piece, max(1, round(MAX_WEIGHT * shares[piece] / most))) for piece in heaviest]
+    total = sum(table.rows[piece] * weight for piece, weight in weighted)
+    length = float(numpy.linalg.norm(total))
+    if length < 1e-6:
+        return b""
+    cost = (9 - entry.frequency) * _LN_10
+    return pack_record(weighted, word_length(cost) / length, cost)
+
+
+def _piece_shares(glosses: Sequence[str], table: Table) -> dict[int, float]:
+    """Return how much each piece counts in the sum of the glosses, each of which is made one unit long."""
+    import numpy
+
+    shares: dict[int, float] = {}
+    weight = 1.0
+    for gloss in glosses[:_MOST_GLOSSES]:
+        found = [word for word in words(_BRACKETS.sub(" ", gloss)) if word not in _STYLE]
+        pieces = [piece for word in found for piece in table.pieces[word]]
+        length = float(numpy.linalg.norm(table.rows[pieces].sum(0))) if pieces else 0.0
+        if length < 1e-6:
+            continue
+        share = weight * (_EXPLANATION_SHARE if len(found) > _EXPLANATION_WORDS else 1.0) / length
+        for piece in pieces:
+            shares[piece] = shares.get(piece, 0.0) + share
+        weight *= _NEXT_GLOSS
+    return shares

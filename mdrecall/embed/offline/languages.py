@@ -1,0 +1,347 @@
+"""The words of other languages in a text, and what each adds to its vector.
+
+The vector of a word has two parts. Its *meaning* is the sum of the table's rows for the pieces of its translation. Its
+*own direction* is drawn from its hash, so that a text with the same word is closer than one with a similar word, and a
+name that no dictionary has is still found by its characters.
+
+Scripts without spaces are cut into words (``cutting.py``). A word of another script becomes a *token*, which names the
+language: ``ru:слово``. A word in Latin letters does so only if its text is in that language, because English has many
+of the same words with other meanings.
+"""
+
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter, CutTexts
+from mdrecall.embed.offline.pieces import find_words
+from mdrecall.embed.offline.word_file import (
+    COST_STEP,
+    LENGTHS,
+    PIECES,
+    RECORD_BYTES,
+    SCALE_MIDDLE,
+    SCALE_STEPS,
+    WordFile,
+    hash_word,
+    read_cards,
+    word_length,
+)
+
+# The shares of a word's length that are its meaning and its own direction. Chosen on public sets: more of the second
+# finds more within a language, less of it finds more across languages.
+_MEANING, _OWN = 0.87, 0.4
+# A single character means many things, and is often a part of a name.
+_CHAR_MEANING, _CHAR_OWN = 0.25, 0.6
+# How many dimensions an own direction has. Fewer make two words alike by chance, more take longer.
+_OWN_DIMENSIONS = 16
+_RANDOM_FACTOR, _RANDOM_STEP = 1664525, 1013904223
+# From this share of kana on a text is Japanese; Chinese texts quote a word at most.
+_KANA_SHARE = 0.1
+# A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways.
+_SHORT_CHARS = 40
+# Bounds the memory while texts are cut: each character needs about a kilobyte.
+_CHARS_AT_ONCE = 16_000
+# A text is in a language if this share of its words are among the most frequent of that language: English texts that
+# quote another language stay below, and texts in the language have three times as many.
+_COMMON_SHARE = 0.12
+# One such word may be an abbreviation or a part of a name, such as "et al." or "Los Angeles".
+_FEWEST_COMMON = 2
+# A text up to this long may be nothing but nouns, so that its language shows only in the dictionary.
+_SHORT_WORDS = 8
+# Any of these says that a short text is English.
+_ENGLISH = frozenset(
+    ("the", "of", "and", "to", "is", "in", "for", "that", "it", "on", "with", "what", "when", "where", "who", "how")
+)
+# The shortest parts that a compound is taken apart into, and what may join them.
+_COMPOUND_CHARS = 4
+_LINKS = ("", "s", "n", "en", "es", "e")
+
+_KANA = re.compile("[\u3041-\u30fa\u30fd-\u30ff]")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+#: The words of scripts with spaces; those in Latin letters are found with the English ones.
+_SPACED = {
+    "cyrillic": re.compile("[\u0400-\u052f]+"),
+    "greek": re.compile("[\u0370-\u03ff]+"),
+    "hangul": re.compile("[\uac00-\ud7a3]+"),
+}
+_MARK = ":"
+
+
+class Found(NamedTuple):
+    """The languages of a text besides English and those with a script of their own; empty if it has none."""
+
+    latin: str = ""
+    """The language of its words in Latin letters."""
+    unspaced: str = ""
+    """The language of its characters that are cut into words."""
+
+
+class Part(NamedTuple):
+    """What a word adds to a vector."""
+
+    pieces: tuple[tuple[int, float], ...]
+    own: tuple[tuple[int, float], ...]
+    """Dimensions with what is added to each."""
+
+
+class Languages:
+    """The word files that are there, each opened when a text needs it."""
+
+    def __init__(self, folder: str, is_english: Callable[[str], bool], added_folder: str = "") -> None:
+        """``folder`` has the files that come with mdrecall, ``added_folder`` those of the user.
+
+        ``is_english`` is true of words that the table knows as a whole.
+        """
+        self._folder = folder
+        self._added_folder = added_folder
+        self._is_english = is_english
+        self._cutters: dict[str, Cutter] = {}
+
+    @cached_property
+    def files(self) -> dict[str, WordFile]:
+        """The word files by language; one that the user added replaces ours."""
+        cards = read_cards(os.path.join(self._folder, "languages.json"))
+        found = {card.language: WordFile(os.path.join(self._folder, f"{card.language}.words"), card) for card in cards}
+        return found | {file.card.language: file for file in added_files(self._added_folder)}
+
+    @property
+    def scripts(self) -> tuple[str, ...]:
+        """The scripts that can be read besides Latin."""
+        return tuple(sorted({file.card.script for file in self.files.values()}))
+
+    def digests(self) -> list[str]:
+        """Return the SHA-256 of each word file."""
+        return [file.card.digest for file in self.files.values()]
+
+    @cached_property
+    def _common(self) -> dict[str, list[str]]:
+        """The languages in Latin letters by their most frequent words."""
+        found: dict[str, list[str]] = {}
+        for language, file in self.files.items():
+            if file.card.script == "latin":
+                for word in file.card.common.split():
+                    if len(word) > 1:
+                        found.setdefault(word, []).append(language)
+        return found
+
+    def find(self, folded: str) -> Found:
+        """Return the languages of a folded text."""
+        latin = self._find_latin(find_words(folded))
+        return Found(latin) if folded.isascii() else Found(latin, self._find_unspaced(folded))
+
+    def _find_latin(self, words: Sequence[str]) -> str:
+        """Return the language of a text by its words in Latin letters; empty if it is English or unknown."""
+        common = self._common
+        if not common.keys().isdisjoint(words):
+            hits = [(language, word) for word in words for language in common.get(word, ())]
+            best, _ = Counter(language for language, _ in hits).most_common(1)[0]
+            found = [word for language, word in hits if language == best]
+            english = sum(word in _ENGLISH for word in words)
+            if len(set(found)) >= _FEWEST_COMMON and len(found) > max(english, _COMMON_SHARE * len(words)):
+                return best
+        if len(words) > _SHORT_WORDS or not _ENGLISH.isdisjoint(words):
+            return ""
+        return self._find_by_words([word for word in words if not self._is_english(word)], len(words))
+
+    def _find_by_words(self, words: Sequence[str], count: int) -> str:
+        """Return the language that has most of these words; empty if none has half of all ``count``."""
+        known = {
+            language: sum(bool(self._numbers(file, word)) for word in words)
+            for language, file in self.files.items()
+            if words and file.card.script == "latin"
+        }
+        best = max(known, key=lambda language: known[language], default="")
+        return best if best and 2 * known[best] >= count else ""
+
+    def tokens(self, folded: str, words: list[str], languages: Found) -> list[str]:
+        """Return the words of a text, those of other languages as tokens."""
+        if latin := languages.latin:
+            file = self.files[latin]
+            words = [latin + _MARK + word if self._numbers(file, word) else word for word in words]
+        if folded.isascii():
+            return words
+        for language, file in self.files.items():
+            if pattern := _SPACED.get(file.card.script):
+                words += [language + _MARK + word for word in pattern.findall(folded)]
+        return words
+
+    def part(self, token: str, dimensions: int) -> Part:
+        """Return what a token adds to a vector; the parts of a compound add their meanings."""
+        language, _, word = token.partition(_MARK)
+        file = self.files[language]
+        found = [file.read(number) for number in self._numbers(file, word)]
+        cost = max((entry.cost for entry in found), default=UNKNOWN_COST * COST_STEP)
+        share = _MEANING / math.sqrt(len(found) or 1)
+        pieces = tuple((piece, share * weight) for entry in found for piece, weight in entry.pieces)
+        own = _OWN * word_length(cost) if pieces or not found else 0.0
+        return Part(pieces, tuple(own_direction(hash_word(word), own, dimensions)))
+
+    def _numbers(self, file: WordFile, word: str) -> list[int]:
+        """Return the records of a word: its own, those of the parts it is made of, or that of its beginning."""
+        number = file.find(word)
+        if number >= 0:
+            return [number]
+        if file.card.script == "hangul":
+            beginnings = (file.find(word[:end]) for end in range(len(word) - 1, 0, -1))
+            return [number for number in beginnings if number >= 0][:1]
+        return split_compound(file, word) if file.card.compounds else []
+
+    # --- scripts without spaces
+
+    def cut_parts(self, folded: str, language: str, weights: Mapping[str, float], dimensions: int) -> Iterator[Part]:
+        """Yield what the words of a query add to its vector; ``weights`` are those of its character pairs."""
+        cutter = self._cutter(language)
+        for word, weight in _weigh(cutter.cut(folded)[0], weights):
+            yield _make_part(cutter.file, word, weight, dimensions)
+
+    def _cutter(self, language: str) -> Cutter:
+        if language not in self._cutters:
+            self._cutters[language] = Cutter(self.files[language])
+        return self._cutters[language]
+
+    def _find_unspaced(self, folded: str) -> str:
+        """Return the language of the characters to cut; empty if there are none."""
+        count = len(_UNSPACED.findall(folded))
+        if not count:
+            return ""
+        if len(_KANA.findall(folded)) >= _KANA_SHARE * count:
+            return "ja"
+        if count > _SHORT_CHARS or self._cutter("zh").cut(folded)[1] <= self._cutter("ja").cut(folded)[1]:
+            return "zh"
+        return "ja"
+
+    def add_sums(self, folded: Sequence[str], languages: Sequence[Found], sums: Any, rows: Any, scales: Any) -> None:
+        """Add the vectors of the words that are cut out of each text to its row in ``sums``."""
+        texts: dict[str, list[tuple[int, str]]] = {}
+        for number, (text, found) in enumerate(zip(folded, languages, strict=True)):
+            if found.unspaced and not text.isascii():
+                texts.setdefault(found.unspaced, []).append((number, text))
+        for language, numbered in texts.items():
+            cutter = self._cutter(language)
+            for group in _group(numbered):
+                numbers, some = zip(*group, strict=True)
+                _add_vectors(cutter.file, cutter.cut_many(some), numbers, sums, rows, scales)
+
+
+def added_files(folder: str) -> list[WordFile]:
+    """Return the word files that the user added."""
+    if not folder or not os.path.isdir(folder):
+        return []
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".words"))
+    return [WordFile(os.path.join(folder, name)) for name in names]
+
+
+def split_compound(file: WordFile, word: str) -> list[int]:
+    """Return the records of the two parts that a compound is made of, the longest last part first; else none."""
+    for start in range(_COMPOUND_CHARS, len(word) - _COMPOUND_CHARS + 1):
+        last = file.find(word[start:])
+        if last < 0:
+            continue
+        for link in _LINKS:
+            first = word[: start - len(link)]
+            if word[:start].endswith(link) and len(first) >= _COMPOUND_CHARS and (number := file.find(first)) >= 0:
+                return [number, last]
+    return []
+
+
+def is_token(word: str) -> bool:
+    """True if a word is a token of another language."""
+    return _MARK in word
+
+
+def token_word(token: str) -> str:
+    """Return the word of a token, or the word itself."""
+    return token.rpartition(_MARK)[2]
+
+
+def own_direction(seed: int, size: float, dimensions: int) -> Iterator[tuple[int, float]]:
+    """Yield the dimensions of a word's own direction with what is added to each."""
+    step = size / math.sqrt(_OWN_DIMENSIONS)
+    for _ in range(_OWN_DIMENSIONS if size else 0):
+        seed = (seed * _RANDOM_FACTOR + _RANDOM_STEP) & 0xFFFFFFFF
+        yield (seed >> 16) % dimensions, step if seed >> 31 else -step
+
+
+def _group(texts: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Yield texts in groups of at most ``_CHARS_AT_ONCE`` characters; a longer text is divided."""
+    group: list[tuple[int, str]] = []
+    size = 0
+    for number, text in texts:
+        for start in range(0, len(text), _CHARS_AT_ONCE):
+            some = text[start : start + _CHARS_AT_ONCE]
+            if size + len(some) > _CHARS_AT_ONCE:
+                yield group
+                group, size = [], 0
+            group.append((number, some))
+            size += len(some)
+    if group:
+        yield group
+
+
+def _weigh(cuts: Sequence[Cut], weights: Mapping[str, float]) -> Iterator[tuple[Cut, float]]:
+    """Yield each word with the mean weight of its character pairs; a single character has that of its neighbours."""
+    for place, cut in enumerate(cuts):
+        around = cut.text
+        if len(around) == 1:
+            before = cuts[place - 1].text[-1:] if place else ""
+            after = cuts[place + 1].text[:1] if place + 1 < len(cuts) else ""
+            around = before + around + after
+        known = [weights[pair] for at in range(len(around)) if (pair := around[at : at + 2]) in weights]
+        yield cut, sum(known) / len(known) if known else 1.0
+
+
+def _make_part(file: WordFile, word: Cut, weight: float, dimensions: int) -> Part:
+    meaning, own = (_CHAR_MEANING, _CHAR_OWN) if len(word.text) == 1 else (_MEANING, _OWN)
+    pieces: tuple[tuple[int, float], ...] = ()
+    cost = UNKNOWN_COST * COST_STEP
+    if word.number >= 0:
+        pieces, cost = file.read(word.number)
+        if not pieces:
+            return Part((), ())
+    direction = own_direction(hash_word(word.text), weight * own * word_length(cost), dimensions)
+    return Part(tuple((piece, weight * meaning * share) for piece, share in pieces), tuple(direction))
+
+
+def _add_vectors(file: WordFile, found: CutTexts, texts: Sequence[int], sums: Any, rows: Any, scales: Any) -> None:
+    """Add the vectors of the words that were found to the rows of their texts."""
+    import numpy
+
+    distinct, first, which = numpy.unique(found.hashes, return_index=True, return_inverse=True)
+    vectors = _vectors(file, distinct, found.numbers[first], found.lengths[first], rows, scales)
+    starts = numpy.flatnonzero(numpy.diff(found.owners, prepend=-1))
+    if len(starts):
+        added = numpy.add.reduceat(vectors[which], starts, axis=0)
+        # A text that was divided has several rows here, so they are not simply assigned.
+        numpy.add.at(sums, numpy.asarray(texts)[found.owners[starts]], added)
+
+
+def _vectors(file: WordFile, hashes: Any, numbers: Any, lengths: Any, rows: Any, scales: Any) -> Any:
+    """Return the vectors of words, one row for each."""
+    import numpy
+
+    records = numpy.frombuffer(file.records, numpy.uint8).reshape(-1, RECORD_BYTES)[numbers]
+    is_known, is_char = numbers >= 0, lengths == 1
+    scale = numpy.exp2((records[:, -2].astype(numpy.float32) - SCALE_MIDDLE) / SCALE_STEPS)
+    scale *= numpy.where(is_char, _CHAR_MEANING, _MEANING) * is_known
+    vectors = numpy.zeros((len(hashes), rows.shape[1]), numpy.float32)
+    has_meaning = numpy.zeros(len(hashes), bool)
+    for place in range(PIECES):
+        weight = records[:, 2 * PIECES + place // 2] >> (4 * (place % 2)) & 15
+        has_meaning |= weight > 0
+        pieces = records[:, 2 * place].astype(numpy.int32) | records[:, 2 * place + 1].astype(numpy.int32) << 8
+        vectors += rows[pieces] * (scale * weight * scales[pieces]).astype(numpy.float32)[:, None]
+    costs = numpy.where(is_known, records[:, -1], UNKNOWN_COST) * COST_STEP
+    points, sizes = zip(*LENGTHS, strict=True)
+    size = numpy.interp(costs, points, sizes) * numpy.where(is_char, _CHAR_OWN, _OWN) / math.sqrt(_OWN_DIMENSIONS)
+    size = (size * (has_meaning | ~is_known)).astype(numpy.float32)
+    seed = hashes.astype(numpy.uint32)
+    every = numpy.arange(len(hashes))
+    for _ in range(_OWN_DIMENSIONS):
+        seed = seed * numpy.uint32(_RANDOM_FACTOR) + numpy.uint32(_RANDOM_STEP)
+        vectors[every, (seed >> 16) % vectors.shape[1]] += numpy.where(seed >> 31, size, -size)
+    return vectors

@@ -1,0 +1,203 @@
+"""Word files: what the words of another language mean, each as a few English word pieces of the table.
+
+A file begins with one line of JSON (its *card*) and has two parts after it: the hashes of all words in ascending
+order, and one record for each in the same order. A record holds up to three pieces of the table, a weight from 0 to 15
+for each, the scale of the whole, and how improbable the word is. The file is mapped, so a process pays only for the
+words that it meets, and the words themselves are not stored: two words with the same hash would be taken for each
+other, which happens to one in a hundred thousand.
+"""
+
+import array
+import json
+import math
+import mmap
+import sys
+from bisect import bisect_left
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from mdrecall.errors import ModelFileError
+
+#: How many pieces a record holds. With five, eight or twelve, questions across languages were answered no better.
+PIECES = 3
+#: The highest weight of a piece: four bits.
+MAX_WEIGHT = 15
+#: Bytes of a record: the pieces, two weights in each byte, the scale, the cost.
+RECORD_BYTES = 2 * PIECES + (PIECES + 1) // 2 + 2
+#: Scales are stored as logarithms, this many steps for a factor of two; the middle of the byte is 1.
+SCALE_STEPS = 16
+SCALE_MIDDLE = 128
+#: Costs are stored in steps of this size; the cost of a word is the natural logarithm of its improbability.
+COST_STEP = 0.1
+_FORMAT = 1
+# How long the vector of a word is, by its cost: the mean length of the English table's rows at the same frequency
+# (2.05 for a word that occurs once in a million words, 0.42 for one that occurs ten thousand times). Frequent words
+# say little.
+LENGTHS = ((2.3, 0.3), (4.6, 0.42), (6.9, 0.75), (9.2, 1.17), (11.5, 1.65), (13.8, 2.05), (16.1, 2.2), (18.4, 2.3))
+_MASK = 0xFFFFFFFF
+#: The parameters of the hash (FNV-1a with 32 bits, over code points).
+HASH_START, HASH_FACTOR = 0x811C9DC5, 0x01000193
+
+
+class Card(NamedTuple):
+    """The first line of a word file."""
+
+    language: str
+    """A code such as ``de``."""
+    name: str
+    script: str
+    """The script of its words: ``han``, ``kana``, ``hangul``, ``latin``, ``cyrillic`` or ``greek``."""
+    words: int
+    longest: int
+    """The characters of its longest word."""
+    digest: str
+    """SHA-256 over hashes and records."""
+    source: str
+    licence: str
+    common: str = ""
+    """Its most frequent words, separated by spaces: they tell that a text is in this language."""
+    compounds: bool = False
+    """True if words are joined to longer ones without a space, as in German."""
+
+
+class Word(NamedTuple):
+    """What a word file says about a word."""
+
+    pieces: tuple[tuple[int, float], ...]
+    """Pieces of the table with their weights; the sum of their rows is the vector of the word."""
+    cost: float
+
+
+def hash_word(word: str) -> int:
+    """Return the 32-bit hash of a folded word."""
+    value = HASH_START
+    for char in word:
+        value = ((value ^ ord(char)) * HASH_FACTOR) & _MASK
+    return value
+
+
+def word_length(cost: float) -> float:
+    """Return how long the vector of a word with this cost is."""
+    if cost <= LENGTHS[0][0]:
+        return LENGTHS[0][1]
+    for (low, at_low), (high, at_high) in pairwise(LENGTHS):
+        if cost <= high:
+            return at_low + (at_high - at_low) * (cost - low) / (high - low)
+    return LENGTHS[-1][1]
+
+
+class WordFile:
+    """A mapped word file; raises ``ModelFileError`` when it is first used if it cannot be read."""
+
+    def __init__(self, path: str, card: Card | None = None) -> None:
+        """``card`` is the file's card if it is known, so that the file need not be opened to have it."""
+        self.path = path
+        self._known_card = card
+
+    @property
+    def card(self) -> Card:
+        return self._known_card or self._own_card
+
+    @cached_property
+    def _own_card(self) -> Card:
+        return read_card(self._data, self.path)
+
+    @cached_property
+    def _data(self) -> mmap.mmap:
+        try:
+            with open(self.path, "rb") as file:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise _unreadable(self.path, str(error)) from error
+
+    @cached_property
+    def start(self) -> int:
+        """Where the hashes begin."""
+        if self.card != self._own_card:
+            raise _unreadable(self.path, "it belongs to another version")
+        return self._data.find(b"\n") + 1
+
+    @cached_property
+    def hashes(self) -> Any:
+        """The hashes as unsigned numbers of 32 bits."""
+        part = memoryview(self._data)[self.start : self.start + 4 * self.card.words]
+        if sys.byteorder == "big":
+            swapped = array.array("I", bytes(part))
+            swapped.byteswap()
+            return memoryview(swapped)
+        return part.cast("I")
+
+    @cached_property
+    def records(self) -> Any:
+        """The records as bytes."""
+        first = self.start + 4 * self.card.words
+        return memoryview(self._data)[first : first + RECORD_BYTES * self.card.words]
+
+    def find(self, word: str) -> int:
+        """Return the number of a word's record; -1 if the file does not have the word."""
+        wanted, hashes = hash_word(word), self.hashes
+        number = bisect_left(hashes, wanted)
+        return number if number < len(hashes) and hashes[number] == wanted else -1
+
+    def cost(self, number: int) -> int:
+        """Return how improbable the word of a record is, in steps of ``COST_STEP``."""
+        return int(self.records[number * RECORD_BYTES + RECORD_BYTES - 1])
+
+    def read(self, number: int) -> Word:
+        """Return what a record says."""
+        record = self.records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES]
+        scale = 2.0 ** ((record[-2] - SCALE_MIDDLE) / SCALE_STEPS)
+        pieces = []
+        for place in range(PIECES):
+            weight = record[2 * PIECES + place // 2] >> (4 * (place % 2)) & MAX_WEIGHT
+            if weight:
+                pieces.append((record[2 * place] | record[2 * place + 1] << 8, weight * scale))
+        return Word(tuple(pieces), record[-1] * COST_STEP)
+
+
+def read_card(data: Any, path: str) -> Card:
+    """Return the card of a word file; raise ``ModelFileError`` if it is damaged or of another format."""
+    try:
+        line = bytes(data[: data.find(b"\n")])
+        fields = json.loads(line)
+        known = fields.pop("format")
+        card = Card(**fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _unreadable(path, "it does not begin with a card") from error
+    if known != _FORMAT:
+        raise _unreadable(path, f"its format is {known}, and only {_FORMAT} is known")
+    if len(data) != len(line) + 1 + card.words * (4 + RECORD_BYTES):
+        raise _unreadable(path, "it is not complete")
+    return card
+
+
+def read_cards(path: str) -> list[Card]:
+    """Return the cards of the files that come with mdrecall, which are kept in one place to be read quickly."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [Card(**fields) for fields in json.load(file)]
+    except (OSError, ValueError, TypeError) as error:
+        message = f"The list of languages {path} cannot be read: {error}."
+        raise ModelFileError(message, hint="Install mdrecall again.") from error
+
+
+def pack_card(card: Card) -> bytes:
+    """Return the first line of a word file, padded so that the hashes begin at a multiple of four bytes."""
+    line = json.dumps({"format": _FORMAT, **card._asdict()}, ensure_ascii=False).encode()
+    return line + b" " * (-(len(line) + 1) % 4) + b"\n"
+
+
+def pack_record(pieces: list[tuple[int, int]], scale: float, cost: float) -> bytes:
+    """Return a record; ``pieces`` are piece numbers with weights from 1 to 15."""
+    padded = [*pieces, *[(0, 0)] * (PIECES - len(pieces))]
+    numbers = b"".join(number.to_bytes(2, "little") for number, _ in padded)
+    halves = [weight for _, weight in padded] + [0]
+    weights = bytes(low | high << 4 for low, high in zip(halves[0:PIECES:2], halves[1::2], strict=False))
+    stored_scale = round(math.log2(scale) * SCALE_STEPS) + SCALE_MIDDLE
+    return numbers + weights + bytes((min(255, max(0, stored_scale)), min(255, max(0, round(cost / COST_STEP)))))
+
+
+def _unreadable(path: str, why: str) -> ModelFileError:
+    message = f"The word file {path} cannot be read: {why}."
+    return ModelFileError(message, hint="Install mdrecall again, or remove the file if you added it.")

@@ -1,0 +1,263 @@
+"""Words of other languages in the offline table: word files, cutting, and what a text in each language is close to."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from array import array
+from pathlib import Path
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdrecall.core.text.words import fold
+from mdrecall.embed.offline import OfflineEmbedder, embedder
+from mdrecall.embed.offline.cutting import RUN_CHARS, Cutter
+from mdrecall.embed.offline.glosses import Entry, make_word_file
+from mdrecall.embed.offline.languages import Found, split_compound
+from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, pack_record, word_length
+from mdrecall.errors import ModelFileError
+from mdrecall.types import EmbedInput
+
+WORDS = Path(embedder.__file__).parent / "words"
+OFFLINE = OfflineEmbedder()
+CARD = Card("xx", "Test", "latin", 0, 0, "", "a test", "none")
+
+
+def cosine(left: str, right: str) -> float:
+    one, other = (array("f", OFFLINE.embed_query(text, {})) for text in (left, right))
+    return float(numpy.dot(one, other))
+
+
+def make_file(folder: Path, entries: list[Entry], card: Card = CARD) -> WordFile:
+    path = folder / f"{card.language}.words"
+    path.write_bytes(make_word_file(entries, OFFLINE.gloss_table(), card))
+    return WordFile(str(path))
+
+
+# --- word files
+
+
+@pytest.mark.parametrize("path", sorted(WORDS.glob("*.words")), ids=lambda path: path.stem)
+def test_a_word_file_is_the_one_that_its_card_and_the_list_describe(path: Path) -> None:
+    file = WordFile(str(path))
+    content = path.read_bytes()[file.start :]
+    assert hashlib.sha256(content).hexdigest() == file.card.digest
+    assert file.start % 4 == 0
+    hashes = list(file.hashes)
+    assert hashes == sorted(set(hashes))
+    listed = {entry["language"]: entry for entry in json.loads((WORDS / "languages.json").read_text())}
+    assert listed[path.stem] == file.card._asdict()
+    assert "CC BY-SA" in file.card.licence
+    assert file.card.source
+
+
+def test_a_word_says_what_its_glosses_say(tmp_path: Path) -> None:
+    file = make_file(tmp_path, [Entry("zahnarzt", ["dentist"], 4.0), Entry("hund", ["dog", "hound"], 5.0)])
+    pieces = OFFLINE.gloss_table().pieces
+    zahnarzt, hund = (file.read(file.find(word)) for word in ("zahnarzt", "hund"))
+    assert [piece for piece, _ in zahnarzt.pieces] == list(pieces["dentist"])
+    assert hund.pieces[0][0] == pieces["dog"][0]
+    assert len(hund.pieces) <= PIECES
+    assert zahnarzt.cost > hund.cost
+    assert file.find("katze") == -1
+
+
+def test_the_vector_of_a_word_is_as_long_as_its_frequency_says(tmp_path: Path) -> None:
+    table = OFFLINE.gloss_table()
+    file = make_file(tmp_path, [Entry("selten", ["rare"], 2.0), Entry("oft", ["frequently"], 6.0)])
+    for word, frequency in (("selten", 2.0), ("oft", 6.0)):
+        read = file.read(file.find(word))
+        total = sum(table.rows[piece] * weight for piece, weight in read.pieces)
+        assert numpy.linalg.norm(total) == pytest.approx(word_length((9 - frequency) * 2.3026), rel=0.05)
+
+
+def test_a_word_without_glosses_is_known_and_says_nothing(tmp_path: Path) -> None:
+    file = make_file(tmp_path, [Entry("und", [], 7.0), Entry("xyzzy", ["…"], 3.0)])
+    assert file.read(file.find("und")).pieces == ()
+    assert file.find("xyzzy") == -1
+
+
+@given(st.lists(st.tuples(st.integers(0, 30521), st.integers(1, 15)), max_size=PIECES), st.floats(0.01, 50))
+def test_a_record_keeps_pieces_and_weights(pieces: list[tuple[int, int]], scale: float) -> None:
+    class Stored(WordFile):
+        records = memoryview(pack_record(pieces, scale, 12.3))
+
+    read = Stored("").read(0)
+    assert [piece for piece, _ in read.pieces] == [piece for piece, _ in pieces]
+    assert [weight for _, weight in read.pieces] == pytest.approx([scale * weight for _, weight in pieces], rel=0.03)
+    assert read.cost == pytest.approx(12.3)
+
+
+@pytest.mark.parametrize("damage", ["cut", "card", "format", "empty", "missing"])
+def test_a_damaged_word_file_is_named_with_the_way_out(tmp_path: Path, damage: str) -> None:
+    file = make_file(tmp_path, [Entry("hund", ["dog"], 5.0)])
+    path = Path(file.path)
+    content = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": content[:-1],
+            "card": b"[]\n" + content,
+            "format": content.replace(b'"format": 1', b'"format": 9'),
+            "empty": b"",
+            "missing": b"",
+        }[damage]
+    )
+    if damage == "missing":
+        path.unlink()
+    with pytest.raises(ModelFileError, match=r"xx\.words") as error:
+        WordFile(str(path)).find("hund")
+    assert "remove the file" in str(error.value.hint)
+
+
+# --- cutting
+
+CHINESE, JAPANESE = (Cutter(WordFile(str(WORDS / f"{language}.words"))) for language in ("zh", "ja"))
+
+
+@pytest.mark.parametrize(
+    ("cutter", "text", "words"),
+    [
+        (CHINESE, "明天下午开会讨论预算", ["明天", "下午", "开会", "讨论", "预算"]),
+        (CHINESE, "資料庫備份", ["資料庫", "備份"]),
+        (JAPANESE, "会議の予約を取り消しました", ["会議", "予約", "取り消し"]),
+        (JAPANESE, "猫にえさをやる", ["猫", "えさ"]),
+    ],
+)
+def test_text_is_cut_into_words(cutter: Cutter, text: str, words: list[str]) -> None:
+    cut = [word.text for word in cutter.cut(text)[0]]
+    assert "".join(cut) == text
+    assert set(words) <= set(cut)
+
+
+characters = st.sampled_from("会議预算数据库备份的了是我们在東京大学へ行きますノート猫は龘々〇 a1，。\n")
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(characters, max_size=90), min_size=1, max_size=6))
+def test_one_text_and_many_are_cut_alike(texts: list[str]) -> None:
+    for cutter in (CHINESE, JAPANESE):
+        one_by_one = [(number, word) for number, text in enumerate(texts) for word in cutter.cut(text)[0]]
+        together = cutter.cut_many(texts)
+        assert together.owners.tolist() == [number for number, _ in one_by_one]
+        assert together.hashes.tolist() == [hash_word(word.text) for _, word in one_by_one]
+        assert together.numbers.tolist() == [word.number for _, word in one_by_one]
+        assert together.lengths.tolist() == [len(word.text) for _, word in one_by_one]
+
+
+def test_a_run_without_end_is_cut_in_pieces() -> None:
+    cut, _ = CHINESE.cut("数据库" * 10_000)
+    assert max(len(word.text) for word in cut) <= RUN_CHARS
+    assert sum(len(word.text) for word in cut) == 30_000
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.text(characters, min_size=1, max_size=200))
+def test_a_query_and_a_note_in_other_scripts_have_the_same_vector(text: str) -> None:
+    query = array("f", OFFLINE.embed_query(text, {}))
+    note = array("f", OFFLINE.embed_chunks([EmbedInput("", text)])[0].vector)
+    assert query.tolist() == pytest.approx(note.tolist(), abs=1e-4)
+
+
+# --- languages
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The server is backed up every night.", Found()),
+        ("We met in Los Angeles, de facto the capital of film.", Found()),
+        ("Wann ist der nächste Termin beim Zahnarzt?", Found("de")),
+        ("Zahnarzt Rechnung", Found("de")),
+        ("Quand est le prochain rendez-vous chez le dentiste ?", Found("fr")),
+        ("¿Cuándo vence el contrato de alquiler?", Found("es")),
+        ("Quando devo pagare l'affitto della casa?", Found("it")),
+        ("备份数据库 with rsync", Found("", "zh")),
+        ("会議室の予約", Found("", "ja")),
+        ("予約確認", Found("", "ja")),
+        ("预约确认", Found("", "zh")),
+        ("Пароль от сервера", Found()),
+        ("", Found()),
+    ],
+)
+def test_the_language_of_a_text_is_found(text: str, found: Found) -> None:
+    assert OFFLINE._languages.find(fold(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "other"),
+    [
+        ("when do I see the dentist", "周五下午三点看牙医", "车子的保险下个月到期"),
+        ("数据库多久备份一次", "The database is backed up every night at two.", "Lunch is at noon in the canteen."),
+        ("what is the cat allergic to", "猫は鶏肉アレルギーがあります", "会議は来週の火曜日に変更されました"),
+        ("会議はいつですか", "The meeting was moved to Tuesday.", "The cat cannot eat chicken."),
+        ("Wann muss ich zum Zahnarzt?", "Dentist appointment on Friday at three.", "The car needs new tires."),
+        ("how much is the rent", "Die Miete beträgt 900 Euro im Monat.", "Der Hund muss zum Tierarzt."),
+        ("car insurance", "Die Autoversicherung wurde gekündigt.", "Wir haben den Zahnarzttermin verschoben."),
+        ("when is the rent due", "Le loyer est dû le premier du mois.", "Le chien n'aime pas les chats."),
+        ("the dog's food", "La comida del perro está en la cocina.", "La factura del dentista está pagada."),
+        ("пароль от сервера", "The server password is in the safe.", "My sister's birthday is in May."),
+    ],
+)
+def test_an_answer_in_another_language_is_closer_than_another_note(question: str, answer: str, other: str) -> None:
+    assert cosine(question, answer) > cosine(question, other) + 0.1
+
+
+def test_a_word_is_closest_to_itself_and_simplified_is_close_to_traditional() -> None:
+    assert cosine("汽车", "汽车") > cosine("汽车", "车辆") > cosine("汽车", "牙医")
+    assert cosine("会议记录", "會議記錄") > 0.6
+
+
+def test_a_name_that_no_dictionary_has_is_found_by_its_characters() -> None:
+    assert cosine("贾里德·艾伦是谁", "贾里德·艾伦打防守端锋") > cosine("贾里德·艾伦是谁", "王小明打中锋") + 0.2
+
+
+def test_english_words_that_another_language_has_too_keep_their_meaning() -> None:
+    plain = OFFLINE.embed_query("the gift was also in the rat trap", {})
+    pieces = OFFLINE.gloss_table()
+    words = ["the", "gift", "was", "also", "in", "the", "rat", "trap"]
+    total = sum(pieces.rows[list(pieces.pieces[word])].sum(0) for word in words)
+    assert array("f", plain).tolist() == pytest.approx((total / numpy.linalg.norm(total)).tolist(), abs=1e-5)
+
+
+def test_a_compound_means_its_parts() -> None:
+    german = WordFile(str(WORDS / "de.words"))
+    assert split_compound(german, "zahnarzttermin") == [german.find("zahnarzt"), german.find("termin")]
+    first, last = split_compound(german, "versicherungsvertrag")
+    assert last == german.find("vertrag")
+    assert german.read(first).pieces[0][0] == german.read(german.find("versicherung")).pieces[0][0]
+    assert split_compound(german, "qwertzuiop") == []
+
+
+def test_ascii_text_opens_no_word_file() -> None:
+    code = """
+import os
+from mdrecall.embed.offline import OfflineEmbedder
+made = OfflineEmbedder()
+made.embed_query("the walrus sleeps", {})
+with open("/proc/self/maps") as maps:
+    print(sum(".words" in line for line in maps))
+made.embed_query("海象在睡觉", {})
+with open("/proc/self/maps") as maps:
+    print(sum(".words" in line for line in maps))
+"""
+    if not os.path.exists("/proc/self/maps"):
+        pytest.skip("this system does not show which files are mapped")
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert shown[0] == "0"
+    assert int(shown[1]) > 0
+
+
+def test_a_file_that_the_user_added_is_read_and_changes_the_fingerprint(tmp_path: Path) -> None:
+    korean = Card("ko", "Korean", "hangul", 0, 0, "", "a test", "none")
+    make_file(tmp_path, [Entry("회의", ["meeting"], 5.0), Entry("예약", ["reservation"], 4.0)], korean)
+    with_korean = OfflineEmbedder(str(tmp_path))
+    assert with_korean.fingerprint != OFFLINE.fingerprint
+    assert "hangul" in (with_korean.traits.scripts or ())
+    asked, near, far = (
+        array("f", with_korean.embed_query(text, {})) for text in ("when is the meeting", "회의는 화요일", "예약")
+    )
+    assert numpy.dot(asked, near) > numpy.dot(asked, far) + 0.2
