@@ -175,8 +175,8 @@ class MemorySearch:
         details = answer_to_json(found) | {"results": results, "citations": mode}
         details |= {"provider": found.provider or "none", "backend": found.backend}
         details["corpus"] = [corpus] if corpus in ("memory", "sessions") else _list_corpora(settings, found.backend)
-        if found.reason:
-            details["action"] = action_for_answer(found)
+        if action := action_for_answer(found):
+            details["action"] = action
         if is_cut:
             details["truncated"] = True
         if results:

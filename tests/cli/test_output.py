@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from mdrecall.cli import output
-from mdrecall.cli.output import confirm, plural, print_issues, print_json, printable, progress_line, shorten_home, style
+from mdrecall.cli.output import (
+    confirm,
+    plural,
+    print_error,
+    print_issues,
+    print_json,
+    printable,
+    progress_line,
+    shorten_home,
+    style,
+)
 from mdrecall.cli.search import find_stems, highlight, print_answer
 from mdrecall.errors import RecallError
 from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, Why
@@ -235,3 +245,8 @@ def test_the_words_of_a_query_stand_out_on_a_terminal(monkeypatch: pytest.Monkey
 def test_where_no_terminal_is_nothing_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     assert highlight("We decided", find_stems("decide")) == "We decided"
+
+
+def test_an_escape_in_a_hint_does_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error(RecallError("There is no file a.md."), "Did you mean memory/a\x1b]0;gotcha\x07.md?", as_json=False)
+    assert "\x1b" not in capsys.readouterr().err
