@@ -1,8 +1,9 @@
-"""Attacks that a memory must survive: ``python -m benchmarks.attacks sizes``, ``replace``, ``delete`` or ``restore``.
+"""Attacks that a memory must survive: ``python -m benchmarks.attacks sizes`` and others (``--help``).
 
 ``sizes`` indexes notes of odd shapes, from a hundred bytes to the largest that is read, and looks at the memory that it
 takes. The others do something to an index while two processes search it with several threads, for a minute: replace it
-by a rename, delete it, or restore an older state in place. The tests run the same machinery for a shorter time;
+by a rename, delete it, or restore an older state in place. ``requests`` begins HTTP requests that never end, and looks
+whether others are still served. The tests run the same machinery for a shorter time;
 ``pip install -e '.[dev]'`` has what it needs.
 """
 
@@ -29,10 +30,12 @@ def main(arguments: list[str] | None = None) -> int:
     for harm in HARMS:
         searched = attacks.add_parser(harm, help=f"{harm} an index under processes that search it")
         searched.add_argument("--seconds", type=float, default=60.0, help="for how long (default: 60)")
+    requests = attacks.add_parser("requests", help="HTTP requests that never end")
+    requests.add_argument("--count", type=int, default=2000, help="how many (default: 2,000)")
     options = parser.parse_args(arguments)
     seed = random.randrange(2**32) if options.seed is None else options.seed
     print(f"seed {seed}")
-    return _sizes(options, seed) if options.attack == "sizes" else _harm(options, seed)
+    return {"sizes": _sizes, "requests": _requests}.get(options.attack, _harm)(options, seed)
 
 
 def _sizes(options: argparse.Namespace, seed: int) -> int:
@@ -44,6 +47,15 @@ def _sizes(options: argparse.Namespace, seed: int) -> int:
         bad, peak = bad + done.is_bad, max(peak, done.peak_mb)
     print(f"{options.count} notes, {bad} bad. At most {peak} MB; the limit is {MOST_MB} MB.")
     return 1 if bad else 0
+
+
+def _requests(options: argparse.Namespace, seed: int) -> int:
+    from tests.mcp_server import half_requests
+
+    with tempfile.TemporaryDirectory(prefix="mdrecall-attacks-") as scratch:
+        outcome = half_requests.attack(Path(scratch), options.count)
+    print(outcome)
+    return 1 if outcome.is_bad else 0
 
 
 def _harm(options: argparse.Namespace, seed: int) -> int:

@@ -100,7 +100,9 @@ class Memory:
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; the default is in the settings (hybrid). ``source`` is
         ``memory`` for notes or ``sessions`` for transcripts; the default is both. ``progress`` is called while changed
         files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
-        ``queries`` are up to four further ways to ask: a passage that several of them find keeps its best score.
+        ``since`` and ``until`` are the first and last day to search, as a date or in words such as ``last week``.
+        ``now`` is the moment that such words, and ages, are measured from. ``queries`` are up to four further ways to
+        ask: a passage that several of them find keeps its best score.
         """
         request = SearchRequest(query, **options)
         if request.min_score is not None and isnan(request.min_score):

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,24 @@ def test_one_source_alone_can_be_searched(home: Home, mode: Mode) -> None:
         assert [result.path for result in notes] == ["memory/zoo.md"]
         talk = memory.search("walrus", max_results=3, min_score=0, mode=mode, source="sessions")
         assert [result.source for result in talk] == ["sessions"] * 3
+
+
+def test_a_question_about_a_time_lists_conversations_too_and_leaves_notes_their_places(home: Home) -> None:
+    for number in range(12):
+        home.say(f"talk-{number:02d}", f"we spoke of walrus {number}", day="2026-02-10")
+    home.say("old", "we spoke of penguins", day="2026-01-10")
+    for day in ("2026-02-10", "2026-02-09", "2026-02-08", "2025-12-01"):
+        home.note(f"memory/{day}.md", f"Notes of {day}.")
+    now = datetime(2026, 2, 11, 12, tzinfo=UTC)
+    with home.open() as memory:
+        found = memory.search("what happened in the last 3 days", max_results=6, now=now)
+        notes = [result.path for result in found if result.source == "memory"]
+        assert notes == ["memory/2026-02-10.md", "memory/2026-02-09.md", "memory/2026-02-08.md"]
+        assert [result.date for result in found if result.source == "sessions"] == ["2026-02-10"] * 3
+        talks = memory.search("what happened in the last 3 days", source="sessions", now=now)
+        assert {result.source for result in talks} == {"sessions"}
+        since = memory.search("we spoke", source="sessions", until="2026-01-31", now=now)
+        assert [result.path for result in since] == ["sessions/old.jsonl"]
 
 
 @pytest.mark.parametrize("told", [True, False])

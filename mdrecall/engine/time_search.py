@@ -62,7 +62,7 @@ class TimeSearch:
         score = _LISTED_SCORE if is_exact else _NEAREST_SCORE
         if not chosen or score < options.min_score:
             return _answer_nothing(times)
-        documents = [document for day in chosen for document in days[day]]
+        documents = _leave_places([document for day in chosen for document in days[day]], options.max_results)
         results = to_results(_pick(documents, options.max_results, self._chunks, score))
         caution = f"There is no note of that time. The nearest day before it with one is {format_day(chosen[0])}."
         return SearchAnswer(results, caution="" if is_exact else caution)
@@ -101,6 +101,17 @@ def _by_day(documents: Iterable[StoredDocument]) -> dict[int, list[StoredDocumen
         if day is not None:
             days.setdefault(day, []).append(document)
     return days
+
+
+def _leave_places(documents: list[StoredDocument], most: int) -> list[StoredDocument]:
+    """Return the documents with one part of each transcript, and transcripts in at most half of the places."""
+    sessions: dict[str, StoredDocument] = {}
+    for document in documents:
+        if document.source == "sessions":
+            sessions.setdefault(document.path, document)
+    note_count = sum(document.source != "sessions" for document in documents)
+    kept = {document.id for document in islice(sessions.values(), max(most - note_count, most // 2))}
+    return [document for document in documents if document.source != "sessions" or document.id in kept]
 
 
 def _pick(documents: list[StoredDocument], most: int, chunks: ChunkReader, score: float) -> list[Candidate]:

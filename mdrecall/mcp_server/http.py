@@ -1,10 +1,12 @@
 """The server over streamable HTTP: where it listens, who may talk to it, and how it starts and ends."""
 
 import hmac
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.errors import RecallError
+from mdrecall.mcp_server.http_limits import ConnectionLimits, SessionLimits, log_once
 
 if TYPE_CHECKING:
     import socket
@@ -28,6 +30,14 @@ _MAX_BODY_BYTES = 1024 * 1024
 _MAX_SESSIONS = 256
 #: How long answers that are being written may take after a signal.
 _SHUTDOWN_S = 2
+#: Who logs a line for each request that somebody sends wrongly.
+_NOISY_LOGGERS = (
+    "asyncio",
+    "mcp.server.streamable_http_manager",
+    "mcp.server.transport_security",
+    "mdrecall.mcp_server.http_limits",
+    "uvicorn.error",
+)
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -132,6 +142,9 @@ class Guard:
         """Return the response to a request that goes no further; None if it may go on."""
         from starlette.responses import JSONResponse, PlainTextResponse
 
+        if {"content-length", "transfer-encoding"} <= set(request.headers.keys()):
+            # A proxy may read the one and this server the other, and each would see other requests.
+            return PlainTextResponse("A request has either a length or an encoding.", 400, {"Connection": "close"})
         refusal = await self._headers.validate_request(request)
         if refusal is not None:
             return refusal
@@ -161,7 +174,7 @@ def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGI
         max_sessions=_MAX_SESSIONS,
         transport_security=security,
     )
-    return Guard(app, security, endpoint.token)
+    return Guard(SessionLimits(app, _MAX_SESSIONS), security, endpoint.token)
 
 
 async def serve(
@@ -171,10 +184,15 @@ async def serve(
     import asyncio
 
     import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+    may_pass = log_once()
+    for name in _NOISY_LOGGERS:
+        logging.getLogger(name).addFilter(may_pass)
     port = listening.getsockname()[1]
     config = uvicorn.Config(
         build_app(built, endpoint, port),
+        http=ConnectionLimits().protocol(AutoHTTPProtocol),  # type: ignore[arg-type]
         access_log=False,
         log_config=None,
         lifespan="on",

@@ -11,9 +11,10 @@ from mcp.server.lowlevel.server import Server
 import mdrecall
 from mdrecall.aio import Threads
 from mdrecall.errors import RecallError
+from mdrecall.mcp_server.greeting import ABOUT, instructions
 from mdrecall.mcp_server.logs import LogNotifications
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.prompts import Prompts, instructions
+from mdrecall.mcp_server.prompts import Prompts
 from mdrecall.mcp_server.resources import Resources
 from mdrecall.mcp_server.sessions import Sessions, SessionTools
 from mdrecall.mcp_server.toolbox import MakeTools, Toolbox
@@ -79,7 +80,7 @@ def build_server(
         "mdrecall",
         version=mdrecall.__version__,
         title="mdrecall",
-        description="Long-term memory for AI agents in plain Markdown.",
+        description=ABOUT,
         instructions=_instruct(memories, read_only=read_only) if sessions.has_memory else None,
         # No tool takes an argument from a header, which is all that the SDK would look for in a schema.
         get_tool_input_schema=lambda name: None,

@@ -10,8 +10,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
+from mdrecall.mcp_server.greeting import EarlyReader, Greeting, take_streams
 from mdrecall.mcp_server.http import HttpEndpoint
-from mdrecall.mcp_server.stdio import take_streams
 from mdrecall.mcp_server.workspaces import Selection, select_memories
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ def run_stdio(selection: Selection, session_key: str = "") -> int:
     _log_to_stderr()
     served = select_memories(selection)
     require_sdk()
+    # A conversation that the command line names may have other tools, or none; the SDK answers for it.
+    greeting = None if session_key.strip() else Greeting(served, read_only=selection.read_only)
+    reader = EarlyReader(streams, greeting)
+    reader.start()
+    # From here on it takes most of a second, because the SDK is loaded.
     import asyncio
 
     from mdrecall.mcp_server.memories import Memories
@@ -73,7 +78,7 @@ def run_stdio(selection: Selection, session_key: str = "") -> int:
 
     built = build_server(Memories(served), session_key, read_only=selection.read_only)
     try:
-        asyncio.run(serve(built, streams))
+        asyncio.run(serve(built, streams, reader))
     finally:
         _close(built)
     return 0

@@ -6,63 +6,41 @@ import os
 import re
 import select
 import signal
-import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mdrecall.tools.toolset import to_valid_text
 
 if TYPE_CHECKING:
     from mdrecall.aio import Threads
+    from mdrecall.mcp_server.greeting import EarlyReader, Streams
     from mdrecall.mcp_server.server import InFlight, MemoryServer
 
 #: What a pipe with any room takes in one write without blocking (PIPE_BUF on Linux).
 _PIPE_BUF = 4096
-_READ_BYTES = 65536
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 #: How long answers in progress are waited for after the client has closed its end.
 _LAST_ANSWERS_S = 2.0
 
 
-class Streams(NamedTuple):
-    """The real standard input and output, as file descriptors."""
-
-    stdin: int
-    stdout: int
-
-
-def take_streams() -> Streams:
-    """Keep standard input and output for the protocol: whatever prints from now on prints to standard error.
-
-    This is done below Python, so that it also holds for C libraries and for programs that are started.
-    """
-    streams = Streams(os.dup(0), os.dup(1))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return streams
-
-
-async def serve(built: "MemoryServer", streams: Streams) -> None:
+async def serve(built: "MemoryServer", streams: "Streams", reader: "EarlyReader") -> None:
     """Serve until the client closes the pipe or a signal comes."""
     loop = asyncio.get_running_loop()
-    running = asyncio.ensure_future(_run(built, streams))
+    running = asyncio.ensure_future(_run(built, streams, reader))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, running.cancel)
     with suppress(asyncio.CancelledError):
         await running
 
 
-async def _run(built: "MemoryServer", streams: Streams) -> None:
+async def _run(built: "MemoryServer", streams: "Streams", reader: "EarlyReader") -> None:
     from mcp.server.stdio import stdio_server
 
-    lines = _LineReader(streams.stdin, built.in_flight)
-    lines.start()
+    lines = _LineReader(reader, built.in_flight)
     warming_up = asyncio.ensure_future(built.warm_up())
     # What the SDK calls a file only has to yield lines and to accept text.
-    transport = stdio_server(cast(Any, lines), cast(Any, _Writer(streams.stdout, built.threads)))
+    transport = stdio_server(cast(Any, lines), cast(Any, _Writer(streams.stdout, built.threads, reader)))
     try:
         async with transport as (received, sent):
             await built.server.run(received, sent, built.server.create_initialization_options())
@@ -74,16 +52,13 @@ async def _run(built: "MemoryServer", streams: Streams) -> None:
 
 
 class _LineReader:
-    """The lines of a file descriptor, read by a thread that does not keep the process from ending."""
+    """The lines of a client, as the SDK reads them."""
 
-    def __init__(self, file: int, in_flight: "InFlight") -> None:
-        self._file = file
+    def __init__(self, reader: "EarlyReader", in_flight: "InFlight") -> None:
         self._in_flight = in_flight
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
-
-    def start(self) -> None:
-        threading.Thread(target=self._read, name="mdrecall-stdin", daemon=True).start()
+        reader.attach(self._put)
 
     def __aiter__(self) -> "_LineReader":
         return self
@@ -94,18 +69,6 @@ class _LineReader:
             await self._wait_for_answers()
             raise StopAsyncIteration
         return _decode(line)
-
-    def _read(self) -> None:
-        unfinished: list[bytes] = []
-        with suppress(OSError):
-            while data := os.read(self._file, _READ_BYTES):
-                *ended, rest = data.split(b"\n")
-                for line in ended:
-                    self._put(b"".join((*unfinished, line)))
-                    unfinished.clear()
-                unfinished.append(rest)
-        self._put(b"".join(unfinished))
-        self._put(None)
 
     def _put(self, line: bytes | None) -> None:
         # The loop may have ended, and then there is no reader.
@@ -134,11 +97,14 @@ def _decode(line: bytes) -> str:
 class _Writer:
     """Writes to a file descriptor: at once where there is room, else on a thread, so a slow reader blocks nothing."""
 
-    def __init__(self, file: int, threads: "Threads") -> None:
+    def __init__(self, file: int, threads: "Threads", reader: "EarlyReader") -> None:
         self._file = file
         self._threads = threads
+        self._reader = reader
 
     async def write(self, text: str) -> None:
+        if self._reader.is_answered(text):
+            return
         data = text.encode("utf-8", "replace")
         if len(data) <= _PIPE_BUF and select.select([], [self._file], [], 0)[1]:
             self._write(data)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from mdrecall.aio import Threads
 from mdrecall.errors import RecallError, message_with_hint
+from mdrecall.mcp_server.greeting import describe_tool
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.sessions import Sessions
 from mdrecall.tools.hints import message_with_action
@@ -118,25 +119,7 @@ class Toolbox:
         return self._memories.describe(name or self._memories.default).name
 
     def _describe(self, spec: ToolSpec) -> types.Tool:
-        return types.Tool(
-            name=spec.name,
-            title=spec.name.replace("_", " ").capitalize(),
-            description=spec.description,
-            input_schema=self._schema(spec.parameters),
-            annotations=types.ToolAnnotations(
-                read_only_hint=not spec.writes,
-                idempotent_hint=None if spec.writes else True,
-                open_world_hint=False,
-            ),
-        )
-
-    def _schema(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        names = self._memories.names
-        if len(names) == 1:
-            return dict(parameters)
-        about = f"Whose memory. Default: {names[0]}. A path belongs to the agent that it was found with."
-        agent = {"type": "string", "enum": list(names), "description": about}
-        return {**parameters, "properties": {**(parameters.get("properties") or {}), "agent": agent}}
+        return types.Tool.model_validate(describe_tool(spec, self._memories.names))
 
 
 def _name_client(context: ServerRequestContext[Any]) -> str:

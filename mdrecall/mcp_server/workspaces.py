@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from mdrecall.config.load import Loaded, list_agent_ids, load
-from mdrecall.config.settings import Plugins, Slots
+from mdrecall.config.settings import Plugins, Settings, Slots
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
 from mdrecall.types.agents import normalize_agent_id
@@ -38,8 +38,9 @@ class ServedMemory(NamedTuple):
     home: str
     plugin: str
     """The id of the plugin in the memory slot; empty if there is none."""
-    can_append: bool = True
+    can_append: bool
     """True if the configuration lets agents append to its notes."""
+    settings: Settings
 
 
 def select_memories(selection: Selection, env: Mapping[str, str] | None = None) -> tuple[ServedMemory, ...]:
@@ -110,7 +111,7 @@ def _require_enabled(loaded: Loaded) -> Loaded:
 
 def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
-    return ServedMemory(name, workspace, agent, config, loaded.home, plugin, may_append(loaded))
+    return ServedMemory(name, workspace, agent, config, loaded.home, plugin, may_append(loaded), loaded.settings)
 
 
 def may_append(loaded: Loaded) -> bool:

@@ -43,6 +43,11 @@ ADVICE_BY_REASON: dict[Reason, str] = {
     "no_searchable_words": "Call memory_search again with such a query.",
     "scope_denied": "Do not search again in this conversation; tell the user that memory is not available here.",
 }
+#: What to do if even the best result is probably no answer.
+LOW_CONFIDENCE_ADVICE = (
+    "Call memory_search again in other words, several at once with queries."
+    " If nothing fits, say that memory does not tell."
+)
 #: The entry of the nearest base class applies to a class that has none of its own.
 ADVICE_BY_ERROR: dict[type[RecallError], str] = {
     RecallError: "Tell the user what went wrong, and go on without memory.",
@@ -76,8 +81,10 @@ ADVICE_BY_ERROR: dict[type[RecallError], str] = {
 
 
 def action_for_answer(answer: SearchAnswer) -> str:
-    """Return what to do about an empty answer; empty if there is nothing to do."""
-    return f"{answer.action} {ADVICE_BY_REASON[answer.reason]}".strip()
+    """Return what to do about an empty or weak answer; empty if there is nothing to do."""
+    is_weak = bool(answer.results) and answer.confidence == "low"
+    advice = LOW_CONFIDENCE_ADVICE if is_weak else ADVICE_BY_REASON[answer.reason]
+    return f"{answer.action} {advice}".strip()
 
 
 def action_for_error(error: RecallError) -> str:

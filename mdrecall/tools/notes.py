@@ -175,8 +175,8 @@ class MemorySearch:
         details = answer_to_json(found) | {"results": results, "citations": mode}
         details |= {"provider": found.provider or "none", "backend": found.backend}
         details["corpus"] = [corpus] if corpus in ("memory", "sessions") else _list_corpora(settings, found.backend)
-        if found.reason:
-            details["action"] = action_for_answer(found)
+        if action := action_for_answer(found):
+            details["action"] = action
         if is_cut:
             details["truncated"] = True
         if results:
@@ -256,6 +256,14 @@ def memory_tools(
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
         tools.append(MemoryAppend(memory, session_key, author))
     return tools
+
+
+def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
+    """Return the descriptions of what ``memory_tools`` has for a memory with these settings, without a session key."""
+    specs = [SEARCH, GET]
+    if _searches_transcripts(settings):
+        specs.append(SESSION_GET)
+    return [*specs, append_spec(may_choose=True)] if can_append else specs
 
 
 def _list_corpora(settings: Settings, backend: str) -> list[SourceName]:

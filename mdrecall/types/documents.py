@@ -97,7 +97,7 @@ class StoredDocument(NamedTuple):
     mtime_ns: int
     """When the file was changed; for a part of a transcript, when its last message was written."""
     head: str
-    """The beginning of a note's text, as far as the first chunk goes; empty for a part of a transcript."""
+    """The beginning of a note that has front matter; else empty."""
 
 
 class StoredChunk(NamedTuple):

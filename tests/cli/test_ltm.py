@@ -112,6 +112,8 @@ def test_status_and_doctor_tell_what_is_wrong_with_the_slot(run: Run, workspace:
     (record,) = run("status", "--json").json
     assert record["plugin"]["id"] == "memory-nowhere"
     assert record["plugin"]["diagnostics"][0]["level"] == "warning"
-    assert "memory-nowhere, which is not installed" in run("status").err
+    shown = run("status")
+    assert "memory-nowhere, which is not installed" in shown.err
+    assert "  Plugin:      memory-nowhere\n" in shown.out
     findings = [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
     assert [finding["verdict"] for finding in findings] == ["note"]

@@ -79,3 +79,4 @@ def test_an_empty_memory_slot_leaves_a_person_the_commands(workspace: Workspace,
     assert run("note", "tea").code == 0
     (record,) = run("status", "--json").json
     assert record["plugin"]["id"] == ""
+    assert "  Plugin:      none\n" in run("status").out

@@ -28,7 +28,7 @@ from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, Sea
 from mdrecall.cli.hints import REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.main import main
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
-from mdrecall.tools.hints import ADVICE_BY_REASON, advice_for
+from mdrecall.tools.hints import ADVICE_BY_REASON, LOW_CONFIDENCE_ADVICE, advice_for
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
@@ -241,6 +241,8 @@ def _as_python(body: dict[str, Any]) -> Told:
     if advice := ADVICE_BY_REASON[body.get("reason", "")]:
         assert body["action"].endswith(advice)
         body["action"] = body["action"].removesuffix(advice).strip()
+    if body["results"] and body["confidence"] == "low":
+        assert body.pop("action") == LOW_CONFIDENCE_ADVICE
     if body["provider"] == "none":
         del body["provider"]
     for result in body["results"]:

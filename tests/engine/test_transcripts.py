@@ -383,3 +383,18 @@ def test_a_run_for_one_conversation_indexes_that_one_only_and_removes_nothing(ag
 )
 def test_a_day_has_its_noon_and_what_is_no_day_has_none(day: str, noon_s: int) -> None:
     assert transcripts._noon_ns(day) == noon_s * 10**9
+
+
+def test_a_report_counts_every_transcript_once(agent: TranscriptFolder) -> None:
+    for name in "abc":
+        agent.write(f"{name}.jsonl", message("the walrus"))
+    first = agent.indexer.sync()
+    assert (first.added, first.changed, first.unchanged, first.left) == (3, 0, 0, 0)
+    agent.write("a.jsonl", message("the seal"))
+    agent.write("d.jsonl", message("the auk"))
+    second = agent.indexer.sync()
+    assert (second.added, second.changed, second.unchanged, second.left) == (1, 1, 2, 0)
+    agent.write("b.jsonl", message("the seal"))
+    stopped = agent.indexer.sync(stop=lambda: True)
+    assert stopped.added + stopped.changed + stopped.unchanged + stopped.left == 4
+    assert agent.indexer.sync().unchanged >= 3

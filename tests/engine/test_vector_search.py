@@ -252,3 +252,11 @@ def test_a_source_filter_takes_only_chunks_of_that_source(note_index: NoteIndex,
     assert {result.path for result in notes} <= {"a.md", "c.md"}
     assert "a.md" in {result.path for result in notes}
     assert not searcher.search(SearchRequest("walrus plain pool", mode=mode, source="sessions")).results
+
+
+def test_only_an_embedder_that_takes_no_time_is_asked_when_the_weights_of_the_words_are_known(
+    note_index: NoteIndex,
+) -> None:
+    vectors = note_index.store.vectors
+    assert VectorSearcher(vectors, [OfflineEmbedder()], older={}, timeout_s=PATIENT).never_waits is True
+    assert VectorSearcher(vectors, [HashEmbedder()], older={}, timeout_s=PATIENT).never_waits is False

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,3 +175,18 @@ def test_a_port_that_is_taken_is_told(serving: Serving, tmp_path: Path) -> None:
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert f"Cannot listen on 127.0.0.1:{port}: Address already in use.\n" in err
+
+
+def test_a_request_with_a_length_and_an_encoding_is_refused(serving: Serving) -> None:
+    host, port = serving.base.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as raw:
+        head = f"POST /mcp HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        raw.sendall(f"{head}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".encode())
+        assert raw.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_sessions_that_were_abandoned_shut_nobody_out(serving: Serving) -> None:
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    with httpx2.Client(headers=JSON | {"Authorization": f"Bearer {TOKEN}"}) as web:
+        assert {web.post(serving.url, json=hello).status_code for _ in range(270)} == {200}

@@ -21,9 +21,10 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 
 _PRINTING = """
 import asyncio, os, subprocess, sys
-from mdrecall.mcp_server.stdio import serve, take_streams
+from mdrecall.mcp_server.greeting import EarlyReader, take_streams
 streams = take_streams()
 print("before the SDK", flush=True)
+from mdrecall.mcp_server.stdio import serve
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.workspaces import Selection, select_memories
 from mdrecall.mcp_server.server import build_server
@@ -40,7 +41,9 @@ class Printing:
 
 memories = Memories(select_memories(Selection(workspaces=(sys.argv[1],))))
 built = build_server(memories, make_tools=lambda memory, key, progress, author: Toolset([Printing()]))
-asyncio.run(serve(built, streams))
+reader = EarlyReader(streams, None)
+reader.start()
+asyncio.run(serve(built, streams, reader))
 built.close()
 """
 

@@ -254,14 +254,15 @@ def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -
 def test_documents_are_listed_with_their_head_and_their_chunks_in_order(store: Store) -> None:
     text = "---\ndate: 2026-03-01\n---\n" + "\n\n".join(f"walrus {number} " * 40 for number in range(6))
     state = Transcript("s/a.jsonl", 10, 2, 3, 10, 5, 1, 1, b"seal")
-    store.documents.put([indexed("a.md", text, 100), indexed("empty.md", "")], "r")
+    store.documents.put([indexed("a.md", text, 100), indexed("empty.md", ""), indexed("plain.md", "a walrus")], "r")
     store.documents.put_transcript(state, 0, [part_of(state.path, 0, "seal")], "r")
     listed = {entry.path: entry for entry in store.chunks.list_documents()}
     assert {entry.source for entry in listed.values()} == {"memory", "sessions"}
-    assert set(listed) == {"a.md", "empty.md", "s/a.jsonl"}
+    assert set(listed) == {"a.md", "empty.md", "plain.md", "s/a.jsonl"}
     assert text.startswith(listed["a.md"].head)
+    assert len(listed["a.md"].head) <= 1000
     assert "2026-03-01" in listed["a.md"].head
-    assert (listed["s/a.jsonl"].head, listed["empty.md"].head) == ("", "")
+    assert [listed[path].head for path in ("s/a.jsonl", "empty.md", "plain.md")] == [""] * 3
     assert listed["a.md"].mtime_ns == STAMP[1]
     chunks = store.chunks.load(store.chunks.chunks_of([listed["s/a.jsonl"].id, listed["a.md"].id]))
     assert len(chunks) > 3

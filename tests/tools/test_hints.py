@@ -10,12 +10,13 @@ from mdrecall.errors import PathOutside, RecallError
 from mdrecall.tools.hints import (
     ADVICE_BY_ERROR,
     ADVICE_BY_REASON,
+    LOW_CONFIDENCE_ADVICE,
     action_for_answer,
     action_for_error,
     advice_for,
     message_with_action,
 )
-from mdrecall.types import Reason, SearchAnswer
+from mdrecall.types import Reason, SearchAnswer, SearchResult
 
 CLASSES = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RecallError)]
 NOT_FOR_MODELS = re.compile(r"--\w|`|\bmdrecall \w|\bpip\b|\(\)|openclaw")
@@ -25,7 +26,7 @@ def test_every_reason_has_an_entry() -> None:
     assert set(ADVICE_BY_REASON) == set(get_args(Reason))
 
 
-@pytest.mark.parametrize("advice", [*ADVICE_BY_REASON.values(), *ADVICE_BY_ERROR.values()])
+@pytest.mark.parametrize("advice", [*ADVICE_BY_REASON.values(), *ADVICE_BY_ERROR.values(), LOW_CONFIDENCE_ADVICE])
 def test_no_advice_names_an_option_or_a_command(advice: str) -> None:
     assert not NOT_FOR_MODELS.search(advice)
 
@@ -45,3 +46,9 @@ def test_what_is_said_below_comes_first() -> None:
 
 def test_an_answer_with_results_asks_for_nothing() -> None:
     assert action_for_answer(SearchAnswer(())) == ""
+
+
+def test_a_weak_answer_says_to_ask_in_other_words() -> None:
+    weak = SearchResult("a.md", 1, 1, 0.1, "", "memory", 1, 1, "")
+    assert action_for_answer(SearchAnswer((weak,))) == LOW_CONFIDENCE_ADVICE
+    assert action_for_answer(SearchAnswer((weak, weak._replace(confidence="medium")))) == ""

@@ -35,6 +35,7 @@ def test_a_search_has_the_contracts_shape(tools: Toolset) -> None:
         "builtin",
         ["memory"],
     )
+    assert found.details["provider"] == "offline"
     assert found.details["notice"] == NOTICE
     assert not found.is_error
     assert json.loads(found.text) == found.details

@@ -31,10 +31,10 @@ _CHUNK = """
 _SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
 _OWN_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
 
-# The beginning of a note is enough for its front matter; the parts of a transcript have none.
+# As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
 _DOCUMENTS = """
     SELECT documents.id, source, path, mtime_ns,
-        CASE source WHEN 'sessions' THEN '' ELSE coalesce(substr(text, 1, 2000), '') END
+        CASE WHEN source <> 'sessions' AND substr(text, 1, 3) = '---' THEN substr(text, 1, 1000) ELSE '' END
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
 """
 _CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"

@@ -1,0 +1,123 @@
+"""What one client may take from the others.  ``python -m benchmarks.attacks requests`` sends more half requests."""
+
+import asyncio
+import logging
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from mdrecall.mcp_server import http_limits
+from mdrecall.mcp_server.http_limits import ConnectionLimits, RequestProgress, SessionLimits, log_once
+from tests.mcp_server.half_requests import attack
+
+
+def test_half_requests_shut_nobody_out_and_do_not_flood_the_log(tmp_path: Path) -> None:
+    outcome = attack(tmp_path, 600)
+    assert not outcome.is_bad, outcome
+
+
+@pytest.mark.parametrize(
+    ("data", "is_unfinished"),
+    [
+        (b"", True),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n", True),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", False),
+        (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n1234", True),
+        (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n12345", False),
+        (b"POST / HTTP/1.1\r\ncontent-length:5\r\n\r\n12345GET / HT", True),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", True),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", False),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_it_is_known_whether_a_request_has_arrived(data: bytes, is_unfinished: bool, step: int) -> None:
+    progress = RequestProgress()
+    for start in range(0, len(data), step):
+        progress.feed(data[start : start + step])
+    assert progress.is_unfinished is is_unfinished
+
+
+def test_a_head_without_end_is_too_long() -> None:
+    progress = RequestProgress()
+    progress.feed(b"GET / HTTP/1.1\r\n")
+    for _ in range(70):
+        progress.feed(b"X: " + b"x" * 1000)
+    assert progress.is_too_long
+
+
+class _Transport:
+    is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def test_a_request_that_does_not_arrive_is_dropped_and_one_that_has_arrived_may_take_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_limits, "REQUEST_S", 0.01)
+
+    async def act() -> list[bool]:
+        make = ConnectionLimits().protocol(lambda: asyncio.Protocol())
+        transports = [_Transport() for _ in range(3)]
+        for transport, data in zip(transports, (b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"), strict=True):
+            connection = make()
+            connection.connection_made(cast(asyncio.Transport, transport))
+            connection.data_received(data)
+        while not all(transport.is_aborted for transport in transports[:2]):
+            await asyncio.sleep(0.01)
+        return [transport.is_aborted for transport in transports]
+
+    assert asyncio.run(act()) == [True, True, False]
+
+
+def _session_app(sessions: list[bytes]) -> Any:
+    """An application that opens a session for a request without one, and ends one when asked to."""
+    numbers = count()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        session = dict(scope["headers"]).get(b"mcp-session-id", b"")
+        if scope["method"] == "DELETE":
+            sessions.remove(session)
+        elif not session:
+            session = f"session {next(numbers)}".encode()
+            sessions.append(session)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"mcp-session-id", session)]})
+
+    return app
+
+
+def test_abandoned_sessions_make_room_for_new_ones_and_used_ones_stay() -> None:
+    sessions: list[bytes] = []
+    limits = SessionLimits(_session_app(sessions), 4)
+
+    async def ask(session: bytes = b"") -> None:
+        headers = [(b"host", b"x"), *([(b"mcp-session-id", session)] if session else [])]
+        scope = {"type": "http", "method": "POST", "headers": headers, "client": ("10.0.0.1", 1)}
+
+        async def nothing(message: Any = None) -> Any:
+            return {"type": "http.request"}
+
+        await limits(scope, nothing, nothing)
+
+    async def act() -> None:
+        await ask()
+        used = sessions[0]
+        for _ in range(20):
+            await ask()
+            await ask(used)
+        assert used in sessions
+        assert len(sessions) == 4
+
+    asyncio.run(act())
+
+
+def test_a_line_is_logged_once_a_minute() -> None:
+    now = [0.0]
+    may_pass = log_once(lambda: now[0])
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "refused %d", (1,), None)
+    assert [may_pass(record), may_pass(record)] == [True, False]
+    now[0] = 61.0
+    assert may_pass(record)
