@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from mdrecall.cli.options import add_common, open_memory, parse_positive
-from mdrecall.cli.output import plural, print_json
+from mdrecall.cli.output import plural, print_json, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         return 0 if result.line_count else 1
     sys.stdout.write(result.text if result.text.endswith("\n") or not result.text else result.text + "\n")
     if not result.line_count:
-        print(f"{result.path} has only {plural(result.total_lines, 'line')}.", file=sys.stderr)
+        print(f"{printable(result.path)} has only {plural(result.total_lines, 'line')}.", file=sys.stderr)
         return 1
     if result.truncated:
         more = f" Continue with --from {result.next_from}." if result.next_from else ""

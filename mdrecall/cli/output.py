@@ -47,7 +47,7 @@ def print_error(error: RecallError, hint: str, *, as_json: bool) -> None:
     for line in lines:
         print(f"{style('mdrecall:', 'red', stream=sys.stderr)} {printable(line)}", file=sys.stderr)
     if hint:
-        print(f"          {hint}", file=sys.stderr)
+        print(f"          {printable(hint)}", file=sys.stderr)
 
 
 def print_issues(issues: tuple[Issue, ...], limit: int = 20) -> None:

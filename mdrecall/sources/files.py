@@ -171,6 +171,11 @@ class MemoryFiles:
     def _extra_roots(self) -> list[Root]:
         return [self._extra_root(extra) for extra in self._settings.memory_search.extra_paths]
 
+    def is_ignored(self, root: Root, inside: str) -> bool:
+        """True if a path of a root is in a folder that is left out."""
+        folders = path_below(root, inside).split("/")[:-1]
+        return not root.is_file and any(folder.lower() in self._settings.mdrecall.ignore for folder in folders)
+
     def _extra_root(self, extra: ExtraPath) -> Root:
         """Return the root of an extra path: the workspace if the path is inside it, else the folder that holds it."""
         workspace = self._settings.workspace

@@ -97,7 +97,7 @@ def _candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple
     target = os.path.normpath(os.path.join(workspace, asked))
     for root in files.roots():
         inside = path_inside(target, root)
-        if inside is None:
+        if inside is None or files.is_ignored(root, inside):
             continue
         if not target.endswith(".md"):
             hint = _suggest_same_name(files, asked) or "Only .md files are read."

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from mdrecall.cli import output
-from mdrecall.cli.output import confirm, plural, print_issues, print_json, printable, progress_line, shorten_home, style
+from mdrecall.cli.output import (
+    confirm,
+    plural,
+    print_error,
+    print_issues,
+    print_json,
+    printable,
+    progress_line,
+    shorten_home,
+    style,
+)
 from mdrecall.cli.search import print_answer
 from mdrecall.errors import RecallError
 from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, Why
@@ -216,3 +226,8 @@ def test_a_progress_line_that_was_never_drawn_is_not_erased(monkeypatch: pytest.
     with progress_line("Indexing"):
         pass
     assert stream.getvalue() == ""
+
+
+def test_an_escape_in_a_hint_does_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error(RecallError("There is no file a.md."), "Did you mean memory/a\x1b]0;gotcha\x07.md?", as_json=False)
+    assert "\x1b" not in capsys.readouterr().err

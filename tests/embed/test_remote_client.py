@@ -12,7 +12,7 @@ import pytest
 from mdrecall.embed.remote import client as module
 from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join
 from mdrecall.embed.remote.limiter import limiter_for
-from mdrecall.embed.remote.providers import UnexpectedAnswer, bearer_header, google_header
+from mdrecall.embed.remote.providers import UnexpectedAnswer, bearer_header, google_header, openai_like
 from mdrecall.errors import (
     EmbedderError,
     EmbedderUnavailable,
@@ -374,3 +374,15 @@ def test_the_query_of_an_address_is_not_logged(caplog: pytest.LogCaptureFixture)
         assert stand_in.requests[0].query == {"code": "hush"}
         server.close()
     assert "hush" not in caplog.text
+
+
+@pytest.mark.parametrize("numbers", [(0, 0), (1, 2), (0, None), (0, "1"), (True, 0), (-1, 0)])
+def test_index_numbers_that_are_not_those_of_the_texts_are_not_believed(numbers: tuple[object, ...]) -> None:
+    data = [{"index": number, "embedding": [1.0]} for number in numbers]
+    with pytest.raises(UnexpectedAnswer, match="index numbers"):
+        openai_like(dimensions_as="dimensions", query={}, document={}).read_rows({"data": data})
+
+
+def test_without_index_numbers_the_order_counts() -> None:
+    data = [{"embedding": [1.0]}, {"embedding": [2.0]}]
+    assert openai_like(dimensions_as="dimensions", query={}, document={}).read_rows({"data": data}) == [[1.0], [2.0]]

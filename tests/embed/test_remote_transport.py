@@ -154,13 +154,28 @@ def test_a_redirect_on_the_same_server_is_followed_with_the_key_and_the_body(cod
         assert server.requests[1].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_redirect_to_another_port_carries_nothing_secret() -> None:
+def test_a_redirect_to_another_port_carries_nothing_at_all() -> None:
     with serving() as server, serving() as other, transport_to(server) as transport:
         server.faults.add(faults.redirect(f"{other.url}/embeddings"))
-        assert transport.send(call_to(server)).status == 401
-        carried = other.requests[0].headers
-        assert ("authorization" in carried, "x-own" in carried, carried["x-plain"]) == (False, False, "yes")
+        with pytest.raises(Forbidden, match="texts of notes are not sent"):
+            transport.send(call_to(server))
+        assert other.requests == []
         assert server.requests[0].headers["x-own"] == "own-secret"
+
+
+@pytest.mark.parametrize(
+    ("home", "url", "is_suspicious"),
+    [
+        ("https://a.example/v1", "https://a.example:8443/v1", True),
+        ("https://a.example/v1", "http://b.example/v1", True),
+        ("https://a.example/v1", "https://b.example/v1", False),
+        ("http://a.example/v1", "http://b.example/v1", False),
+    ],
+)
+def test_texts_go_to_no_other_service_of_a_host_and_to_nobody_in_the_clear(
+    home: str, url: str, is_suspicious: bool
+) -> None:
+    assert Transport(home)._is_suspicious(URL(url)) is is_suspicious
 
 
 def test_a_redirect_to_a_private_address_that_was_not_configured_is_refused() -> None:

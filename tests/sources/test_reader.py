@@ -287,3 +287,14 @@ def test_characters_are_skipped_in_the_first_line_only(workspace: Workspace, fro
     workspace.write("MEMORY.md", FIVE)
     read = workspace.memory().read("MEMORY.md", from_line=3, lines=2, from_char=from_char)
     assert read.text == f"{text}\nfour"
+
+
+@pytest.mark.parametrize("folder", ["node_modules", "Node_Modules", "private"])
+def test_a_folder_that_is_left_out_is_not_read_either(workspace: Workspace, folder: str) -> None:
+    workspace.configure('{mdrecall: {ignore: ["node_modules", "private"]}}')
+    workspace.write(f"memory/{folder}/deep/a.md", "not for reading")
+    workspace.write(f"memory/{folder}.md", "for reading")
+    memory = workspace.memory()
+    assert memory.read(f"memory/{folder}.md").text == "for reading"
+    with pytest.raises(PathOutside):
+        memory.read(f"memory/{folder}/deep/a.md")

@@ -71,7 +71,9 @@ def openai_like(*, dimensions_as: str, query: Mapping[str, str], document: Mappi
         if not all(isinstance(entry, dict) for entry in data):
             raise UnexpectedAnswer("its data is not a list of objects")
         places = [entry.get("index") for entry in data]
-        if sorted(place for place in places if type(place) is int) == list(range(len(data))):
+        if any(place is not None for place in places):
+            if sorted(place for place in places if type(place) is int) != list(range(len(data))):
+                raise UnexpectedAnswer("its index numbers are not those of the texts, so no vector can be trusted")
             data = sorted(data, key=lambda entry: int(entry["index"]))
         return [entry.get("embedding") for entry in data]
 

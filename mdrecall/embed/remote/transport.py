@@ -132,6 +132,8 @@ class Transport:
             url = url.join(target)
             if url.scheme not in ("http", "https"):
                 raise Forbidden(f"it redirects to an address other than http or https: {_redact_url(url)}")
+            if not self._is_home(url) and self._is_suspicious(url):
+                raise Forbidden(f"it redirects to {_redact_url(url)}, where texts of notes are not sent")
             if self._proxy and url.host.lower() != self._home.host.lower() and is_private_name(url.host):
                 # A proxy resolves names itself, so the guard cannot check where they lead.
                 raise PrivateAddress(url.host)
@@ -142,6 +144,10 @@ class Transport:
         home = self._home
         safer = (home.scheme, url.scheme) == ("http", "https") and {home.port, url.port} <= set(_USUAL_PORTS)
         return (safer and home.host.lower() == url.host.lower()) or _origin(url) == _origin(home)
+
+    def _is_suspicious(self, url: httpx2.URL) -> bool:
+        """True for another service on the same host, and for a connection that others can read, unlike the first."""
+        return url.host.lower() == self._home.host.lower() or (self._home.scheme, url.scheme) == ("https", "http")
 
     def _open_pool(self) -> httpcore2.ConnectionPool:
         with self._lock:
