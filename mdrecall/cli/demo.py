@@ -59,7 +59,7 @@ def _show_samples(workspace: str, options: argparse.Namespace, home: str) -> int
         sys.stdout.flush()
         for query in QUESTIONS:
             print("\n" + style(f'$ mdrecall search "{query}" -n 2', "bold"))
-            print_answer(memory.search(query, max_results=2))
+            print_answer(memory.search(query, max_results=2), query)
     where = workspace if options.into else "DIR"
     print("\nNow try your own notes: " + style(f'mdrecall search "…" --workspace {where}', "bold"))
     return 0

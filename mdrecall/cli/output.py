@@ -18,10 +18,14 @@ _REDRAW_S = 0.1
 _BAR_WIDTH = 24
 
 
+def can_style(stream: TextIO) -> bool:
+    """True if a stream is a terminal that shows styles, and NO_COLOR is not set."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
 def style(text: str, *names: str, stream: TextIO | None = None) -> str:
     """Return the text in a style if ``stream`` (standard output) is a terminal and NO_COLOR is not set."""
-    stream = stream or sys.stdout
-    if not text or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+    if not text or not can_style(stream or sys.stdout):
         return text
     return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
 

@@ -1,11 +1,13 @@
 """``mdrecall search``: search notes and past conversations."""
 
 import argparse
+import re
 import sys
+from collections.abc import Collection
 
 from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, open_memory, parse_fraction, parse_positive
-from mdrecall.cli.output import print_issues, print_json, printable, progress_line, style
+from mdrecall.cli.output import can_style, print_issues, print_json, printable, progress_line, style
 from mdrecall.errors import QueryError
 from mdrecall.types import MODES, SearchAnswer, SearchResult, Why
 
@@ -59,17 +61,22 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(answer_to_json(answer))
     else:
-        print_answer(answer)
+        print_answer(answer, " ".join((query, *more)))
     return 0 if answer.results else 1
 
 
-def print_answer(answer: SearchAnswer) -> None:
-    """Print every result with its citation and snippet; warnings, and why there are none, go to standard error."""
+def print_answer(answer: SearchAnswer, query: str = "") -> None:
+    """Print every result with its citation and snippet; warnings, and why there are none, go to standard error.
+
+    On a terminal the words of the query are highlighted.
+    """
+    stems = find_stems(query)
     for number, result in enumerate(answer):
         if number:
             print()
         print(_format_headline(result))
-        print("\n".join("    " + printable(line) for line in result.snippet.strip("\n").split("\n")))
+        lines = result.snippet.strip("\n").split("\n")
+        print("\n".join("    " + highlight(printable(line), stems) for line in lines))
         if result.why:
             print(_format_explanation(result.why))
     print_issues(answer.issues)
@@ -90,6 +97,26 @@ def print_answer(answer: SearchAnswer) -> None:
         print(hint, file=sys.stderr)
     if not answer.results:
         print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
+
+
+def find_stems(query: str) -> frozenset[str]:
+    """Return the stems of the words of a query, without those that hardly count if there are others."""
+    from mdrecall.core.ranking.query import parse_query
+
+    terms = [term for term in parse_query(query) if not term.parts]
+    return frozenset(term.text for term in terms if not term.stop) or frozenset(term.text for term in terms)
+
+
+def highlight(line: str, stems: Collection[str]) -> str:
+    """Return a line in which the words with these stems stand out on a terminal."""
+    from mdrecall.core.text.stem import stem
+    from mdrecall.core.text.words import surface_words
+
+    def mark(word: re.Match[str]) -> str:
+        found = any(stem(part) in stems for part in surface_words(word[0]))
+        return style(word[0], "bold", "yellow") if found else word[0]
+
+    return re.sub(r"[^\W_]+", mark, line) if can_style(sys.stdout) else line
 
 
 def _print_notice(notice: str, reason: str, remedy: str = "") -> None:

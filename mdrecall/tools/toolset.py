@@ -220,11 +220,11 @@ def _fields(message: str, action: str, error_class: type[BaseException]) -> dict
 
 
 def render_json(details: dict[str, Any]) -> str:
-    """Return an object as indented JSON in which a mark that could open or close a turn is written as its code.
+    """Return an object as JSON in which a mark that could open or close a turn is written as its code.
 
-    Parsing the JSON gives the very same object back.
+    Parsing the JSON gives the very same object back. It has no indentation, which a model would pay for in tokens.
     """
-    text = json.dumps(details, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(details, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return _MARKUP.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
 
 

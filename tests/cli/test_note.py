@@ -35,6 +35,15 @@ def test_the_json_has_the_lines(workspace: Workspace, run: Run) -> None:
     assert run("note", "--file", "a", "## Two\n\ny\nz").out == "memory/a.md already says that.\n"
 
 
+def test_what_a_note_says_already_is_skipped_and_named(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "## One\n\nx\n")
+    ran = run("note", "--file", "a", "## One\n\nx\n## Two\n\ny")
+    assert (ran.code, ran.out) == (0, "Added to memory/a.md#L5-L7.\n")
+    assert ran.err == "Skipped, because it is already there: ## One\n"
+    ran = run("note", "--file", "a", "## One\n\nx\n")
+    assert (ran.code, ran.out, ran.err) == (0, "memory/a.md already says that.\n", "")
+
+
 def test_a_text_comes_from_standard_input(workspace: Workspace) -> None:
     command = [sys.executable, "-m", "mdrecall", "note", "-", "--file", "a"]
     env = {**workspace.env, "PYTHONPATH": ":".join(sys.path)}

@@ -4,7 +4,7 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -430,3 +430,34 @@ def test_if_the_fallback_fails_too_both_reasons_are_told(bench: Bench) -> None:
     report = FallbackEmbedder(filler, fallback, searcher).fill()
     told = "The first is gone. The fallback second fails too: The second is gone."
     assert report == EmbedReport(is_complete=False, error=told)
+
+
+class _State(NamedTuple):
+    """What a fallback asks its embedders."""
+
+    is_resting: bool
+    complete: bool
+
+    def is_complete(self) -> bool:
+        return self.complete
+
+
+WORKING, FAILED, DONE = _State(False, False), _State(True, False), _State(False, True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_resting"),
+    [
+        (WORKING, WORKING, False),
+        (WORKING, FAILED, False),
+        (FAILED, WORKING, False),
+        (FAILED, FAILED, True),
+        (DONE, WORKING, False),
+        (DONE, FAILED, True),
+    ],
+)
+def test_an_embedder_with_a_fallback_rests_only_if_neither_can_go_on(
+    first: _State, second: _State, is_resting: bool
+) -> None:
+    both = FallbackEmbedder(cast(Any, first), cast(Any, second), cast(Any, None))
+    assert both.is_resting is is_resting

@@ -291,3 +291,10 @@ def test_a_model_reads_on_in_a_long_line(workspace: Path, env: dict[str, str]) -
         assert (first["truncated"], first["nextFrom"], first["nextChar"]) == (True, 2, 50_000)
         rest = tools.call("memory_get", {"path": "MEMORY.md", "from": 1, "fromChar": first["nextChar"]}).details
     assert (rest["text"], rest["truncated"]) == ("the end\nlast\n", False)
+
+
+def test_the_text_of_an_answer_has_no_indentation(tools: Toolset) -> None:
+    answered = tools.call("memory_search", {"query": "billing"})
+    assert answered.details["results"]
+    assert "\n" not in answered.text
+    assert json.loads(answered.text) == answered.details

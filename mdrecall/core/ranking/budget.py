@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.snippet import cut_units, utf16_units
+from mdrecall.core.ranking.snippet import cut_units, shorten, utf16_units
 from mdrecall.types import SearchResult
 
 # A shorter piece of a snippet says too little to be worth its place.
@@ -48,7 +48,7 @@ def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> FittedSnip
             continue
         room = left - utf16_units(add_source(cited._replace(snippet="")))
         if room >= _MIN_UNITS:
-            texts.append(add_source(cited._replace(snippet=cut_units(cited.snippet.strip(), room))))
+            texts.append(add_source(cited._replace(snippet=shorten(cited.snippet.strip(), room))))
         elif not texts:
             texts.append(cut_units(cited.snippet.strip(), left))
         return FittedSnippets(tuple(texts), True)

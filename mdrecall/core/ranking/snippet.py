@@ -9,6 +9,8 @@ from mdrecall.core.text.passages import Passage, split_line
 
 #: The length of a snippet in UTF-16 units, as in OpenClaw.
 MAX_SNIPPET_UNITS = 700
+#: Stands where a line is cut, so that a part of it is not taken for the whole.
+ELLIPSIS = "…"
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -51,7 +53,12 @@ def show_around(
         last -= 1
     while last > first and not text[segments[first].start : segments[first].end].strip():
         first += 1
-    shown = cut_units(text[segments[first].start : segments[last].end].strip("\r\n"), MAX_SNIPPET_UNITS)
+    start, end = segments[first].start, segments[last].end
+    shown = shorten(text[start:end].strip("\r\n"), MAX_SNIPPET_UNITS)
+    if start and text[start - 1] != "\n":
+        shown = shorten(ELLIPSIS + shown, MAX_SNIPPET_UNITS)
+    if not shown.endswith(ELLIPSIS) and text[end : end + 1].strip("\r\n"):
+        shown = cut_units(shown, MAX_SNIPPET_UNITS - 1) + ELLIPSIS
     return ShownLines(shown, segments[first].line, segments[last].line)
 
 
@@ -81,6 +88,11 @@ def cut_units(text: str, max_units: int) -> str:
     while (excess := utf16_units(text) - max_units) > 0:
         text = text[: len(text) - max(1, excess // 2)]
     return text
+
+
+def shorten(text: str, max_units: int) -> str:
+    """Return a text within ``max_units``; one that is cut ends with an ellipsis."""
+    return text if utf16_units(text) <= max_units else cut_units(text, max_units - 1) + ELLIPSIS
 
 
 def _segments(text: str) -> list[_Segment]:

@@ -93,6 +93,7 @@ _FOLD_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]+")
 _FOLD_LETTERS = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ħ": "h", "ŧ": "t"}
 )
+_FOLD_HINT = re.compile("[łøđðıæœþħŧ]")
 
 
 def fold(text: str) -> str:
@@ -102,7 +103,9 @@ def fold(text: str) -> str:
     import unicodedata
 
     bare = _FOLD_MARKS.sub("", unicodedata.normalize("NFKD", text).casefold())
-    return unicodedata.normalize("NFKC", bare).translate(_FOLD_LETTERS)
+    folded = unicodedata.normalize("NFKC", bare)
+    # Looking for the letters first is quick; `translate` looks up every character.
+    return folded.translate(_FOLD_LETTERS) if _FOLD_HINT.search(folded) else folded
 
 
 def character_pairs(run: str) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline.languages import Found, Languages, Part, is_token, token_word
+from mdrecall.embed.offline.languages import Found, Languages, Part, has_unspaced, is_token, token_word
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import Card
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
@@ -153,7 +153,14 @@ class OfflineEmbedder:
         """Do nothing: no call takes long."""
 
     def close(self) -> None:
-        """Do nothing: no resource needs to be released."""
+        """Release the table and the cached words; a later call loads them again.
+
+        They take 20 MB, and a closed memory may stay in memory until Python collects its cycles.
+        """
+        with self._lock:
+            self._positions, self._vectors = {}, None
+            for name in ("_languages", "_pieces", "_rows", "_scales"):
+                vars(self).pop(name, None)
 
     def _sums(self, texts: Sequence[str], languages: Sequence[Found]) -> Any:
         """Return the sum of word vectors of each text, one row per text; ``languages`` are those of the texts."""
@@ -274,8 +281,9 @@ def _group_words(texts: Iterable[list[str]]) -> Iterator[list[tuple[int, list[st
 
 
 def _sample(text: str) -> str:
-    """Return what tells the language of a text: its beginning if it is ASCII, because that needs few words."""
-    return text[:_SAMPLE_CHARS].lower() if text.isascii() else fold(text)
+    """Return what tells the language of a text: its beginning, unless characters to cut come only later."""
+    start = text[:_SAMPLE_CHARS]
+    return fold(start if text.isascii() or has_unspaced(start) or not has_unspaced(text) else text)
 
 
 def _read_table(name: str) -> bytes:

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter, CutTexts
@@ -45,7 +46,7 @@ _KANA_SHARE = 0.1
 # A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways.
 _SHORT_CHARS = 40
 # Bounds the memory while texts are cut: each character needs about a kilobyte.
-_CHARS_AT_ONCE = 16_000
+_CHARS_AT_ONCE = 8_000
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
 # quote another language stay below, and texts in the language have three times as many.
 _COMMON_SHARE = 0.12
@@ -249,6 +250,11 @@ def split_compound(file: WordFile, word: str) -> list[int]:
     return []
 
 
+def has_unspaced(text: str) -> bool:
+    """True if a text has characters that are cut into words."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
 def is_token(word: str) -> bool:
     """True if a word is a token of another language."""
     return _MARK in word
@@ -313,11 +319,9 @@ def _add_vectors(file: WordFile, found: CutTexts, texts: Sequence[int], sums: An
 
     distinct, first, which = numpy.unique(found.hashes, return_index=True, return_inverse=True)
     vectors = _vectors(file, distinct, found.numbers[first], found.lengths[first], rows, scales)
-    starts = numpy.flatnonzero(numpy.diff(found.owners, prepend=-1))
-    if len(starts):
-        added = numpy.add.reduceat(vectors[which], starts, axis=0)
-        # A text that was divided has several rows here, so they are not simply assigned.
-        numpy.add.at(sums, numpy.asarray(texts)[found.owners[starts]], added)
+    bounds = numpy.searchsorted(found.owners, numpy.arange(len(texts) + 1)).tolist()
+    for text, (start, end) in zip(texts, pairwise(bounds), strict=True):
+        sums[text] += vectors[which[start:end]].sum(0)
 
 
 def _vectors(file: WordFile, hashes: Any, numbers: Any, lengths: Any, rows: Any, scales: Any) -> Any:

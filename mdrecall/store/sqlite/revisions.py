@@ -110,6 +110,28 @@ class DocumentRows:
         return ChangedStamps([path for (path,) in gone], _stamps(newer))
 
 
+# A number of a passage's vector is stored in half a byte, from -7 to 7: there are many passages, and only the direction
+# of a vector matters. These tables turn signed bytes into halves and back.
+_SIGNED = [byte - 256 if byte > 127 else byte for byte in range(256)]
+_TO_LOW = bytes(round(value * 7 / 128) + 8 for value in _SIGNED)
+_TO_HIGH = bytes(half << 4 for half in _TO_LOW)
+_FROM_LOW = bytes(((byte & 15) - 8) % 256 for byte in range(256))
+_FROM_HIGH = bytes(((byte >> 4) - 8) % 256 for byte in range(256))
+
+
+def pack_halves(numbers: bytes) -> bytes:
+    """Return signed bytes, an even number of them, in half as many bytes."""
+    high, low = numbers[0::2].translate(_TO_HIGH), numbers[1::2].translate(_TO_LOW)
+    return (int.from_bytes(high, "big") | int.from_bytes(low, "big")).to_bytes(len(high), "big")
+
+
+def unpack_halves(packed: bytes) -> bytes:
+    """Return the signed bytes, now from -8 to 7."""
+    numbers = bytearray(2 * len(packed))
+    numbers[0::2], numbers[1::2] = packed.translate(_FROM_HIGH), packed.translate(_FROM_LOW)
+    return bytes(numbers)
+
+
 class SpaceRows:
     """The tables of one embedding space, as a connection sees them."""
 
@@ -151,7 +173,7 @@ class SpaceRows:
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
         statement = f"SELECT vectors FROM windows_{self.number} WHERE chunk_id=?"
-        return {chunk_id: blob for chunk_id in ids for (blob,) in rows(self.db, statement, (chunk_id,))}
+        return {chunk_id: unpack_halves(blob) for chunk_id in ids for (blob,) in rows(self.db, statement, (chunk_id,))}
 
     def _vectors(self, which: str) -> Iterator[tuple[int, bytes]]:
         found = rows(self.db, f"SELECT chunk_id, vector FROM vectors_{self.number} WHERE {which} ORDER BY chunk_id")

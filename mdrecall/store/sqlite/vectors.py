@@ -1,7 +1,7 @@
 """Vectors in the index: one table for each embedding space, so that an old space serves while a new one is filled.
 
-A chunk's vector is stored once, as 32-bit floats. Those of its passages, as bytes, are stored apart, because they are
-read only for the few chunks that are ranked closely. Their tables are called windows, as they were in older indexes.
+A chunk's vector is stored once, as 32-bit floats. Those of its passages, as half bytes, are stored apart, because they
+are read only for the few chunks that are ranked closely. Their tables are called windows, as in older indexes.
 """
 
 import sys
@@ -19,7 +19,7 @@ from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.store.caches import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
+from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, pack_halves, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
@@ -264,7 +264,11 @@ class SqliteVectors:
             )
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, vectors) VALUES(?, ?)",
-                [(chunk_id, made.passages) for chunk_id, made in items if made.passages and chunk_id in there],
+                [
+                    (chunk_id, pack_halves(made.passages))
+                    for chunk_id, made in items
+                    if made.passages and chunk_id in there
+                ],
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:

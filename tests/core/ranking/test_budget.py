@@ -25,7 +25,7 @@ def test_no_more_than_there_is_room_for_and_every_source_whole(cited: list[Cited
 def test_the_last_one_is_shortened_and_what_follows_left_out() -> None:
     kept = fit_snippets([CitedSnippet("a" * 300, ""), CitedSnippet("b" * 300, "x.md#L1"), CitedSnippet("c", "")], 400)
     assert [len(text) for text in kept.texts] == [300, 100]
-    assert kept.texts[1].endswith("b\n\nSource: x.md#L1")
+    assert kept.texts[1].endswith("b…\n\nSource: x.md#L1")
     assert kept.is_cut
 
 
@@ -59,4 +59,4 @@ def test_results_are_cut_to_what_there_is_room_for() -> None:
 
 
 def test_a_character_is_never_cut_in_half() -> None:
-    assert [entry.snippet for entry in fit_results([result("😀" * 50)], 45)] == ["😀" * 22]
+    assert [entry.snippet for entry in fit_results([result("😀" * 50)], 45)] == ["😀" * 22 + "…"]

@@ -138,4 +138,4 @@ def test_more_worth_is_never_less_likely_and_always_a_probability(worth: float, 
 def test_nothing_is_unlikely_and_everything_is_likely() -> None:
     assert probability(0.0) < 0.15
     assert probability(1.0 - trust_cost(1.0)) > 0.9
-    assert vector_probability(0.0) < 0.1 < 0.9 < vector_probability(1.0)
+    assert vector_probability(0.0) < 0.1 < 0.5 < vector_probability(1.0)

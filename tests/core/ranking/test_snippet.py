@@ -84,3 +84,22 @@ def test_what_is_shown_is_a_piece_of_the_text_within_its_bound(
 @pytest.mark.parametrize("max_units", [0, 5])
 def test_even_without_room_the_passage_itself_is_shown(max_units: int) -> None:
     assert show_around("the pool", Passage(0, 8, 0, 0), max_units).text == "the pool"
+
+
+def test_a_line_that_is_shown_in_part_says_so_at_both_ends() -> None:
+    sentences = [f"Sentence {number} has some words and a number." for number in range(60)]
+    sentences[30] = "The walrus sleeps here."
+    text = "first\n" + " ".join(sentences) + "\nlast"
+    passage = next(found for found in split_passages(text) if "walrus" in text[found.start : found.end])
+    shown = show_around(text, passage, max_units=200)
+    assert (shown.first_line, shown.last_line) == (1, 1)
+    assert (shown.text[0], shown.text[-1]) == ("…", "…")
+    assert "walrus" in shown.text
+    assert shown.text.strip("…") in text
+    assert show_around("first\nwhole line\nlast", Passage(6, 16, 1, 1), max_units=10).text == "whole line"
+
+
+def test_a_line_without_sentences_is_cut_with_an_ellipsis() -> None:
+    shown = show_around("x" * 2000, Passage(0, 2000, 0, 0)).text
+    assert len(shown) <= MAX_SNIPPET_UNITS
+    assert shown.rstrip("…") == "x" * (len(shown) - 1)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.headings import find_new_sections, sections
+from mdrecall.core.text.headings import find_new_sections, read_lines, sections
 
 parts = ["# A", "## B", "## C", "### D", "- x", "- y", "", "text  ", "```"]
 markdown = st.lists(st.sampled_from(parts), max_size=12).map("\n".join)
@@ -54,3 +54,18 @@ def test_plain_text_is_known_only_at_the_very_end(note: str, known: bool) -> Non
 
 def test_indentation_makes_a_difference() -> None:
     assert find_new_sections("## A\n- x\n- y\n", "## A\n- x\n  - y\n").known == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("---\n---\n# A", [0, 0, 1]),
+        ("---\ntitle: x\n---\n# A\n---", [0, 0, 0, 1, 0]),
+        ("---\n# A", [0, 1]),
+        ("```\n# no\n```\n# A", [0, 0, 0, 1]),
+        ("````\n```\n# no\n````\n# A", [0, 0, 0, 0, 1]),
+        ("~~~\n# no\n```\n# no\n~~~\n# A", [0, 0, 0, 0, 0, 1]),
+    ],
+)
+def test_headings_are_seen_after_front_matter_and_fences_and_not_in_them(text: str, levels: list[int]) -> None:
+    assert [line.level for line in read_lines(text.split("\n"))] == levels
