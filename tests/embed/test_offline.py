@@ -236,3 +236,14 @@ def test_a_query_is_embedded_without_numpy() -> None:
         OFFLINE.embed_query("the walrus sleeps", {}).hex(),
         "Install it: pip install numpy",
     ], done.stderr
+
+
+def test_a_closed_embedder_holds_no_table_and_can_be_used_again() -> None:
+    embedder = OfflineEmbedder()
+    passages = [EmbedInput("", "the walrus sleeps on the ice")]
+    before = embedder.embed_chunks(passages), embedder.embed_query("walrus", {})
+    embedder.close()
+    assert not {"_languages", "_pieces", "_rows", "_scales"} & vars(embedder).keys()
+    assert (embedder.embed_chunks(passages), embedder.embed_query("walrus", {})) == before
+    embedder.close()
+    embedder.close()
