@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.greeting import EarlyReader, Greeting, take_streams
-from mdrecall.mcp_server.http import HttpEndpoint
 from mdrecall.mcp_server.workspaces import Selection, select_memories
 
 if TYPE_CHECKING:
+    from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.server import MemoryServer
 
 #: A thread left behind is better than a process that does not end.
@@ -31,7 +31,7 @@ def require_sdk() -> None:
 
 
 def run_http(
-    selection: Selection, endpoint: HttpEndpoint, announce: Callable[[str], None], session_key: str = ""
+    selection: Selection, endpoint: "HttpEndpoint", announce: Callable[[str], None], session_key: str = ""
 ) -> int:
     """Serve over HTTP until a signal comes and return the exit code; ``announce`` receives the address."""
     endpoint.check()
