@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
-from mdrecall.core.ranking.features import Query, ReadChunk
+from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
@@ -176,6 +176,7 @@ class Searcher:
             embedded.trust if embedded else 0.0,
             embedded.traits if embedded else None,
             mode == "vector" and embedded is not None and embedded.trust >= 1,
+            is_unspaced_text(query),
         )
         context = RankingContext(options, mode, matches, asked, query, request.explain, now.ms, times)
         answer = _describe_search(self._rank(pool.candidates, context), mode, degraded, embedded)

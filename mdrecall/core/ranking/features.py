@@ -4,11 +4,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mdrecall.core.ranking.naming import Naming, is_spelled_out
-from mdrecall.core.ranking.score import Similarity, Weighted, Weights, chunk_words, likeness, mix, trust_cost
+from mdrecall.core.ranking.score import (
+    Similarity,
+    Weighted,
+    Weights,
+    chunk_words,
+    likeness,
+    mix,
+    trust_cost,
+    wordless_worth,
+)
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import heading_title, titles
 from mdrecall.core.text.passages import Passage, split_passages
-from mdrecall.core.text.words import Analyser
+from mdrecall.core.text.words import Analyser, count_unspaced
 from mdrecall.types import StoredChunk, Traits
 
 # The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
@@ -35,6 +44,8 @@ class Query(NamedTuple):
     """The share of the query that the embedder understands."""
     traits: Traits | None = None
     by_vectors_only: bool = False
+    unspaced: bool = False
+    """True if the query is mostly in a script without spaces between words."""
 
 
 class ReadChunk(NamedTuple):
@@ -70,6 +81,8 @@ class Features(NamedTuple):
     """The terms that the passage holds."""
     chunk_held: frozenset[str]
     """The terms that any passage of the chunk or its title holds."""
+    is_other_script: bool = False
+    """True if it can share no word with the query, because one is Chinese, Japanese or Korean and the other is not."""
 
 
 class ReadPassage(NamedTuple):
@@ -88,6 +101,9 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
     if found.weighted.strength:  # Otherwise only its vector was found, and there is no term to look for.
         held = [find_terms(text[entry.start : entry.end], query.weights, query.analyser) for entry in passages]
         above = find_terms("\n".join((title_text(path), *titles(found.chunk.trail))), query.weights, query.analyser)
+    is_other_script = (
+        not found.weighted.strength and query.traits is not None and query.unspaced != is_unspaced_text(text)
+    )
     coverage = [query.weights.share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
     chunk_held = above.union(*held)
@@ -118,6 +134,7 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
             naming=max(file_bonus, heading_bonus),
             held=held[place],
             chunk_held=chunk_held,
+            is_other_script=is_other_script,
         )
         read.append(ReadPassage(passage, place, features))
     return read
@@ -125,15 +142,21 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
 
 def passage_worth(features: Features, chunk_identified: float, query: Query) -> float:
     """Return what a passage is worth: the mean of its chunk and itself, and what its neighbours and title add."""
-    if query.by_vectors_only:
+    if query.by_vectors_only or features.is_other_script:
         own, whole = features.likeness or 0.0, features.chunk_likeness or 0.0
-        return CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own
+        alike = CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own
+        return alike if query.by_vectors_only else wordless_worth(alike) + features.naming
     weight = query.vector_weight if features.likeness is not None else 0.0
     whole = mix(features.words, features.chunk_likeness, query.vector_weight, chunk_identified)
     own = mix(features.coverage, features.likeness, query.vector_weight, features.identified)
     more = NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours + TITLE_WEIGHT * features.title + features.naming
     cost = trust_cost(query.trust) if features.likeness is not None else 0.0
     return CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own + more - cost
+
+
+def is_unspaced_text(text: str) -> bool:
+    """True if at least half of a text is in a script without spaces between words."""
+    return not text.isascii() and count_unspaced(text) * 2 >= len(text)
 
 
 def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:

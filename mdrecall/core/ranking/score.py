@@ -182,6 +182,11 @@ def vector_probability(worth: float) -> float:
     return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
 
 
+def wordless_worth(likeness: float) -> float:
+    """Return the worth of text that cannot share a word with the query: as likely as in a search by vectors only."""
+    return _MIDDLE + _VECTOR_SLOPE / _SLOPE * (likeness - _VECTOR_MIDDLE)
+
+
 def trust_cost(trust: float) -> float:
     """Return what to take off a worth into which a likeness was mixed that is trusted this much."""
     return _TRUST_COST * trust

@@ -7,7 +7,7 @@ import pytest
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh
+from mdrecall.core.ranking.score import Similarity, Weighted, probability, vector_probability, weigh
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
@@ -410,3 +410,12 @@ def test_an_empty_answer_says_that_nothing_matches_or_names_the_best_match() -> 
         "The best match, memory/a.md#L7, has a score of 0.25, below the minimum score of 0.35."
         " Lower the minimum score or try other words."
     )
+
+
+def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:
+    chinese = candidate(text="小猫对鸡肉过敏", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
+    english = candidate(2, text="nothing of it", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
+    other, same = score_candidates(find_passages([chinese, english], context(weight=0.35)), context(weight=0.35))
+    assert (other.chunk.id, same.chunk.id) == (1, 2)
+    assert other.score == pytest.approx(vector_probability(0.9), abs=0.02)
+    assert other.score > same.score
