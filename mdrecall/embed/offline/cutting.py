@@ -30,7 +30,7 @@ _INFINITE = 1 << 20
 # The hashes that occur, by their first bits: most of what is looked up is no word, and this tells so quickly.
 _FILTER_BITS = 20
 
-_RUNS = re.compile(f"[{UNSPACED}]{{1,{RUN_CHARS}}}")
+_RUNS = f"[{UNSPACED}]{{1,{RUN_CHARS}}}"
 
 
 class Cut(NamedTuple):
@@ -52,7 +52,7 @@ class Cutter:
         """Return the words of a folded text, and what they cost together."""
         found: list[Cut] = []
         total = 0
-        for run in _RUNS.findall(text):
+        for run in re.findall(_RUNS, text):
             words, cost = self._cut_run(run)
             found += words
             total += cost
@@ -137,7 +137,7 @@ def _count_left(joined: str, size: int) -> Any:
     import numpy
 
     left = numpy.zeros(size + 1, numpy.int32)
-    spans = [match.span() for match in _RUNS.finditer(joined)]
+    spans = [match.span() for match in re.finditer(_RUNS, joined)]
     if spans:
         starts, ends = numpy.array(spans).T
         lengths = ends - starts

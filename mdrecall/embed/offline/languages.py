@@ -62,8 +62,9 @@ _ENGLISH = frozenset(
 _COMPOUND_CHARS = 4
 _LINKS = ("", "s", "n", "en", "es", "e")
 
-_KANA = re.compile("[\u3041-\u30fa\u30fd-\u30ff]")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+# Compiled at their first use, by `re` itself: a text in English needs none of them.
+_KANA = "[\u3041-\u30fa\u30fd-\u30ff]"
+_UNSPACED = f"[{UNSPACED}]"
 #: The words of scripts with spaces; those in Latin letters are found with the English ones.
 _SPACED = {
     "cyrillic": re.compile("[\u0400-\u052f]+"),
@@ -207,10 +208,10 @@ class Languages:
 
     def _find_unspaced(self, folded: str) -> str:
         """Return the language of the characters to cut; empty if there are none."""
-        count = len(_UNSPACED.findall(folded))
+        count = len(re.findall(_UNSPACED, folded))
         if not count:
             return ""
-        if len(_KANA.findall(folded)) >= _KANA_SHARE * count:
+        if len(re.findall(_KANA, folded)) >= _KANA_SHARE * count:
             return "ja"
         if count > _SHORT_CHARS or self._cutter("zh").cut(folded)[1] <= self._cutter("ja").cut(folded)[1]:
             return "zh"
@@ -252,7 +253,7 @@ def split_compound(file: WordFile, word: str) -> list[int]:
 
 def has_unspaced(text: str) -> bool:
     """True if a text has characters that are cut into words."""
-    return not text.isascii() and _UNSPACED.search(text) is not None
+    return not text.isascii() and re.search(_UNSPACED, text) is not None
 
 
 def is_token(word: str) -> bool:
