@@ -287,7 +287,7 @@ def test_notes_are_found_however_much_is_said_about_the_same(home: Home) -> None
     with home.open() as memory:
         for answer in (memory.search("walrus", min_score=0, mode="keyword"), memory.search("walrus", min_score=0)):
             found = [result.source for result in answer]
-            assert (len(found), "memory" in found, found[0]) == (6, True, "sessions")
+            assert (len(found), "memory" in found, found[0]) == (20, True, "sessions")
 
 
 def test_conversations_without_notes_are_another_index(home: Home) -> None:

@@ -553,12 +553,12 @@ def test_by_meaning_too_a_deleted_index_is_made_again(workspace: Workspace) -> N
     workspace.write("memory/a.md", walrus)
     workspace.write("memory/b.md", bread)
     memory = workspace.memory()
-    assert paths(memory.search("sea animal resting", mode="vector", min_score=0.3)) == ["memory/a.md"]
+    assert paths(memory.search("sea animal resting", mode="vector", min_score=0.1)) == ["memory/a.md"]
     Path(memory.settings.index_path).unlink()
     workspace.write("memory/a.md", bread)
     workspace.write("memory/b.md", walrus)
     for asked in (workspace.memory(), memory):
-        assert paths(asked.search("sea animal resting", mode="vector", min_score=0.3)) == ["memory/b.md"]
+        assert paths(asked.search("sea animal resting", mode="vector", min_score=0.1)) == ["memory/b.md"]
 
 
 class Held:

@@ -86,7 +86,7 @@ class BuiltinBackend:
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
         answer = self._search_index(request)
         for _ in range(_EMPTY_TRIES):
-            if answer.reason != "index_empty" or result.stale or self._is_truly_empty():
+            if answer.reason != "index_empty" or result.stale or result.issues or self._is_truly_empty():
                 break
             # The index was deleted or replaced since it was brought up to date.
             result = self._catch_up(request)

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 # Of questions that a memory cannot answer, hardly any have a result above the first; above the second, the best result
 # is right in most cases. See docs/ranking.md for the figures.
-_MEDIUM_FROM, _HIGH_FROM = 0.4, 0.7
+_MEDIUM_FROM, _HIGH_FROM = 0.5, 0.75
 
 
 def confidence_of(score: float) -> Confidence:

@@ -21,7 +21,8 @@ from mdrecall.adapters import anthropic, langchain, llamaindex, openai, openai_a
 from mdrecall.errors import PackageMissing
 from mdrecall.tools.notes import MemoryGet
 from mdrecall.tools.toolset import Toolset
-tools = Toolset([MemoryGet(None)])
+from types import SimpleNamespace
+tools = Toolset([MemoryGet(SimpleNamespace(read=print))])
 for offer in (langchain.langchain_tools, llamaindex.llamaindex_tools, openai_agents.openai_agents_tools,
               pydantic_ai.pydantic_ai_tools):
     try:

@@ -276,7 +276,7 @@ def test_a_missing_package_leaves_the_words_and_says_how_to_get_it(
     def missing() -> None:
         raise EmbedderUnavailable("The package xllamacpp is missing.", hint=runtime._INSTALL)
 
-    monkeypatch.setattr("mdrecall.embed.gguf.embedder.require_package", missing)
+    monkeypatch.setattr("mdrecall.embed.gguf.model.require_package", missing)
     memory = opened(workspace)
     assert 'pip install "mdrecall[gguf]"' in told(memory)
     answer = memory.search("walrus")

@@ -445,7 +445,7 @@ def test_get_of_an_endless_line_says_that_it_was_cut(workspace: Workspace, run: 
     workspace.write("MEMORY.md", "x" * 60_000)
     ran = run("get", "MEMORY.md")
     assert len(ran.out) == 50_001
-    assert ran.err == "Cut after 50,000 characters.\n"
+    assert ran.err == "Cut after 50,000 characters. Read on in the same line with --from 1 --from-char 50000.\n"
 
 
 def test_get_past_the_end_exits_with_1_in_json_too(workspace: Workspace, run: Run) -> None:

@@ -216,6 +216,7 @@ def test_only_several_agents_have_headings_and_json_has_none(
 ) -> None:
     monkeypatch.setattr(doctor, "choose_agents", lambda options: agents)
     monkeypatch.setattr(doctor, "_examine_all", lambda options, agent: [Finding("notes", "good", "2 in a folder")])
+    monkeypatch.setattr(doctor, "find_old_indexes", list)
     assert doctor.run(argparse.Namespace(json=False)) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Agent ")] == headings
     assert doctor.run(argparse.Namespace(json=True)) == 0

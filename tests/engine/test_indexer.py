@@ -35,8 +35,8 @@ def test_changed_and_vanished_files_are_noticed(workspace: Workspace) -> None:
     gone.unlink()
     report = memory.sync()
     assert (report.added, report.changed, report.removed) == (0, 1, 1)
-    assert not memory.search("walrus").results
-    assert not memory.search("penguin").results
+    assert not memory.search("walrus", mode="keyword").results
+    assert not memory.search("penguin", mode="keyword").results
     assert memory.search("seal")[0].path == "memory/a.md"
 
 

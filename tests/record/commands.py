@@ -13,7 +13,15 @@ COMMANDS: dict[str, list[str]] = {
         "sessions list --json --config {base}/two-agents.json --agent second",
         "reset --json",
     ],
-    "index": ["index --json", "index --json", "index --force --json", "status --json", "status --deep --json"],
+    "index": [
+        "index --json",
+        "index --json",
+        "index --force --json",
+        "status --json",
+        "status --deep --json",
+        "list --json",
+        "language list --json",
+    ],
     "search": [
         "search team pricing --json",
         "search team pricing --json --mode keyword",

@@ -37,7 +37,8 @@ WORDS = {
     "prompt",
 }
 #: Keys whose values differ from run to run or from machine to machine.
-VARIES = {"ms", "pid", "bytes", "since", "nextTry"}
+# Which engine searches vectors depends on what the process has loaded already.
+VARIES = {"ms", "pid", "bytes", "since", "nextTry", "engine"}
 #: Providers that are usable or not depending on which extras are installed.
 OPTIONAL_PROVIDERS = {"minilm", "local"}
 

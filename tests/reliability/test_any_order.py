@@ -420,8 +420,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _notes(self) -> dict[str, Path]:
         """What should be indexed, worked out anew: every plain .md file below a root, no link on the way."""
         roots: list[Any] = ["memory", *self.extra]
-        if not any(os.path.lexists(self._at(name)) for name in ("MEMORY.md", "memory")):
-            roots.append(".")
+        roots.append(".")
         found = {self._at("MEMORY.md")} if self._at("MEMORY.md").is_file() else set()
         for root in roots:
             top = self._at(root["path"] if isinstance(root, dict) else root)

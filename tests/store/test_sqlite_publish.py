@@ -219,7 +219,7 @@ def test_on_a_disk_that_is_nearly_full_the_old_index_answers(small_disk: Workspa
 
 
 def by_meaning(memory: Memory, query: str = "sea animal resting") -> list[str]:
-    answer = memory.search(query, mode="vector", min_score=0.3)
+    answer = memory.search(query, mode="vector", min_score=0.1)
     assert (answer.mode, answer.degraded, answer.stale) == ("vector", "", "")
     return [result.path for result in answer]
 

@@ -6,7 +6,7 @@ from mdrecall.core.ranking.days import day_number, ms_of_day
 
 #: The factor that a note keeps at any age if it holds every identifier that a query asks for. It is below 1, so that of
 #: two such notes the newer comes first.
-NAMED_FACTOR = 0.9
+NAMED_FACTOR = 0.97
 
 _DAILY = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
 _MS_A_DAY = 86_400_000

@@ -32,10 +32,10 @@ IDENTIFIER_BONUS = 0.2
 # How many chunks exactly as strong as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
 
-# The logistic curve, fitted on whole question sets and rounded: 7.3 * worth - 3.0 - 1.1 * trust. Without a likeness
+# The logistic curve, fitted on whole question sets and rounded: 7 * worth - 2.5 - 1.2 * trust. Without a likeness
 # (trust 0) the same worth means more, so trust has a cost.
 _SLOPE = 7.0
-_MIDDLE = 3.0 / _SLOPE
+_MIDDLE = 2.5 / _SLOPE
 _TRUST_COST = 1.2 / _SLOPE
 
 # The same for a search by vectors only, fitted like the other: 3.7 * worth - 3.5. Likeness alone proves less.

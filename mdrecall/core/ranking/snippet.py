@@ -31,17 +31,24 @@ class ShownLines(NamedTuple):
 
 
 def show_around(
-    text: str, passage: Passage, max_units: int = MAX_SNIPPET_UNITS, avoid: Set[int] = frozenset()
+    text: str,
+    passage: Passage,
+    max_units: int = MAX_SNIPPET_UNITS,
+    avoid: Set[int] = frozenset(),
+    limit: int = MAX_SNIPPET_UNITS,
 ) -> ShownLines:
     """Return the passage with as many whole lines around it as fit, in the middle if possible.
 
-    Lines in ``avoid`` are not added. A passage that is longer by itself is cut at ``MAX_SNIPPET_UNITS``.
+    Lines in ``avoid`` are not added. A passage that is longer by itself than ``limit`` is cut, its headings first.
     """
     segments = _segments(text)
     inside = [i for i, segment in enumerate(segments) if passage.start <= segment.start < max(passage.end, 1)]
     first, last = (inside[0], inside[-1]) if inside else (0, 0)
-    while last > first and utf16_units(text[segments[first].start : segments[last].end]) > MAX_SNIPPET_UNITS:
-        last -= 1
+    while last > first and utf16_units(text[segments[first].start : segments[last].end]) > limit:
+        if segments[first].line <= passage.heading or not text[segments[first].start : segments[first].end].strip():
+            first += 1
+        else:
+            last -= 1
     grown = True
     while grown:
         grown = False
@@ -54,11 +61,11 @@ def show_around(
     while last > first and not text[segments[first].start : segments[first].end].strip():
         first += 1
     start, end = segments[first].start, segments[last].end
-    shown = shorten(text[start:end].strip("\r\n"), MAX_SNIPPET_UNITS)
+    shown = shorten(text[start:end].strip("\r\n"), limit)
     if start and text[start - 1] != "\n":
-        shown = shorten(ELLIPSIS + shown, MAX_SNIPPET_UNITS)
+        shown = shorten(ELLIPSIS + shown, limit)
     if not shown.endswith(ELLIPSIS) and text[end : end + 1].strip("\r\n"):
-        shown = cut_units(shown, MAX_SNIPPET_UNITS - 1) + ELLIPSIS
+        shown = cut_units(shown, limit - 1) + ELLIPSIS
     return ShownLines(shown, segments[first].line, segments[last].line)
 
 

@@ -20,6 +20,8 @@ from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk,
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1
+# Below this, a best match is right about every fourth time.
+_WEAK = 0.2
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
 # Of so many passages for each result, neighbours become one; those after them are too weak to be shown beside others.
@@ -131,8 +133,12 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
     passages = []
     for candidate in candidates:
         found = candidate.found
-        for passage, place, features in read_passages(found, query):
-            if found.weighted.strength or features.likeness or features.naming:
+        read = read_passages(found, query)
+        # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
+        is_silent = not any(features.coverage for _, _, features in read)
+        for passage, place, features in read:
+            has_words = features.coverage or (is_silent and found.weighted.strength and not place)
+            if has_words or features.likeness or features.naming or features.neighbours:
                 worth = passage_worth(features, found.weighted.identified, query)
                 if passage.speaker and is_user(passage.speaker):
                     user_factor = user_factor or (1.0 if asks_assistant(context.text) else _USER_FACTOR)
@@ -341,10 +347,12 @@ def to_results(
         span = _span(entry)
         lines = range(span.first_line, span.last_line + 1)
         taken.setdefault(entry.chunk.path, set()).update(map(entry.chunk.line, lines))
-    return tuple(_to_result(candidate, units, taken.get(candidate.chunk.path, set())) for candidate in candidates)
+    return tuple(
+        _to_result(candidate, units, max_units, taken.get(candidate.chunk.path, set())) for candidate in candidates
+    )
 
 
-def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchResult:
+def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]) -> SearchResult:
     """Return a candidate as a result: the lines that are shown, those that match, and the headings above them.
 
     ``taken`` are the lines of its file that some result shows in any case; those that this one adds join them.
@@ -354,7 +362,7 @@ def _to_result(candidate: Candidate, max_units: int, taken: set[int]) -> SearchR
     avoid: set[int] = set()
     if span.end - span.start < max_units:
         avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
-    shown = show_around(chunk.text, span, max_units, avoid)
+    shown = show_around(chunk.text, span, max_units, avoid, limit)
     taken.update(map(chunk.line, range(shown.first_line, shown.last_line + 1)))
     return SearchResult(
         path=chunk.path,
@@ -386,8 +394,10 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
         return ""
     if best.speaker and speaker:
         return f"The query names another speaker: the best match was said by {speaker}."
-    if confidence_of(best.score) == "low":
+    if best.score < _WEAK:
         return "Probably not in memory: even the best match is weak."
+    if confidence_of(best.score) == "low":
+        return "Not sure: the best match may not answer the query."
     return ""
 
 

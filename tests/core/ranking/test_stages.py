@@ -88,10 +88,9 @@ def best(candidates: list[Candidate]) -> Candidate:
 
 def test_a_chunk_becomes_its_passages_and_the_one_with_the_words_is_worth_most() -> None:
     found = find_passages([candidate(text=f"{LONG_CHUNK}\n\nthe walrus sleeps")], context(weight=0.0))
-    assert len(found) > 3
     assert shown(best(found)).endswith("the walrus sleeps")
-    assert best(found).features
-    assert [entry.place for entry in found] == list(range(len(found)))
+    # The passage before it is there for its neighbour; the others hold nothing of the query.
+    assert [entry.place for entry in found] == [best(found).place - 1, best(found).place]
 
 
 def test_a_chunk_that_holds_nothing_of_the_query_has_no_passage() -> None:
@@ -281,8 +280,8 @@ SECTIONS = "\n".join(f"# Section {number}\nthe walrus sleeps" for number in rang
 def test_neighbours_become_one_result_at_the_place_of_the_best() -> None:
     merged = merge_neighbours(passages_of(SECTIONS, 2, 0, 3, 4), context())
     assert [(entry.place, len(entry.more), entry.score) for entry in merged] == [(2, 2, 0.9), (0, 0, 0.8)]
-    first, second = to_results(merged, max_units=10)
-    assert (first.start_line, first.end_line, first.match_start_line, first.match_end_line) == (5, 10, 5, 6)
+    first, second = to_results(merged)
+    assert (first.start_line, first.end_line, first.match_start_line, first.match_end_line) == (3, 10, 5, 6)
     assert (second.start_line, second.end_line) == (1, 2)
 
 
@@ -371,12 +370,12 @@ def test_half_of_the_places_are_kept_for_notes(sources: str, places: int, shown:
 def test_a_result_cites_the_lines_that_it_shows_and_those_that_match() -> None:
     text = "# Plan\n\nthe walrus sleeps\n# Other\nnothing"
     entry = best(find_passages([candidate(text=text, line=11)], context()))._replace(score=0.623456)
-    (result,) = to_results([entry], max_units=5)
-    assert (result.start_line, result.end_line, result.match_start_line, result.match_end_line) == (11, 13, 11, 13)
-    assert (result.heading, result.score, result.snippet) == ("Plan", 0.6235, "# Plan\n\nthe walrus sleeps")
+    (result,) = to_results([entry])
+    assert (result.start_line, result.end_line, result.match_start_line, result.match_end_line) == (11, 15, 11, 13)
+    assert (result.heading, result.score, result.snippet) == ("Plan", 0.6235, text)
     assert (result.confidence, result.speaker) == ("medium", "")
-    (wide,) = to_results([entry])
-    assert (wide.start_line, wide.end_line, wide.snippet) == (11, 15, text)
+    (narrow,) = to_results([entry], max_units=17)
+    assert (narrow.start_line, narrow.end_line, narrow.snippet) == (13, 13, "the walrus sleeps")
 
 
 def test_the_fewer_results_there_are_the_more_is_shown_around_each_and_no_line_twice() -> None:
@@ -397,7 +396,8 @@ def test_a_result_of_a_transcript_cites_its_records_and_names_its_speaker() -> N
 
 
 def test_a_weak_best_match_is_doubted_and_a_good_one_is_not() -> None:
-    assert describe_doubt([candidate(score=0.2)], context()) == "Probably not in memory: even the best match is weak."
+    assert describe_doubt([candidate(score=0.19)], context()) == "Probably not in memory: even the best match is weak."
+    assert describe_doubt([candidate(score=0.2)], context()) == "Not sure: the best match may not answer the query."
     assert describe_doubt([candidate(score=0.9), candidate(score=0.1)], context()) == ""
 
 
