@@ -210,7 +210,7 @@ NOTES = {
     "../shared/team.md": "team\n" * 50,
 }
 SECRETS = (
-    *("secret.txt", "memory-not/a.txt", ".hidden/a.md", "memory/a.txt", "memory/deep/a.MD"),
+    *("secret.txt", "memory-not/a.txt", ".git/a.md", "memory/a.txt", "memory/deep/a.MD"),
     *("../secret.md", "../shared-not/a.md", "../outside/a.md", "../home/secret.md"),
 )
 BEHIND_LINKS = ("memory/link.md", "memory/linked/a.md", "../shared/linked/a.md")

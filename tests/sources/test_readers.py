@@ -142,8 +142,8 @@ def write(memory: Memory, *messages: tuple[str, str, str]) -> Path:
 
 def test_it_is_searched_beside_the_others_and_cited_by_record(memory: Memory) -> None:
     memory.sync(force=True)
-    (walrus,) = memory.search("walrus").results
-    (seal,) = memory.search("seal").results
+    walrus = memory.search("walrus")[0]
+    seal = memory.search("seal")[0]
     assert (walrus.path, walrus.start_line) == ("sessions/list/new", 1)
     assert seal.path == "sessions/old.jsonl"
     assert SECRET not in walrus.snippet

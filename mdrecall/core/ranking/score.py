@@ -28,7 +28,7 @@ _HEAVIEST = 8
 # The share of the best passage in the words of a chunk; the rest is how often the terms occur in the whole chunk.
 PASSAGE_SHARE = 0.15
 #: What a chunk gains that holds every identifier of the query, whatever else other chunks repeat.
-IDENTIFIER_BONUS = 0.2
+IDENTIFIER_BONUS = 0.4
 # How many chunks exactly as strong as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
 

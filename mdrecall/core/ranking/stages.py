@@ -295,7 +295,7 @@ def drop_low_reranked(candidates: Sequence[Candidate], context: RankingContext) 
 def _text_to_rerank(entry: Candidate) -> str:
     """Return what is shown of a candidate, below its path and headings, without which a few lines may say little."""
     heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage)
-    return "\n".join(filter(None, (entry.chunk.path, heading, _shown_text(entry, MAX_SNIPPET_UNITS))))
+    return "\n".join(filter(None, (entry.chunk.path, heading, show_around(entry.chunk.text, _span(entry)).text)))
 
 
 def diversify_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -306,7 +306,7 @@ def diversify_results(candidates: Sequence[Candidate], context: RankingContext) 
     ordered: list[Candidate] = []
     for share in sorted({_identifier_share(entry) for entry in candidates}, reverse=True):
         group = [entry for entry in candidates if _identifier_share(entry) == share]
-        terms = [context.query.analyser.terms(_shown_text(entry, MAX_SNIPPET_UNITS)) for entry in group]
+        terms = [context.query.analyser.terms(show_around(entry.chunk.text, _span(entry)).text) for entry in group]
         ordered += [group[place] for place in diversify([entry.score for entry in group], terms, mmr_lambda)]
     return ordered
 
@@ -371,8 +371,8 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
         score=round(candidate.shown_score, 4),
         snippet=shown.text,
         source=chunk.source,
-        match_start_line=chunk.line(passage.first_line),
-        match_end_line=chunk.line(passage.last_line),
+        match_start_line=chunk.line(min(max(passage.first_line, shown.first_line), shown.last_line)),
+        match_end_line=chunk.line(min(passage.last_line, shown.last_line)),
         heading=heading_above(chunk.trail, chunk.text, passage),
         why=candidate.why,
         confidence=confidence_of(candidate.score),
@@ -380,10 +380,6 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
         date="" if day is None else format_day(day),
         scored_by=candidate.scored_by,
     )
-
-
-def _shown_text(candidate: Candidate, max_units: int) -> str:
-    return show_around(candidate.chunk.text, _span(candidate), max_units).text
 
 
 def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:

@@ -111,23 +111,24 @@ def _pieces(text: str) -> Iterator[_Piece]:
     lines = text.split("\n")
     turns = _find_turns(lines) if ":" in text or "：" in text else {}
     is_ascii = text.isascii()
-    offset, heading, speaker, after_blank = 0, -1, "", False
+    offset, heading, speaker, blanks = 0, -1, "", 0
     for number, line in enumerate(lines):
         if not line or line.isspace():
-            after_blank = True
+            blanks += 1
             offset += len(line) + 1
             continue
         is_heading = line.lstrip(" ")[:1] == "#" and re.match(_HEADING, line) is not None
         heading = number if is_heading else heading
         speaker = turns.get(number, speaker) if not is_heading else ""
-        may_end = after_blank or (line.lstrip()[0] in "-*+0123456789" and re.match(_LIST_ITEM, line) is not None)
+        may_end = bool(blanks) or (line.lstrip()[0] in "-*+0123456789" and re.match(_LIST_ITEM, line) is not None)
         spans = split_line(line)
         ends = is_heading or number in turns
         for start, end in spans:
-            size = end - start + (0 if is_ascii else count_unspaced(line[start:end]))
+            # Blank lines count too: a passage must not reach over a thousand of them.
+            size = blanks + end - start + (0 if is_ascii else count_unspaced(line[start:end]))
             yield _Piece(number, offset + start, offset + end, size, ends, may_end, heading, speaker)
             ends = may_end = False
-        after_blank = False
+            blanks = 0
         offset += len(line) + 1
 
 
