@@ -18,8 +18,8 @@ from mdrecall.types import SearchAnswer, Term
 
 # What a note of the week or the year gains; larger values lost questions about conversations.
 _BONUS = 0.1
-# Who asks for "yesterday" or "last Friday" means the note of that day. Less than this did not lift it above notes of
-# other days that say the same in more words.
+# A query that says "yesterday" or "last Friday" means the note of that day. Less than this did not lift it above notes
+# of other days that say the same in more words.
 _RELATIVE_DAY_BONUS = 0.2
 # A month is named on purpose, and its notes are many.
 _MONTH_BONUS = 0.12
@@ -117,7 +117,7 @@ def nearest_days(days: Iterable[int], times: QueryTimes) -> set[int]:
 def quiet_time_words(terms: Sequence[Term], query: str, times: QueryTimes) -> tuple[Term, ...]:
     """Return the terms of a query with the words of relative times, and the cue words, as stop words.
 
-    Whoever asks for "last Tuesday" or "the current address" does not look for notes that say "Tuesday" or "current".
+    A query for "last Tuesday" or "the current address" is not looking for notes that say "Tuesday" or "current".
     """
     quiet = times.cues
     if all(one.is_relative for one in times.ranges):

@@ -24,7 +24,7 @@ _USER_FACTOR = 1.1
 _WEAK = 0.2
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
-# Of so many passages for each result, neighbours become one; those after them are too weak to be shown beside others.
+# For each result, this many of the best passages may be joined to a neighbour. Weaker ones would only dilute it.
 _LOOKED_AT = 3
 
 

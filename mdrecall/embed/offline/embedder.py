@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline.languages import Found, Languages, Part, has_unspaced, is_token, token_word
+from mdrecall.embed.offline.languages import Found, Languages, Part, group_parts, has_unspaced, is_token, token_word
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import Card
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
@@ -168,7 +168,7 @@ class OfflineEmbedder:
         sums = numpy.zeros((len(texts), self.dimensions), numpy.float32)
         folded = list(map(fold, texts))
         tokens = map(self._languages.tokens, folded, map(find_words, folded), languages)
-        for group in _group_words(tokens):
+        for group in group_parts(enumerate(tokens), _WORDS_AT_ONCE):
             table, place = self._word_table([held for _, held in group])
             gathered = table[[place[word] for _, held in group for word in held]]
             start = 0
@@ -262,22 +262,6 @@ class OfflineEmbedder:
         if sys.byteorder == "big":
             scales.byteswap()
         return scales
-
-
-def _group_words(texts: Iterable[list[str]]) -> Iterator[list[tuple[int, list[str]]]]:
-    """Yield the words of texts, each with the number of its text, in groups of at most ``_WORDS_AT_ONCE`` words."""
-    group: list[tuple[int, list[str]]] = []
-    size = 0
-    for number, found in enumerate(texts):
-        for start in range(0, len(found), _WORDS_AT_ONCE):
-            some = found[start : start + _WORDS_AT_ONCE]
-            if size + len(some) > _WORDS_AT_ONCE:
-                yield group
-                group, size = [], 0
-            group.append((number, some))
-            size += len(some)
-    if group:
-        yield group
 
 
 def _sample(text: str) -> str:

@@ -13,10 +13,10 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter, CutTexts
 from mdrecall.embed.offline.pieces import find_words
@@ -72,6 +72,7 @@ _SPACED = {
     "hangul": re.compile("[\uac00-\ud7a3]+"),
 }
 _MARK = ":"
+_Part = TypeVar("_Part", str, list[str])
 
 
 class Found(NamedTuple):
@@ -225,7 +226,7 @@ class Languages:
                 texts.setdefault(found.unspaced, []).append((number, text))
         for language, numbered in texts.items():
             cutter = self._cutter(language)
-            for group in _group(numbered):
+            for group in group_parts(numbered, _CHARS_AT_ONCE):
                 numbers, some = zip(*group, strict=True)
                 _add_vectors(cutter.file, cutter.cut_many(some), numbers, sums, rows, scales)
 
@@ -274,14 +275,14 @@ def own_direction(seed: int, size: float, dimensions: int) -> Iterator[tuple[int
         yield (seed >> 16) % dimensions, step if seed >> 31 else -step
 
 
-def _group(texts: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Yield texts in groups of at most ``_CHARS_AT_ONCE`` characters; a longer text is divided."""
-    group: list[tuple[int, str]] = []
+def group_parts(texts: Iterable[tuple[int, _Part]], most: int) -> Iterator[list[tuple[int, _Part]]]:
+    """Yield numbered texts, or lists of words, in groups of at most ``most`` items; divide longer ones."""
+    group: list[tuple[int, _Part]] = []
     size = 0
     for number, text in texts:
-        for start in range(0, len(text), _CHARS_AT_ONCE):
-            some = text[start : start + _CHARS_AT_ONCE]
-            if size + len(some) > _CHARS_AT_ONCE:
+        for start in range(0, len(text), most):
+            some = text[start : start + most]
+            if size + len(some) > most:
                 yield group
                 group, size = [], 0
             group.append((number, some))
