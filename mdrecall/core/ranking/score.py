@@ -17,7 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.core.text.stem import stem
-from mdrecall.types import Match, Traits
+from mdrecall.types import Match, Term, Traits
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.
 STOP_WEIGHT = 0.1
@@ -249,7 +249,7 @@ def most_promising(
     return [entry for place, entry in enumerate(ordered) if place < size or order(entry) == last]
 
 
-def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]:
+def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Term] = ()) -> dict[str, float]:
     """Return how much each word of a query counts in its vector: the more chunks hold it, the less.
 
     A word in every chunk of a workspace, such as a speaker's name, does not tell chunks apart. A word that no chunk
@@ -262,4 +262,6 @@ def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]
             return math.sqrt(max(_MIN_WORD_WEIGHT, idf(match.held_by, chunk_count) / most))
         return 1.0
 
-    return {match.term.surface: weight(match) for match in matches}
+    least = math.sqrt(_MIN_WORD_WEIGHT)
+    unmatched = {term.surface: least for term in terms if term.stop}
+    return unmatched | {match.term.surface: weight(match) for match in matches}
