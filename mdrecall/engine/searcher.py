@@ -155,7 +155,9 @@ class Searcher:
             naming = read_naming(query, terms)
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
-                embedded, degraded = _embed(self._vectors, query, options.mode, word_weights(matches, chunk_count, terms))
+                embedded, degraded = _embed(
+                    self._vectors, query, options.mode, word_weights(matches, chunk_count, terms)
+                )
             within = by_time.chunks_within(limits) if limits else None
             if limits and not within:
                 return limits.explain_empty()
