@@ -26,6 +26,7 @@ from mdrecall.errors import (
 )
 from mdrecall.memory import Memory
 from mdrecall.tools.hints import action_for_answer, action_for_error
+from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -163,8 +164,9 @@ class MemorySearch:
         except QueryError as error:
             raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
         except RecallError as error:
-            return answer(_describe_failure(error))
-        return answer(self._describe(found, corpus))
+            return _answer_failure(_describe_failure(error))
+        details = self._describe(found, corpus)
+        return answer(details, plain=format_search(details))
 
     def _describe(self, found: SearchAnswer, corpus: str | None) -> dict[str, Any]:
         settings = self._memory.settings
@@ -223,15 +225,20 @@ def _call_read(read: Callable[..., ReadResult], arguments: Mapping[str, Any], no
     from_line = read_integer(arguments, "from", least=-_MAX_LINE, most=_MAX_LINE)
     lines = read_integer(arguments, "lines", least=-_MAX_LINE, most=_MAX_LINE)
     try:
-        found = read_to_json(read(path, from_line=from_line, lines=lines))
-        return answer(found | {"notice": notice} if found["text"] else found)
+        details = read_to_json(read(path, from_line=from_line, lines=lines))
+        details |= {"notice": notice} if details["text"] else {}
+        return answer(details, plain=format_read(details))
     except FileMissing as error:
-        return answer({"path": error.path, "text": "", "missing": True} | error_fields(error))
+        return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
     except ReadError as error:
         # Memory is not switched off because one path is refused, so this answer is not `disabled`.
-        return answer({"path": path, "text": ""} | error_fields(error), is_error=True)
+        return _answer_failure({"path": path, "text": ""} | error_fields(error), is_error=True)
     except RecallError as error:
-        return answer({"path": path, "text": "", "disabled": True} | error_fields(error), is_error=True)
+        return _answer_failure({"path": path, "text": "", "disabled": True} | error_fields(error), is_error=True)
+
+
+def _answer_failure(details: dict[str, Any], *, is_error: bool = False) -> ToolAnswer:
+    return answer(details, is_error=is_error, plain=format_failure(details))
 
 
 def memory_tools(
@@ -333,11 +340,12 @@ class MemoryAppend:
         file = read_text(arguments, "file")
         try:
             appended = self._memory.append(text, file=file, session_key=self._session_key, author=self._author)
-            return answer(appended_to_json(appended))
+            details = appended_to_json(appended)
+            return answer(details, plain=format_append(details))
         except NothingToWrite as error:
             raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
         except PathRefused as error:
             raise ArgumentError(str(error), name="file", hint=action_for_error(error)) from error
         except RecallError as error:
             path = error.path if isinstance(error, WriteError) else file
-            return answer({"path": path, "bytes": 0} | error_fields(error), is_error=True)
+            return _answer_failure({"path": path, "bytes": 0} | error_fields(error), is_error=True)
