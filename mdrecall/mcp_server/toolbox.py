@@ -67,7 +67,7 @@ class Toolbox:
         if answer is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:_MAX_NAME_CHARS]}")
         return types.CallToolResult(
-            content=[types.TextContent(text=answer.text)],
+            content=[types.TextContent(text=answer.plain or answer.text)],
             structured_content=answer.details,
             is_error=answer.is_error,
         )

@@ -26,6 +26,7 @@ from mdrecall.errors import (
 )
 from mdrecall.memory import Memory
 from mdrecall.tools.hints import action_for_answer, action_for_error
+from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -118,13 +119,15 @@ _APPEND_DESCRIPTION = (
 SESSION_GET = ToolSpec(
     "session_get",
     "Read records of a transcript that memory_search found (a path that begins with sessions/). When there is more,"
-    " nextFrom is the record to continue from.",
+    " nextFrom is the record to continue from; nextChar means that a long record was cut: read it again with that"
+    " fromChar.",
     {
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The path of a search result."},
             "from": {"type": "number", "description": "The first record, from 1. Default: the beginning."},
             "lines": {"type": "number", "description": "At most this many records."},
+            "fromChar": {"type": "number", "description": "Skip this many characters of the first record."},
         },
         "required": ["path"],
     },
@@ -163,8 +166,9 @@ class MemorySearch:
         except QueryError as error:
             raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
         except RecallError as error:
-            return answer(_describe_failure(error))
-        return answer(self._describe(found, corpus))
+            return _answer_failure(_describe_failure(error))
+        details = self._describe(found, corpus)
+        return answer(details, plain=format_search(details))
 
     def _describe(self, found: SearchAnswer, corpus: str | None) -> dict[str, Any]:
         settings = self._memory.settings
@@ -199,8 +203,7 @@ class MemoryGet:
         self._memory = memory
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        from_char = read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
-        return _call_read(partial(self._memory.read, from_char=from_char), arguments, READ_NOTICE)
+        return _call_read(self._memory.read, arguments, READ_NOTICE)
 
 
 class SessionGet:
@@ -222,16 +225,22 @@ def _call_read(read: Callable[..., ReadResult], arguments: Mapping[str, Any], no
     path = read_text(arguments, "path", required=True)
     from_line = read_integer(arguments, "from", least=-_MAX_LINE, most=_MAX_LINE)
     lines = read_integer(arguments, "lines", least=-_MAX_LINE, most=_MAX_LINE)
+    from_char = read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
     try:
-        found = read_to_json(read(path, from_line=from_line, lines=lines))
-        return answer(found | {"notice": notice} if found["text"] else found)
+        details = read_to_json(read(path, from_line=from_line, lines=lines, from_char=from_char))
+        details |= {"notice": notice} if details["text"] else {}
+        return answer(details, plain=format_read(details))
     except FileMissing as error:
-        return answer({"path": error.path, "text": "", "missing": True} | error_fields(error))
+        return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
     except ReadError as error:
         # Memory is not switched off because one path is refused, so this answer is not `disabled`.
-        return answer({"path": path, "text": ""} | error_fields(error), is_error=True)
+        return _answer_failure({"path": path, "text": ""} | error_fields(error), is_error=True)
     except RecallError as error:
-        return answer({"path": path, "text": "", "disabled": True} | error_fields(error), is_error=True)
+        return _answer_failure({"path": path, "text": "", "disabled": True} | error_fields(error), is_error=True)
+
+
+def _answer_failure(details: dict[str, Any], *, is_error: bool = False) -> ToolAnswer:
+    return answer(details, is_error=is_error, plain=format_failure(details))
 
 
 def memory_tools(
@@ -333,11 +342,12 @@ class MemoryAppend:
         file = read_text(arguments, "file")
         try:
             appended = self._memory.append(text, file=file, session_key=self._session_key, author=self._author)
-            return answer(appended_to_json(appended))
+            details = appended_to_json(appended)
+            return answer(details, plain=format_append(details))
         except NothingToWrite as error:
             raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
         except PathRefused as error:
             raise ArgumentError(str(error), name="file", hint=action_for_error(error)) from error
         except RecallError as error:
             path = error.path if isinstance(error, WriteError) else file
-            return answer({"path": path, "bytes": 0} | error_fields(error), is_error=True)
+            return _answer_failure({"path": path, "bytes": 0} | error_fields(error), is_error=True)

@@ -132,6 +132,8 @@ class ToolAnswer(NamedTuple):
     details: dict[str, Any]
     text: str
     is_error: bool = False
+    plain: str = ""
+    """What a model needs of it, for a door that passes ``details`` on as well; empty if ``text`` is meant for all."""
 
 
 class Tool(Protocol):
@@ -185,17 +187,17 @@ class Toolset:
             raise ArgumentError(message, name="name", hint=f"There are: {names}.")
         returned: Any = tool.call(parse_object(arguments))
         # A plugin may have written the tool.
-        if not (
-            isinstance(returned, ToolAnswer) and isinstance(returned.details, dict) and isinstance(returned.text, str)
+        if not (isinstance(returned, ToolAnswer) and isinstance(returned.details, dict)) or not all(
+            isinstance(text, str) for text in (returned.text, returned.plain)
         ):
             raise TypeError(f"The tool {name} did not return a ToolAnswer.")
-        return returned._replace(details=to_valid_text(returned.details), text=to_valid_text(returned.text))
+        return ToolAnswer(*map(to_valid_text, returned))
 
 
-def answer(details: dict[str, Any], *, is_error: bool = False) -> ToolAnswer:
-    """Return an object as a tool's answer."""
+def answer(details: dict[str, Any], *, is_error: bool = False, plain: str = "") -> ToolAnswer:
+    """Return an object as a tool's answer; ``plain`` is what a model needs of it as shorter text."""
     details = to_valid_text(details)
-    return ToolAnswer(details, render_json(details), is_error)
+    return ToolAnswer(details, render_json(details), is_error, _encode_marks(plain))
 
 
 def error_answer(error: RecallError) -> ToolAnswer:
@@ -225,6 +227,10 @@ def render_json(details: dict[str, Any]) -> str:
     Parsing the JSON gives the very same object back. It has no indentation, which a model would pay for in tokens.
     """
     text = json.dumps(details, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _encode_marks(text)
+
+
+def _encode_marks(text: str) -> str:
     return _MARKUP.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
 
 

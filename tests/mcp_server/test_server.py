@@ -82,12 +82,15 @@ def test_the_tools_are_the_plain_contract(home: Home, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_a_search_answers_as_an_object_and_as_the_text_of_the_same_object(home: Home, mode: str) -> None:
+def test_a_search_answers_as_an_object_and_as_short_text(home: Home, mode: str) -> None:
     home.workspace().write("memory/2026-02-10.md", "# Pricing\n\nThe team plan costs 20 francs.\n")
     found = with_client(home.server(), lambda client: client.call_tool("memory_search", {"query": "plan"}), mode=mode)
     assert not found.is_error
     assert found.structured_content["results"][0]["path"] == "memory/2026-02-10.md"
-    assert json.loads(text_of(found)) == found.structured_content
+    about, head, *snippet = text_of(found).split("\n")
+    assert about.startswith("1 result, confidence ")
+    assert head.startswith("memory/2026-02-10.md#L1-L3 0.")
+    assert snippet == [" # Pricing", "", " The team plan costs 20 francs."]
 
 
 def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
@@ -100,9 +103,17 @@ def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     info = types.Implementation(name="claude-code", version="2.1")
     appended, found = with_client(home.server(), act, mode="legacy", client_info=info)
     assert appended.structured_content["path"] == "memory/people/priya.md"
+    assert text_of(appended) == "Appended to memory/people/priya.md#L1-L2."
     assert found.structured_content["results"][0]["path"] == "memory/people/priya.md"
     written = (home.workspace().path / "memory/people/priya.md").read_text()
     assert written == "Priya drinks oolong.\n<!-- by claude-code -->\n"
+
+
+def test_a_tool_without_short_text_answers_with_its_json(home: Home) -> None:
+    slow = Slow()
+    slow.may_end.set()
+    answered = with_client(home.server(make_tools=only(slow)), lambda client: client.call_tool("slow", {}))
+    assert json.loads(text_of(answered)) == answered.structured_content == {"done": True}
 
 
 @pytest.mark.parametrize("how", ["option", "setting"])
@@ -130,7 +141,7 @@ def test_what_a_tool_cannot_make_sense_of_is_an_error_that_a_model_can_read(home
     assert blank.is_error
     assert "query required" in text_of(blank)
     assert outside.is_error
-    assert outside.structured_content["error"]
+    assert outside.structured_content["error"] in text_of(outside)
 
 
 def test_an_unknown_tool_is_an_error_of_the_protocol(home: Home) -> None:

@@ -33,6 +33,11 @@ def add_source(cited: CitedSnippet) -> str:
     return f"{cited.snippet.strip()}\n\n{_footer(cited)}" if cited.citation else cited.snippet
 
 
+def remove_source(text: str, citation: str) -> str:
+    """Return a text without the line that ``add_source`` put below it."""
+    return text.removesuffix(f"\n\n{_footer(CitedSnippet('', citation))}") if citation else text
+
+
 def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> FittedSnippets:
     """Return the first snippets that fit; the last one may be shortened, but never its source.
 
