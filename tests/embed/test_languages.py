@@ -313,7 +313,7 @@ def test_many_texts_hold_what_each_holds() -> None:
 @settings(deadline=None)
 @given(st.lists(st.text(characters, max_size=90), min_size=1, max_size=5), st.integers(1, 8))
 def test_texts_are_scanned_alike_with_and_without_numpy(texts: list[str], longest: int) -> None:
-    wanted = {hash_word(word): [] for word in ("会議", "备份", "数据库", "猫", "東京大学")}
+    wanted: dict[int, list[int]] = {hash_word(word): [] for word in ("会議", "备份", "数据库", "猫", "東京大学")}
     assert set(_scan(texts, wanted, longest)) == set(_scan_numpy(texts, wanted, longest))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.pieces import Pieces, words
 from mdrecall.embed.offline.word_file import (
-    LEAST_WEIGHT,
+    COST_STEP,
     MAX_WEIGHT,
     PIECES,
     RECORD_BITS,
@@ -32,6 +32,10 @@ _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>")
 _LN_10 = 2.302585
 # The scripts whose words are looked up by their translation; in others no text is known to share no word with a query.
 _LOOKED_UP = ("han", "kana", "hangul")
+# Side meanings and rare words are not looked up: without these limits (two thirds of the main meaning's weight, less
+# than once in a million words) the files are a megabyte larger and no more questions are answered.
+_LEAST_WEIGHT = 10
+_HIGHEST_COST = 14.0
 
 
 class Entry(NamedTuple):
@@ -80,10 +84,13 @@ def _to_bytes(number: int) -> bytes:
 
 
 def _find_backward(records: Sequence[bytes]) -> list[int]:
-    """Return the way back: every main meaning of each record as one number, in ascending order."""
-    pieces = ((number, read_pieces(record)) for number, record in enumerate(records))
+    """Return the way back: the main meanings of each record that is not rare as one number each, ascending."""
+    frequent = ((number, record) for number, record in enumerate(records) if record[-1] * COST_STEP <= _HIGHEST_COST)
     return sorted(
-        piece << RECORD_BITS | number for number, found in pieces for piece, weight in found if weight >= LEAST_WEIGHT
+        piece << RECORD_BITS | number
+        for number, record in frequent
+        for piece, weight in read_pieces(record)
+        if weight >= _LEAST_WEIGHT
     )
 
 

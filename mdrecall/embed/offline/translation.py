@@ -18,7 +18,6 @@ from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import (
     HASH_FACTOR,
     HASH_START,
-    LEAST_WEIGHT,
     MAX_WEIGHT,
     WordFile,
     word_length,
@@ -30,6 +29,8 @@ _SILENT_LENGTH = 0.8
 _LEAST_TERM = 0.3
 # A query is as heavy as this many of its words, as in the keyword search.
 _HEAVIEST = 8
+# Less of a meaning is a side meaning.
+_LEAST_SHARE = 1 / 3
 # A single character is often a part of another word.
 _CHAR_SHARE = 0.5
 # What an English word may end with; those that have the same stem and are pieces of the table mean the same.
@@ -92,7 +93,7 @@ class Translator:
                 most = max(share for _, share in word.pieces)
                 stems: dict[str, float] = {}
                 for piece, share in word.pieces:
-                    if share >= most * LEAST_WEIGHT / MAX_WEIGHT:
+                    if share >= most * _LEAST_SHARE:
                         stems.setdefault(stem(self._pieces.texts[piece]), share / most)
                 yield Term(weight, stems, ())
 

@@ -33,8 +33,6 @@ SCALE_MIDDLE = 128
 COST_STEP = 0.1
 #: The way back is stored as numbers of 32 bits: the piece, and the number of a record in these last bits.
 RECORD_BITS = 17
-#: A piece with less than this weight is a side meaning, by which a word is not looked up.
-LEAST_WEIGHT = 5
 _FORMAT = 2
 # How long the vector of a word is, by its cost: the mean length of the English table's rows at the same frequency
 # (2.05 for a word that occurs once in a million words, 0.42 for one that occurs ten thousand times). Frequent words
