@@ -1,6 +1,7 @@
 """The features of passages: what each holds of the query, by its words, its vector, its title and its names."""
 
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import NamedTuple
 
 from mdrecall.core.ranking.naming import Naming, is_spelled_out
@@ -17,7 +18,7 @@ from mdrecall.core.ranking.score import (
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import heading_title, titles
 from mdrecall.core.text.passages import Passage, split_passages
-from mdrecall.core.text.words import Analyser, count_unspaced, tokens
+from mdrecall.core.text.words import Analyser, count_unspaced, is_plain_word, tokens
 from mdrecall.types import StoredChunk, Traits
 
 # The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
@@ -100,7 +101,8 @@ class TermFinder:
         self._weights = weights
         self._analyser = analyser
         self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
-        self._initials = frozenset(term[0] for term in self._wanted) | {""}
+        initials = {term[0] for term in self._wanted}
+        self._other_initials = {letter for letter in ascii_letters if letter.lower() not in initials}
         self._seen: set[str] = set()
         self._holds: dict[str, frozenset[str]] = {}
         self._shares: dict[frozenset[str], float] = {_NONE: 0.0}
@@ -108,8 +110,12 @@ class TermFinder:
     def find(self, text: str) -> frozenset[str]:
         """Return the query terms that a text holds."""
         there = set(tokens(text))
-        for token in there - self._seen:
-            self._read(token)
+        fresh = there - self._seen
+        self._seen |= fresh
+        for token in fresh:
+            # Most words begin with another letter than any term, and so do their stems.
+            if token[0] not in self._other_initials or not is_plain_word(token):
+                self._read(token)
         holding = there & self._holds.keys()
         if not holding:
             return _NONE
@@ -125,9 +131,6 @@ class TermFinder:
 
     def _read(self, token: str) -> None:
         """Remember which terms of the query a token holds."""
-        self._seen.add(token)
-        if self._analyser.initial(token) not in self._initials:
-            return
         terms = self._analyser.terms_of(token)
         begun = (one for one in self._weights.beginnings if any(term.startswith(one) for term in terms))
         if held := (terms & self._wanted).union(begun):
