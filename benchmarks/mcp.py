@@ -7,8 +7,8 @@ takes until ``initialize`` is answered, over a bare pipe, and until the first se
 that takes, because waiting depends on what else the machine does. The ratios are what to compare.
 
 ``--greeting`` measures only what a client waits for before it has the tools: from the start of the process until
-``initialize`` and ``tools/list`` are answered, and the CPU time up to then, beside that of ``python -c pass``. It does so
-once as the machine is, and once with a process on every core that only counts.
+``initialize`` and ``tools/list`` are answered, and the CPU time up to then, beside that of ``python -c pass``. It does
+so once as the machine is, and once with a process on every core that only counts.
 """
 
 import argparse
