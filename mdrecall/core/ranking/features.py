@@ -1,5 +1,6 @@
 """The features of passages: what each holds of the query, by its words, its vector, its title and its names."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from string import ascii_letters
 from typing import NamedTuple
@@ -116,6 +117,29 @@ class TermFinder:
 
     def find(self, text: str) -> frozenset[str]:
         """Return the query terms that a text holds."""
+        if not (holding := self._find_tokens(text)):
+            return _NONE
+        held = frozenset().union(*map(self._holds.__getitem__, holding))
+        return self._add_names(held, text) if self._weights.names else held
+
+    def find_each(self, text: str, passages: Sequence[Passage]) -> list[frozenset[str]]:
+        """Return the query terms that each passage of a text holds."""
+        if self._weights.names or not text.isascii():
+            return [self.find(text[entry.start : entry.end]) for entry in passages]
+        # Few tokens of a text hold a term. Looking for those is quicker than cutting every passage into tokens.
+        held = [_NONE] * len(passages)
+        starts = [entry.start for entry in passages]
+        for token in self._find_tokens(text):
+            start = text.find(token)
+            while start >= 0:
+                end = start + len(token)
+                if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+                    held[bisect_right(starts, start) - 1] |= self._holds[token]
+                start = text.find(token, end)
+        return held
+
+    def _find_tokens(self, text: str) -> set[str]:
+        """Return the tokens of a text that hold a term of the query."""
         there = set(tokens(text))
         fresh = there - self._seen
         self._seen |= fresh
@@ -123,11 +147,7 @@ class TermFinder:
             # Most words begin with another letter than any term, and so do their stems.
             if token[0] not in self._other_initials or not is_plain_word(token):
                 self._read(token)
-        holding = there & self._holds.keys()
-        if not holding:
-            return _NONE
-        held = frozenset().union(*map(self._holds.__getitem__, holding))
-        return self._add_names(held, text) if self._weights.names else held
+        return there & self._holds.keys()
 
     def share(self, held: frozenset[str]) -> float:
         """Return the share of the query's weight that these terms have."""
@@ -162,9 +182,10 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
     held, above = [_NONE] * len(passages), _NONE
     has_words = bool(found.weighted.strength)  # Otherwise only its vector was found, and there is no term to look for.
     if has_words:
-        held = [finder.find(text[entry.start : entry.end]) for entry in passages]
+        held = finder.find_each(text, passages)
         above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
     share = finder.share
+    has_identifiers = bool(query.weights.identifiers or query.naming.phrases)
     coverage = [share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
     chunk_held = above.union(*held)
@@ -189,7 +210,7 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
             likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
             chunk_likeness=whole,
             cosine=cosine,
-            identified=_identifier_share(query, own, text[passage.start : passage.end]),
+            identified=_identifier_share(query, own, text[passage.start : passage.end]) if has_identifiers else 0.0,
             naming=max(file_bonus, heading_bonus),
             held=own,
             chunk_held=chunk_held,
@@ -233,8 +254,6 @@ def is_unspaced_text(text: str) -> bool:
 
 def _identifier_share(query: Query, held: frozenset[str], text: str) -> float:
     wanted = len(query.weights.identifiers) + len(query.naming.phrases)
-    if not wanted:
-        return 0.0
     return (len(query.weights.identifiers & held) + query.naming.find_phrases(text)) / wanted
 
 

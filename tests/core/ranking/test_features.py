@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from mdrecall.core.ranking.features import TermFinder
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.score import weigh
+from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Match
 
@@ -38,6 +39,19 @@ def test_the_words_that_a_text_holds_are_those_among_its_terms(texts: list[list[
     for written in texts:
         text = " ".join(written)
         assert finder.find(text) == Analyser().terms(text) & wanted
+
+
+PIECES = (*WORDS, "un-deploy", "deploy_key", "redeploy", "x-ray", "c++", "\n", "\n\n", "# ", "- ", ". ", "word " * 30)
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["deploy search x", "v1.2.3 deploy", "東京都 x"])
+)
+def test_passages_hold_the_same_together_and_one_by_one(pieces: list[str], query: str) -> None:
+    text = " ".join(pieces)
+    passages = split_passages(text)
+    each = finder_for(query).find_each(text, passages)
+    assert each == [finder_for(query).find(text[entry.start : entry.end]) for entry in passages]
 
 
 def test_a_name_is_held_if_all_its_words_are_there_even_stop_words() -> None:
