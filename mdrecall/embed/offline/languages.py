@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter, CutTexts
+from mdrecall.embed.offline.korean import can_follow
 from mdrecall.embed.offline.pieces import find_words
 from mdrecall.embed.offline.word_file import (
     COST_STEP,
@@ -201,8 +202,8 @@ class Languages:
         if number >= 0:
             return [number]
         if file.card.script == "hangul":
-            beginnings = (file.find(word[:end]) for end in range(len(word) - 1, 0, -1))
-            return [number for number in beginnings if number >= 0][:1]
+            ends = (end for end in range(len(word) - 1, 0, -1) if can_follow(word[end:], word[:end]))
+            return [number for end in ends if (number := file.find(word[:end])) >= 0][:1]
         return split_compound(file, word) if file.card.compounds else []
 
     # --- scripts without spaces
