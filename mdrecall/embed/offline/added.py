@@ -137,7 +137,7 @@ def _find_script(dictionary: Dictionary, path: str, code: str) -> str:
 
 
 def _add_inflected(entries: list[Entry]) -> list[Entry]:
-    """Return the entries and the beginnings of inflected forms that are no words themselves, as far as there is room."""
+    """Return the entries and the beginnings of inflected forms that are no words, as far as there is room."""
     known = {entry.word for entry in entries}
     formed = (entry._replace(word=form) for entry in entries for form in inflect(entry.word) if form not in known)
     return [*entries, *islice(formed, _MAX_WORDS - len(entries))]
