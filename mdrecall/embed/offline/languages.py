@@ -45,8 +45,9 @@ _OWN_DIMENSIONS = 16
 _RANDOM_FACTOR, _RANDOM_STEP = 1664525, 1013904223
 # From this share of kana on a text is Japanese; Chinese texts quote a word at most.
 _KANA_SHARE = 0.1
-# A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways.
-_SHORT_CHARS = 40
+# A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways,
+# which takes time. A longer one would be a sentence, and Japanese sentences have kana.
+_SHORT_CHARS = 20
 # Bounds the memory while texts are cut: each character needs about a kilobyte.
 _CHARS_AT_ONCE = 8_000
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
