@@ -604,7 +604,7 @@ def test_a_level_for_one_client_takes_nothing_from_what_another_gets(home: Home)
         levels = []
         for level in ("debug", "error"):
             with pytest.warns(match="deprecated"):
-                await client.set_logging_level(level)  # type: ignore[arg-type]
+                await client.set_logging_level(level)
             levels.append(logger.level)
         return levels
 
