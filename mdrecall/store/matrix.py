@@ -137,7 +137,7 @@ class MatrixEngine:
             return {}
         wanted = self._read_query(query)
         rows = numpy.frombuffer(b"".join(blobs.values()), numpy.int8).reshape(-1, len(wanted)).astype(numpy.float32)
-        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).round(PLACES).tolist()
+        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).astype(numpy.float64).round(PLACES).tolist()
         found: dict[int, list[float]] = {}
         start = 0
         for chunk_id, blob in blobs.items():
