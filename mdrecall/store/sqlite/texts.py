@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from mdrecall.store.sqlite.sql import rows
+from mdrecall.store.sqlite.sql import rows, single
 
 #: What the stored texts that may begin with front matter begin with.
 FRONT_MATTER_MARKS = "(x'50', x'44', x'57')"
@@ -29,6 +29,8 @@ _SHORTEST = 64
 _DICTIONARY_BYTES = 30_000
 # So much text makes a good dictionary, and so little makes none.
 _SAMPLE_CHARS, _LEAST_CHARS = 200_000, 50_000
+# Fewer stored chunks than this are not read for a dictionary, because they hardly ever have as much text.
+_FEW_STORED = 30
 # A word of fewer chunks says more about them than it saves, and it would outlive them.
 _FEWEST_CHUNKS = 3
 _WORD = re.compile(rb"\s?\S{3,}")
@@ -73,7 +75,7 @@ def make_dictionary(db: apsw.Connection, texts: Iterable[str]) -> Dictionary | N
     if list(rows(db, "SELECT key FROM dictionaries")):
         return load_dictionary(db)
     sample = _take_sample(texts)
-    if sum(map(len, sample)) < _LEAST_CHARS:
+    if sum(map(len, sample)) < _LEAST_CHARS and single(db, "SELECT coalesce(max(id), 0) FROM chunks") > _FEW_STORED:
         sample += _take_sample(text for (text,) in rows(db, f"SELECT {UNPACK}(text) FROM chunks ORDER BY id DESC"))
     if sum(map(len, sample)) < _LEAST_CHARS:
         return None

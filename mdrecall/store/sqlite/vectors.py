@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.int8 import pack_passages, to_int8
+from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8
 from mdrecall.store.matrix import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
@@ -346,7 +346,8 @@ class SqliteVectors:
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (engine, tables):
-            return engine.passage_cosines(tables, query, ids)
+            found = engine.passage_cosines(tables, query, ids)
+        return {chunk_id: list(map(correct_passage_cosine, cosines)) for chunk_id, cosines in found.items()}
 
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
