@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.passages import split_passages
 from mdrecall.embed.offline import OfflineEmbedder, embedder
+from mdrecall.embed.offline.languages import Found
 from mdrecall.embed.offline.pieces import MAX_WORD_CHARS, Pieces, words
 from mdrecall.errors import ModelFileError
+from mdrecall.store.int8 import to_int8
 from mdrecall.types import Embedding, EmbedInput
 
 FOLDER = Path(embedder.__file__).parent
@@ -248,3 +250,11 @@ def test_a_closed_embedder_holds_no_table_and_can_be_used_again() -> None:
     assert (embedder.embed_chunks(passages), embedder.embed_query("walrus", {})) == before
     embedder.close()
     embedder.close()
+
+
+@given(st.lists(prose, min_size=1, max_size=4), prose)
+def test_a_few_chunks_are_embedded_without_numpy_as_many_are_with_it(parts: list[str], title: str) -> None:
+    without = OFFLINE._embed_chunk(title, parts)
+    with_numpy = OFFLINE._embed_numpy([EmbedInput(title, "")], [parts], [Found()])[0]
+    assert without.passages == with_numpy.passages
+    assert to_int8([without.vector]) == to_int8([with_numpy.vector])

@@ -217,6 +217,17 @@ print(memory.status().vector["engine"], "numpy" in sys.modules)
     assert in_a_fresh_process(workspace, code) == expected
 
 
+def test_a_changed_note_is_indexed_without_loading_numpy(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.memory().sync()
+    workspace.write("memory/a.md", "the walrus swims\n" + "in the cold sea of the north\n" * 200)
+    code = """
+report = Memory.open(space, one_shot=True).sync()
+print(report.changed, report.unembedded, "numpy" in sys.modules)
+"""
+    assert in_a_fresh_process(workspace, code) == "1 0 False"
+
+
 def test_a_single_question_takes_a_matrix_if_numpy_is_loaded_anyway(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "the walrus sleeps on the ice")
     workspace.memory().sync()
