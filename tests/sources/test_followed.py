@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -215,3 +216,23 @@ def test_folders_that_are_gone_are_not_followed_any_more(both: Both) -> None:
         shutil.rmtree(both.root / f"memory/{number}")
         both.check()
     assert (len(queue._folders), len(queue._watches)) == before
+
+
+def test_listing_again_and_again_takes_no_more_memory(both: Both) -> None:
+    _lost(both)
+    for number in range(300):
+        (both.root / f"memory/note{number}.md").write_text("x")
+
+    def list_often() -> int:
+        for _ in range(20):
+            both.followed.forget()
+            both.followed.scan()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = list_often()
+        # One listing of these files takes four times as much.
+        assert list_often() - before < 20_000
+    finally:
+        tracemalloc.stop()
