@@ -43,6 +43,9 @@ COMMANDS = [
     ["get", "MEMORY.md"],
     ["get", "memory/people/priya.md", "--json", "--lines", "1"],
     ["get", "MEMORY.md", "--from", "99"],
+    ["context"],
+    ["context", "--json", "--today", "2026-02-10"],
+    ["context", "--prompt"],
     ["status"],
 ]
 

@@ -236,3 +236,20 @@ def test_listing_again_and_again_takes_no_more_memory(both: Both) -> None:
         assert list_often() - before < 20_000
     finally:
         tracemalloc.stop()
+
+
+def test_a_forked_process_takes_no_events_away(both: Both) -> None:
+    _lost(both)
+    both.followed.scan()
+    (both.root / "memory/new.md").write_text("new")
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        both.followed.scan()
+        os.write(writer, b"1" if both.followed.scan() == both.files.scan() else b"0")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 1) == b"1"
+    os.close(reader)
+    os.close(writer)
+    both.check()
+    assert "memory/new.md" in both.followed.scan().stamps
