@@ -18,6 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--today", type=_parse_day, metavar="DAY", help="use this day as today (YYYY-MM-DD)")
     add_no_warm(parser)
     add_common(parser)
+    # A program runs it, wherever that is: the notes of a cloned repository must not become what an agent remembers.
+    parser.set_defaults(is_automatic=True)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     if sys.stdin and sys.stdin.isatty():
         text = "This server is meant to be started by an MCP client: see `mdrecall mcp install`. Press Ctrl-C to stop."
         print(text, file=sys.stderr)
-    return run_stdio(make_selection(options), options.session_key, answer_commands)
+    # A client starts it in whatever folder it is in, which may be a repository that somebody else has written.
+    return run_stdio(make_selection(options)._replace(is_automatic=True), options.session_key, answer_commands)
 
 
 def answer_commands(memory: "Memory") -> "Callable[[], None]":

@@ -30,7 +30,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(caller=Caller())
+    parser.set_defaults(caller=Caller(), is_automatic=False)
 
 
 def add_no_warm(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,14 @@ def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Load
     from mdrecall.config.load import load
 
     env, cwd, _ = options.caller
-    return load(env=env, cwd=cwd, workspace=options.workspace, agent=agent, config=options.config)
+    return load(
+        env=env,
+        cwd=cwd,
+        workspace=options.workspace,
+        agent=agent,
+        config=options.config,
+        is_automatic=options.is_automatic,
+    )
 
 
 def announce_memory(loaded: "Loaded") -> None:

@@ -5,7 +5,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from mdrecall.core.text.headings import read_lines, titles, trails
-from mdrecall.core.text.passages import Passage, split_line
+from mdrecall.core.text.passages import LONG_LINE, Passage, split_line
 
 #: The length of a snippet in UTF-16 units, as in OpenClaw.
 MAX_SNIPPET_UNITS = 700
@@ -110,6 +110,9 @@ def _segments(text: str) -> list[_Segment]:
     segments: list[_Segment] = []
     offset = 0
     for number, line in enumerate(text.split("\n")):
-        segments += [_Segment(number, offset + start, offset + end) for start, end in split_line(line)]
+        if len(line) <= LONG_LINE:
+            segments.append(_Segment(number, offset, offset + len(line)))
+        else:
+            segments += [_Segment(number, offset + start, offset + end) for start, end in split_line(line)]
         offset += len(line) + 1
     return segments
