@@ -15,6 +15,7 @@ from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import current_revision
 from mdrecall.store.sqlite.sql import rows, single
+from mdrecall.store.sqlite.texts import FRONT_MATTER_MARKS, UNPACK
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import file_path
 
@@ -23,19 +24,20 @@ _COUNTS = """
         ELSE count(DISTINCT documents.id) END, count(chunks.id)
     FROM documents LEFT JOIN chunks ON chunks.document_id = documents.id GROUP BY source
 """
-_CHUNK = """
-    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, text, trail,
+_CHUNK = f"""
+    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {UNPACK}(text), trail,
         mtime_ns, records
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
 _SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
-_OWN_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
+_OWN_TEXT = f"SELECT {UNPACK}(text) FROM chunks WHERE document_id=? AND ordinal=?"
 
 # As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
-_DOCUMENTS = """
+_DOCUMENTS = f"""
     SELECT documents.id, source, path, mtime_ns,
-        CASE WHEN source <> 'sessions' AND substr(text, 1, 3) = '---' THEN substr(text, 1, 1000) ELSE '' END
+        CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {FRONT_MATTER_MARKS}
+        THEN substr({UNPACK}(text), 1, 1000) ELSE '' END
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
 """
 _CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
@@ -56,6 +58,8 @@ _PLAIN = f"SELECT rowid {_NEWEST}"
 # Rows are counted up to here: at about 60 ns a row, counting a million of them would be felt.
 _MOST_COUNTED = 100_000
 _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyword MATCH ? LIMIT ?)"
+# A list of as many documents is kept until the index changes, for questions about a time; 8 MB of them at most.
+_MOST_LISTED = 30_000
 # The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
 _MOST_REMEMBERED = 5_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
@@ -95,6 +99,7 @@ class SqliteChunks:
     def __init__(self, file: IndexFile) -> None:
         self._file = file
         self._counts: _Counts | None = None
+        self._listed: tuple[int, tuple[StoredDocument, ...]] | None = None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -125,10 +130,16 @@ class SqliteChunks:
     def list_documents(self) -> list[StoredDocument]:
         """Return every document, in no particular order."""
         with self._file.reading() as db:
-            return [
+            revision = current_revision(db)
+            if self._listed and self._listed[0] == revision:
+                return list(self._listed[1])
+            found = [
                 StoredDocument(number, source, file_path(path), mtime_ns, head)
                 for number, source, path, mtime_ns, head in rows(db, _DOCUMENTS)
             ]
+        if len(found) <= _MOST_LISTED:
+            self._listed = revision, tuple(found)
+        return found
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
