@@ -36,6 +36,7 @@ from mdrecall.core.ranking.stages import (
     rerank_candidates,
     reserve_note_places,
     score_candidates,
+    spread_over_files,
     to_results,
 )
 from mdrecall.core.ranking.times import read_times
@@ -59,6 +60,7 @@ STAGES: tuple[Stage, ...] = (
     explain_scores,  # on request: why each candidate has its score
     drop_low_scores,  # the minimum score
     merge_neighbours,  # passages that follow each other become one result
+    spread_over_files,  # from its third result on, a file counts a little less
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
     reserve_note_places,  # sessions leave half of the places to notes

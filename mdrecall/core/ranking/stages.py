@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
-from mdrecall.core.ranking.diversity import diversify
+from mdrecall.core.ranking.diversity import diversify, places_in_files, spread
 from mdrecall.core.ranking.features import Features, Query, ReadChunk, passage_worth, read_passages
 from mdrecall.core.ranking.score import probability, trust_cost, vector_probability
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
@@ -24,8 +24,6 @@ _USER_FACTOR = 1.1
 _WEAK = 0.2
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
-# For each result, this many of the best passages may be joined to a neighbour. Weaker ones would only dilute it.
-_LOOKED_AT = 3
 
 
 #: The answer to a query of punctuation only.
@@ -201,7 +199,7 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
     merged: list[Candidate] = []
     by_chunk: dict[int, list[int]] = {}
     chunks_of: dict[str, list[int]] = {}
-    good = _LOOKED_AT * context.options.max_results
+    most = context.options.max_results
     for rank, entry in enumerate(candidates):
         chunk = entry.found.chunk
         siblings = chunks_of.setdefault(chunk.path, [])
@@ -212,7 +210,8 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
         if own is None:
             own = by_chunk[chunk.id] = []
             siblings.append(chunk.id)
-        elif rank < good and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
+        # A passage that would be no result by itself would only make its neighbour longer.
+        elif rank < most and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
             merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
             continue
         own.append(len(merged))
@@ -261,14 +260,14 @@ def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> 
     most = context.options.max_per_file
     if most is None:
         return list(candidates)
-    counts: dict[str, int] = {}
-    kept = []
-    for candidate in candidates:
-        path = candidate.chunk.path
-        counts[path] = counts.get(path, 0) + 1
-        if counts[path] <= most:
-            kept.append(candidate)
-    return kept
+    places = places_in_files([entry.chunk.path for entry in candidates])
+    return [entry for entry, place in zip(candidates, places, strict=True) if place < most]
+
+
+def spread_over_files(candidates: Sequence[Candidate], _: RankingContext) -> list[Candidate]:
+    """Move the many candidates of one file a little down, so that they do not crowd out what other files say."""
+    order = spread([entry.score for entry in candidates], [entry.chunk.path for entry in candidates])
+    return [candidates[place] for place in order]
 
 
 def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

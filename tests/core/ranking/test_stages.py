@@ -26,6 +26,7 @@ from mdrecall.core.ranking.stages import (
     prefer_speakers,
     reserve_note_places,
     score_candidates,
+    spread_over_files,
     to_results,
 )
 from mdrecall.core.text.passages import Passage
@@ -291,6 +292,11 @@ def test_neighbours_that_would_be_too_long_together_stay_apart() -> None:
     assert [len(entry.more) for entry in merged] == [1, 1]
 
 
+def test_a_passage_that_would_be_no_result_is_not_joined_to_one() -> None:
+    merged = merge_neighbours(passages_of(SECTIONS, 0, 2, 4, 3), context(max_results=3))
+    assert [(entry.place, len(entry.more)) for entry in merged] == [(0, 0), (2, 0), (4, 0), (3, 0)]
+
+
 def test_a_passage_that_overlapping_chunks_hold_is_shown_once() -> None:
     chunks = [*passages_of(SECTIONS, 4), *passages_of("# Section 4\nthe walrus sleeps\n# Section 5\nx", 0, number=2)]
     assert ids(merge_neighbours(chunks, context())) == [1]
@@ -317,7 +323,13 @@ def test_as_many_results_as_were_asked_for() -> None:
     assert ids(limit_results([candidate(number) for number in range(9)], context(max_results=3))) == [0, 1, 2]
 
 
-# diversify_results
+# spread_over_files, diversify_results
+
+
+def test_many_passages_of_a_file_give_way_to_what_another_says() -> None:
+    entries = [candidate(number, score=0.9 - number / 100) for number in range(1, 6)]
+    other = candidate(6, path="memory/b.md", score=0.8)
+    assert ids(spread_over_files([*entries, other], context())) == [1, 2, 6, 3, 4, 5]
 
 
 def whole(number: int, text: str = "the walrus sleeps", **more: Any) -> Candidate:
