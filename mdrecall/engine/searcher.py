@@ -45,7 +45,7 @@ from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
-from mdrecall.types import Mode, SearchAnswer, SearchRequest, SourceName, Traits
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -153,11 +153,13 @@ class Searcher:
             chunk_count = self._chunks.count()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
-            matches = self._chunks.match_terms(terms)
+            matches = self._match(terms)
             naming = read_naming(query, terms)
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
-                embedded, degraded = _embed(self._vectors, query, options.mode, word_weights(matches, chunk_count))
+                embedded, degraded = _embed(
+                    self._vectors, query, options.mode, word_weights(matches, chunk_count, terms)
+                )
             within = by_time.chunks_within(limits) if limits else None
             if limits and not within:
                 return limits.explain_empty()
@@ -183,6 +185,11 @@ class Searcher:
         context = RankingContext(options, mode, matches, asked, query, request.explain, now.ms, times)
         answer = _describe_search(self._rank(pool.candidates, context), mode, degraded, embedded)
         return put_first(listed, answer, options.max_results) if listed is not None else answer
+
+    def _match(self, terms: Sequence[Term]) -> list[Match]:
+        """Look up the terms of a query; its stop words only if nothing else of it is found."""
+        matches = self._chunks.match_terms([term for term in terms if not term.stop])
+        return matches if any(match.chunks for match in matches) else self._chunks.match_terms(terms)
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""

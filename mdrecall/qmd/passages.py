@@ -13,7 +13,7 @@ from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.recency import prefer_newest, prefer_times, quiet_time_words
-from mdrecall.core.ranking.score import Weighted, rank, strengths, weigh
+from mdrecall.core.ranking.score import Weighted, leave_out_stop_words, rank, strengths, weigh
 from mdrecall.core.ranking.stages import (
     Candidate,
     RankingContext,
@@ -96,7 +96,7 @@ def locate(
         return []
     chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
     terms = quiet_time_words(parse_query(query), query, times)
-    matches = [_match_term(term, entries) for term in terms]
+    matches = leave_out_stop_words([_match_term(term, entries) for term in terms])
     naming = read_naming(query, terms)
     weights = weigh(matches, chunk_count, naming.identifiers)
     candidates: list[Candidate] = []

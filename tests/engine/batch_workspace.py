@@ -11,6 +11,7 @@ import apsw
 
 from mdrecall.engine.jobs import Jobs
 from mdrecall.memory import Memory
+from mdrecall.store.sqlite.vector_blocks import find_vectors
 from mdrecall.types import Progress, SyncReport
 from tests.conftest import Workspace
 from tests.providers.batch import Plan
@@ -127,11 +128,13 @@ class BatchWorkspace:
     def vectors(self) -> dict[str, bytes]:
         """Every note's vector."""
         ((space,),) = self._rows("SELECT id FROM spaces WHERE stored")
-        found = self._rows(
-            f"SELECT path, vector FROM vectors_{space} JOIN chunks ON chunks.id = chunk_id"
-            " JOIN documents ON documents.id = document_id"
-        )
-        return {str(path): bytes(vector) for path, vector in found}
+        found = self._rows("SELECT path, chunks.id FROM chunks JOIN documents ON documents.id = document_id")
+        db = apsw.Connection(self.index)
+        try:
+            known = find_vectors(db, space, [int(chunk) for _, chunk in found])
+        finally:
+            db.close()
+        return {str(path): known[chunk] for path, chunk in found if chunk in known}
 
     @cached_property
     def index(self) -> str:

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ def content_of(index: Path | str) -> Content:
 
 def _content(db: apsw.Connection) -> Content:
     db.execute("BEGIN")
-    vectors = {fingerprint: list(db.execute(_vectors(number))) for number, fingerprint in _checked(db)}
+    vectors = {fingerprint: list(_vectors(db, number)) for number, fingerprint in _checked(db)}
     documents, chunks, terms = (list(db.execute(sql)) for sql in (_DOCUMENTS, _CHUNKS, _TERMS))
     return Content(documents, chunks, terms, vectors)
 
@@ -63,20 +64,39 @@ def _checked(db: apsw.Connection) -> list[tuple[int, str]]:
         (int(number), str(name)) for number, name in db.execute("SELECT id, fingerprint FROM spaces WHERE stored")
     ]
     for number, _ in spaces:
-        for table in (f"vectors_{number}", f"windows_{number}"):
-            stray = f"SELECT count(*) FROM {table} WHERE chunk_id NOT IN (SELECT id FROM chunks)"
-            assert list(db.execute(stray)) == [(0,)], "vectors of chunks that are gone"
+        chunks = {chunk_id for (chunk_id,) in db.execute("SELECT id FROM chunks")}
+        assert not _chunk_vectors(db, number).keys() - chunks, "vectors of chunks that are gone"
+        windows = {chunk_id for (chunk_id,) in db.execute(f"SELECT chunk_id FROM windows_{number}")}
+        assert not windows - chunks, "vectors of passages that are gone"
     return spaces
 
 
-def _vectors(number: int) -> str:
-    return f"""
-        SELECT source, path, ordinal, vector, windows_{number}.vectors
-        FROM vectors_{number} JOIN chunks ON chunks.id = vectors_{number}.chunk_id
-            JOIN documents ON documents.id = document_id
+def _chunk_vectors(db: apsw.Connection, number: int) -> dict[int, bytes]:
+    """Every vector of a space by its chunk; fails if two blocks overlap."""
+    found: dict[int, bytes] = {}
+    last_of_all = 0
+    for first, last, size, offsets, vectors in db.execute(
+        f"SELECT first, last, size, offsets, vectors FROM vectors_{number} ORDER BY first"
+    ):
+        ids = [first + offset for offset in array("I", offsets)]
+        assert (ids[0], ids[-1], len(ids), ids) == (first, last, size, sorted(set(ids)))
+        assert last_of_all < first
+        step = len(vectors) // size
+        found |= {chunk_id: vectors[at * step : (at + 1) * step] for at, chunk_id in enumerate(ids)}
+        last_of_all = last
+    return found
+
+
+def _vectors(db: apsw.Connection, number: int) -> Iterator[tuple[Any, ...]]:
+    """Every chunk with its vector and those of its passages."""
+    known = _chunk_vectors(db, number)
+    found = db.execute(f"""
+        SELECT chunks.id, source, path, ordinal, windows_{number}.vectors
+        FROM chunks JOIN documents ON documents.id = document_id
             LEFT JOIN windows_{number} ON windows_{number}.chunk_id = chunks.id
         ORDER BY source, path, ordinal
-    """
+    """)
+    return ((*row, known[chunk_id]) for chunk_id, *row in found if chunk_id in known)
 
 
 def digest_of(index: Path | str) -> dict[str, tuple[int, int]]:
@@ -87,8 +107,8 @@ def digest_of(index: Path | str) -> dict[str, tuple[int, int]]:
         db.execute("BEGIN")
         spaces = _checked(db)
         queries = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "terms": _TERMS}
-        queries |= {f"vectors {fingerprint}": _vectors(number) for number, fingerprint in spaces}
-        return {name: _digest(db.execute(_unordered(query))) for name, query in queries.items()}
+        vectors = {f"vectors {fingerprint}": _digest(_vectors(db, number)) for number, fingerprint in spaces}
+        return {name: _digest(db.execute(_unordered(query))) for name, query in queries.items()} | vectors
     finally:
         db.close()
 

@@ -11,11 +11,18 @@ def test_the_nearest_come_first_with_their_cosines(open_vectors: OpenStore) -> N
     store = open_vectors()
     east = put(store, "east.md", (1, 0, 0, 0))
     west = put(store, "west.md", (-1, 0, 0, 0))
-    between = put(store, "between.md", (0.6, 0.8, 0, 0))
+    between = put(store, "between.md", (0.5, 0.5, 0.5, 0.5))
     query = pack((1, 0, 0, 0))
-    assert store.vectors.nearest(find_space(store), query, 10) == [(east, 1.0), (between, 0.6), (west, -1.0)]
+    assert store.vectors.nearest(find_space(store), query, 10) == [(east, 1.0), (between, 0.5), (west, -1.0)]
     assert store.vectors.nearest(find_space(store), query, 1) == [(east, 1.0)]
-    assert store.vectors.cosines(find_space(store), query, [west, 999, between]) == {west: -1.0, between: 0.6}
+    assert store.vectors.cosines(find_space(store), query, [west, 999, between]) == {west: -1.0, between: 0.5}
+
+
+def test_a_cosine_is_right_to_two_places_although_a_number_is_a_byte(open_vectors: OpenStore) -> None:
+    store = open_vectors()
+    between = put(store, "between.md", (0.6, 0.8, 0, 0))
+    found = store.vectors.cosines(find_space(store), pack((1, 0, 0, 0)), [between])
+    assert found[between] == pytest.approx(0.6, abs=0.005)
 
 
 def test_a_space_without_vectors_finds_nothing(open_vectors: OpenStore) -> None:

@@ -191,8 +191,8 @@ def test_auto_takes_a_matrix_unless_it_would_be_too_large(opened: Open) -> None:
     for name in "abc":
         put(usual, name, (1, 0, 0, 0))
     assert usual.vectors.engine(find_space(usual)) == "matrix"
-    assert opened("auto", most_bytes=48).vectors.engine(find_space(usual)) == "matrix"
-    assert opened("auto", most_bytes=47).vectors.engine(find_space(usual)) == "sqlite-vec"
+    assert opened("auto", most_bytes=12).vectors.engine(find_space(usual)) == "matrix"
+    assert opened("auto", most_bytes=11).vectors.engine(find_space(usual)) == "sqlite-vec"
     assert opened("matrix", most_bytes=0).vectors.engine(find_space(usual)) == "matrix"
 
 

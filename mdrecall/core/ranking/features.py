@@ -17,7 +17,7 @@ from mdrecall.core.ranking.score import (
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import heading_title, titles
 from mdrecall.core.text.passages import Passage, split_passages
-from mdrecall.core.text.words import Analyser, count_unspaced
+from mdrecall.core.text.words import Analyser, count_unspaced, tokens
 from mdrecall.types import StoredChunk, Traits
 
 # The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
@@ -93,20 +93,73 @@ class ReadPassage(NamedTuple):
     features: Features
 
 
-def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
+class TermFinder:
+    """Finds the terms of one query in texts, and remembers the tokens that it has seen: most of them return."""
+
+    def __init__(self, weights: Weights, analyser: Analyser) -> None:
+        self._weights = weights
+        self._analyser = analyser
+        self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
+        self._initials = frozenset(term[0] for term in self._wanted) | {""}
+        self._seen: set[str] = set()
+        self._holds: dict[str, frozenset[str]] = {}
+        self._shares: dict[frozenset[str], float] = {_NONE: 0.0}
+
+    def find(self, text: str) -> frozenset[str]:
+        """Return the query terms that a text holds."""
+        there = set(tokens(text))
+        for token in there - self._seen:
+            self._read(token)
+        holding = there & self._holds.keys()
+        if not holding:
+            return _NONE
+        held = frozenset().union(*map(self._holds.__getitem__, holding))
+        return self._add_names(held, text) if self._weights.names else held
+
+    def share(self, held: frozenset[str]) -> float:
+        """Return the share of the query's weight that these terms have."""
+        share = self._shares.get(held)
+        if share is None:
+            share = self._shares[held] = self._weights.share(held)
+        return share
+
+    def _read(self, token: str) -> None:
+        """Remember which terms of the query a token holds."""
+        self._seen.add(token)
+        if self._analyser.initial(token) not in self._initials:
+            return
+        terms = self._analyser.terms_of(token)
+        begun = (one for one in self._weights.beginnings if any(term.startswith(one) for term in terms))
+        if held := (terms & self._wanted).union(begun):
+            self._holds[token] = held
+
+    def _add_names(self, held: frozenset[str], text: str) -> frozenset[str]:
+        """Add the names whose words are all there, and leave out words that only names consist of."""
+        weights = self._weights
+        # The words of an identifier must be side by side: 1, 2 and 3 somewhere in a text are not version 1.2.3.
+        named = (
+            name
+            for name, parts in weights.names.items()
+            if name not in held and parts <= held and (name not in weights.identifiers or is_spelled_out(name, text))
+        )
+        return held.union(named).intersection(weights.by_term)
+
+
+def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[ReadPassage]:
     """Return the passages of a chunk in reading order, each with its features."""
     text, path = found.chunk.text, found.chunk.path
     passages = split_passages(text)
     held, above = [_NONE] * len(passages), _NONE
-    if found.weighted.strength:  # Otherwise only its vector was found, and there is no term to look for.
-        held = [find_terms(text[entry.start : entry.end], query.weights, query.analyser) for entry in passages]
-        above = find_terms("\n".join((title_text(path), *titles(found.chunk.trail))), query.weights, query.analyser)
-    is_other_script = (
-        not found.weighted.strength and query.traits is not None and query.unspaced != is_unspaced_text(text)
-    )
-    coverage = [query.weights.share(terms) for terms in held]
+    has_words = bool(found.weighted.strength)  # Otherwise only its vector was found, and there is no term to look for.
+    if has_words:
+        held = [finder.find(text[entry.start : entry.end]) for entry in passages]
+        above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
+    is_other_script = not has_words and query.traits is not None and query.unspaced != is_unspaced_text(text)
+    share = finder.share
+    coverage = [share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
     chunk_held = above.union(*held)
+    whole = found.similarity.value if found.similarity else None
     file_bonus = query.naming.file_bonus(path)
     lines = text.split("\n")
     read = []
@@ -115,24 +168,21 @@ def read_passages(found: ReadChunk, query: Query) -> list[ReadPassage]:
     for place, passage in enumerate(passages):
         if passage.heading != last_heading:
             last_heading, heading = passage.heading, heading_title(lines[passage.heading].strip())
-            titled = above
-            if found.weighted.strength:
-                titled |= find_terms(heading, query.weights, query.analyser)
+            titled = above | finder.find(heading) if has_words else above
             heading_bonus = query.naming.heading_bonus(heading)
-        near = held[place].union(*held[max(0, place - 1) : place], *held[place + 1 : place + 2])
+        own = held[place]
         cosine = found.cosines[place] if place < len(found.cosines) else None
-        whole = found.similarity.value if found.similarity else None
         features = Features(
             words=words,
             coverage=coverage[place],
-            neighbours=query.weights.share(near) - coverage[place],
-            title=query.weights.share(titled | held[place]) - coverage[place],
+            neighbours=share(own.union(*held[max(0, place - 1) : place + 2])) - coverage[place],
+            title=share(titled | own) - coverage[place],
             likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
             chunk_likeness=whole,
             cosine=cosine,
-            identified=_identifier_share(query, held[place], text[passage.start : passage.end]),
+            identified=_identifier_share(query, own, text[passage.start : passage.end]),
             naming=max(file_bonus, heading_bonus),
-            held=held[place],
+            held=own,
             chunk_held=chunk_held,
             is_other_script=is_other_script,
         )
@@ -157,20 +207,6 @@ def passage_worth(features: Features, chunk_identified: float, query: Query) -> 
 def is_unspaced_text(text: str) -> bool:
     """True if at least half of a text is in a script without spaces between words."""
     return not text.isascii() and count_unspaced(text) * 2 >= len(text)
-
-
-def find_terms(text: str, weights: Weights, analyser: Analyser) -> frozenset[str]:
-    """Return the query terms that a text holds."""
-    there = analyser.terms_like(text, weights.initials)
-    held = there & weights.by_term.keys()
-    for beginning in weights.beginnings:
-        if any(term.startswith(beginning) for term in there):
-            held.add(beginning)
-    for name, parts in weights.names.items():
-        # The words of an identifier must be side by side: 1, 2 and 3 somewhere in a text are not version 1.2.3.
-        if name not in held and parts <= there and (name not in weights.identifiers or is_spelled_out(name, text)):
-            held.add(name)
-    return frozenset(held)
 
 
 def _identifier_share(query: Query, held: frozenset[str], text: str) -> float:

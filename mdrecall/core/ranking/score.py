@@ -1,10 +1,11 @@
 """Scores: how likely it is that a passage answers a query, from 0 to 1.
 
-Every term of a query has a weight: the rarer it is, the more it counts; stop words hardly count. The *words* of a chunk
-are the share of the query's weight that it holds, where only the eight heaviest terms count as the whole: words that
-nobody has written do not make a long question unanswerable. The *likeness* of the vector search is mixed in, and a
-chunk that holds an identifier of the query gets a bonus. So does each passage of the chunk; the mean of both is its
-*worth*, and a logistic curve maps the worth to a probability. How its numbers were fitted: ``docs/ranking.md``.
+Every term of a query has a weight: the rarer it is, the more it counts. Stop words count only if no other word of the
+query is found. The *words* of a chunk are the share of the query's weight that it holds, where only the eight heaviest
+terms count as the whole: words that nobody has written do not make a long question unanswerable. The *likeness* of the
+vector search is mixed in, and a chunk that holds an identifier of the query gets a bonus. So does each passage of the
+chunk; the mean of both is its *worth*, and a logistic curve maps the worth to a probability. How its numbers were
+fitted: ``docs/ranking.md``.
 
 A score does not depend on the other results of the query, as ranks or z-scores would. So it means the same in every
 workspace, and a new note does not change the scores of the old ones.
@@ -17,7 +18,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.core.text.stem import stem
-from mdrecall.types import Match, Traits
+from mdrecall.types import Match, Term, Traits
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.
 STOP_WEIGHT = 0.1
@@ -80,8 +81,6 @@ class Weights(NamedTuple):
     """The terms that were only found as the beginning of longer ones."""
     names: Mapping[str, frozenset[str]]
     """The words of each name, which mean the same when they occur together."""
-    initials: frozenset[str]
-    """The characters that terms begin with."""
 
     def share(self, held: Iterable[str]) -> float:
         """Return the share of the query's weight that these terms have; at most 1."""
@@ -121,8 +120,13 @@ def weigh(matches: Iterable[Match], chunk_count: int, identifiers: frozenset[str
         identifiers & by_term.keys(),
         tuple(match.term.text for match in matches if match.loose),
         {match.term.text: frozenset(map(stem, match.term.parts)) for match in matches if match.term.parts},
-        frozenset(term[0] for term in by_term),
     )
+
+
+def leave_out_stop_words(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches of a query without its stop words, unless nothing else of it was found."""
+    others = [match for match in matches if not match.term.stop]
+    return others if any(match.chunks for match in others) else list(matches)
 
 
 def strengths(matches: Iterable[Match], weights: Weights, within: Set[int] | None = None) -> Strengths:
@@ -144,17 +148,21 @@ def strengths(matches: Iterable[Match], weights: Weights, within: Set[int] | Non
 
 def rank(found: Strengths, limit: int) -> list[Weighted]:
     """Return the best chunks by their terms, and those that tie with the last one."""
-    worth = {chunk_id: min(1.0, value) for chunk_id, value in found.by_chunk.items()}
-    for chunk_id, share in found.identified.items():
-        worth[chunk_id] += IDENTIFIER_BONUS * share
-    return [found.get(chunk_id) for chunk_id, _ in _strongest(worth, limit)]
+    worth = found.by_chunk
+    if found.identified or max(worth.values(), default=0.0) > 1:
+        worth = {chunk_id: min(1.0, value) for chunk_id, value in worth.items()}
+        for chunk_id, share in found.identified.items():
+            worth[chunk_id] += IDENTIFIER_BONUS * share
+    return [found.get(chunk_id) for chunk_id in _strongest(worth, limit)]
 
 
-def _strongest(strength: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
+def _strongest(strength: Mapping[int, float], limit: int) -> list[int]:
     """Return the strongest chunks and those that tie with the last one: the order of indexing must not decide."""
-    best = heapq.nsmallest(limit, strength.items(), key=lambda entry: (-entry[1], entry[0]))
-    if limit and len(best) == limit:
-        equal = (entry for entry in strength.items() if entry[1] == best[-1][1])
+    least = min(heapq.nlargest(limit, strength.values()), default=math.inf)
+    good = [entry for entry in strength.items() if entry[1] >= least]
+    best = [chunk_id for chunk_id, _ in sorted(good, key=lambda entry: (-entry[1], entry[0]))[:limit]]
+    if len(best) == limit:
+        equal = (chunk_id for chunk_id, value in good if value == least)
         best = list(dict.fromkeys((*best, *islice(equal, _MAX_TIES * limit))))
     return best
 
@@ -249,11 +257,12 @@ def most_promising(
     return [entry for place, entry in enumerate(ordered) if place < size or order(entry) == last]
 
 
-def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]:
+def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Term] = ()) -> dict[str, float]:
     """Return how much each word of a query counts in its vector: the more chunks hold it, the less.
 
     A word in every chunk of a workspace, such as a speaker's name, does not tell chunks apart. A word that no chunk
-    holds counts fully, because the keyword search cannot find it.
+    holds counts fully, because the keyword search cannot find it. Stop words among ``terms`` that were not looked up
+    count as if every chunk held them.
     """
     most = idf(1, chunk_count) or 1.0
 
@@ -262,4 +271,6 @@ def word_weights(matches: Iterable[Match], chunk_count: int) -> dict[str, float]
             return math.sqrt(max(_MIN_WORD_WEIGHT, idf(match.held_by, chunk_count) / most))
         return 1.0
 
-    return {match.term.surface: weight(match) for match in matches}
+    least = math.sqrt(_MIN_WORD_WEIGHT)
+    unmatched = {term.surface: least for term in terms if term.stop}
+    return unmatched | {match.term.surface: weight(match) for match in matches}

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify, places_in_files, spread
-from mdrecall.core.ranking.features import Features, Query, ReadChunk, passage_worth, read_passages
+from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worth, read_passages
 from mdrecall.core.ranking.score import probability, trust_cost, vector_probability
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
@@ -127,11 +127,12 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
+    finder = TermFinder(query.weights, query.analyser)
     user_factor: float | None = None
     passages = []
     for candidate in candidates:
         found = candidate.found
-        read = read_passages(found, query)
+        read = read_passages(found, query, finder)
         # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
         is_silent = not any(features.coverage for _, _, features in read)
         for passage, place, features in read:

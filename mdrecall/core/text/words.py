@@ -14,6 +14,7 @@ folded but not stemmed, and plain ASCII text unchanged. A test checks that both 
 
 import re
 from functools import cached_property
+from typing import TypeVar
 
 from mdrecall.core.text.stem import stem
 
@@ -151,6 +152,8 @@ def tokens(text: str) -> list[str]:
     return _PATTERNS.token.findall(_nfkc(text))
 
 
+_T = TypeVar("_T")
+
 # A longer run is hardly ever there twice, and remembering many of them would take hundreds of megabytes.
 _REMEMBERED_CHARS = 64
 
@@ -171,26 +174,21 @@ class Analyser:
         words = " ".join(word for token in tokens(text) for word in surface_words(token))
         return words, self._names_in(_nfkc(text))
 
-    def terms_like(self, text: str, initials: frozenset[str]) -> set[str]:
-        """Return the terms of a text, without plain words that begin with none of ``initials``."""
-        self._forget_some()
-        known, learn, initial_of = self._terms.get, self._learn, self._initials.get
-        wanted = {*initials, ""}
-        there: set[str] = set()
-        for token in tokens(text):
-            initial = initial_of(token)
-            if (self._learn_initial(token) if initial is None else initial) in wanted:
-                there |= known(token) or learn(token)
-        return there
+    def initial(self, token: str) -> str:
+        """Return the letter that the only term of a plain word begins with; empty for any other token."""
+        known = self._initials.get(token)
+        return self._learn_initial(token) if known is None else known
+
+    def terms_of(self, token: str) -> frozenset[str]:
+        """Return the terms of one token."""
+        return self._terms.get(token) or self._learn(token)
 
     def terms(self, text: str) -> frozenset[str]:
         """Return all terms of a text."""
-        self._forget_some()
         return frozenset().union(*(self._terms.get(token) or self._learn(token) for token in tokens(text)))
 
     def _names_in(self, text: str) -> str:
         """Return the name terms of a text; to be fast, it reads only words with a joiner or a capital inside."""
-        self._forget_some()
         found: dict[str, None] = {}
         end = 0
         for hint in _NAME_HINT.finditer(text):
@@ -207,29 +205,27 @@ class Analyser:
         names = self._names.get(bit)
         if names is None:
             names = " ".join([name for token in tokens(bit) for name in name_terms(token)])
-            if len(bit) <= _REMEMBERED_CHARS:
-                self._names[bit] = names
+            self._remember(self._names, bit, names)
         return names
 
     def _learn_initial(self, token: str) -> str:
         """Return the first letter of a plain word; empty for any other token, whose terms may begin otherwise."""
         is_word = token.isascii() and token.isalpha() and token[1:].islower()
         initial = token[0].lower() if is_word else ""
-        if len(token) <= _REMEMBERED_CHARS:
-            self._initials[token] = initial
+        self._remember(self._initials, token, initial)
         return initial
 
     def _learn(self, token: str) -> frozenset[str]:
         words, names = surface_words(token), name_terms(token)
         terms = frozenset((*map(stem, words), *(stem(name) if name.isalnum() else name for name in names)))
-        if len(token) <= _REMEMBERED_CHARS:
-            self._terms[token] = terms
+        self._remember(self._terms, token, terms)
         return terms
 
-    def _forget_some(self) -> None:
-        for memory in (self._terms, self._names, self._initials):
-            if len(memory) > self._max_remembered:
-                memory.clear()
+    def _remember(self, memory: dict[str, _T], token: str, value: _T) -> None:
+        if len(memory) >= self._max_remembered:
+            memory.clear()
+        if len(token) <= _REMEMBERED_CHARS:
+            memory[token] = value
 
 
 def is_plain(text: str) -> bool:

@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager
 
 import apsw
 
-from mdrecall.store.caches import ChangedStamps, ChangedVectors
+from mdrecall.store.caches import ChangedStamps
+from mdrecall.store.matrix import ChangedVectors
 from mdrecall.store.sqlite.sql import rows, single
+from mdrecall.store.sqlite.vector_blocks import count_vectors, find_vectors, read_blocks, remove_vectors
 from mdrecall.types import SourceName
 
 #: Removals are remembered for this many revisions, which bounds two tables that only grow otherwise. A cache that is
@@ -64,16 +66,15 @@ def is_remembered(db: apsw.Connection, revision: int) -> bool:
 
 def forget_chunks(db: apsw.Connection, document_id: int) -> None:
     """Delete the vectors of a document's chunks, and record that for caches in memory."""
-    chosen = "(SELECT id FROM chunks WHERE document_id=?)"
     stored = [space for (space,) in rows(db, "SELECT id FROM spaces WHERE stored")]
     if not stored:
         return
+    chosen = [chunk_id for (chunk_id,) in rows(db, "SELECT id FROM chunks WHERE document_id=?", (document_id,))]
     for space in stored:
-        db.execute(f"DELETE FROM vectors_{space} WHERE chunk_id IN {chosen}", (document_id,))
-        db.execute(f"DELETE FROM windows_{space} WHERE chunk_id IN {chosen}", (document_id,))
+        remove_vectors(db, space, chosen)
+        db.executemany(f"DELETE FROM windows_{space} WHERE chunk_id=?", [(chunk_id,) for chunk_id in chosen])
     number = current_revision(db)
-    db.execute("INSERT INTO removed(revision, chunk_id) SELECT ?, id FROM chunks WHERE document_id=?",
-               (number, document_id))  # fmt: skip
+    db.executemany("INSERT INTO removed(revision, chunk_id) VALUES(?, ?)", [(number, chunk_id) for chunk_id in chosen])
 
 
 def forget_everything(db: apsw.Connection) -> None:
@@ -149,7 +150,7 @@ class SpaceRows:
 
     def count(self) -> int:
         """Return the number of chunks with a vector; 0 if the space was dropped."""
-        return single(self.db, f"SELECT count(*) FROM vectors_{self.number}") if self.is_stored() else 0
+        return count_vectors(self.db, self.number) if self.is_stored() else 0
 
     def revision(self) -> int:
         """Return the number of the last change of the index."""
@@ -161,9 +162,9 @@ class SpaceRows:
         if seen > now and self._is_old_view(seen):
             return None
         if seen > now or not is_remembered(self.db, seen):
-            return ChangedVectors(now, None, self._vectors("TRUE"))
+            return ChangedVectors(now, None, read_blocks(self.db, self.number))
         gone = [chunk_id for (chunk_id,) in rows(self.db, "SELECT chunk_id FROM removed WHERE revision > ?", (seen,))]
-        return ChangedVectors(now, gone, self._vectors(f"revision > {seen:d}"))
+        return ChangedVectors(now, gone, read_blocks(self.db, self.number, f"revision > {seen:d}"))
 
     def _is_old_view(self, seen: int) -> bool:
         """True if this connection sees an earlier state than the last one; False if an earlier one was restored."""
@@ -175,9 +176,9 @@ class SpaceRows:
         statement = f"SELECT vectors FROM windows_{self.number} WHERE chunk_id=?"
         return {chunk_id: unpack_halves(blob) for chunk_id in ids for (blob,) in rows(self.db, statement, (chunk_id,))}
 
-    def _vectors(self, which: str) -> Iterator[tuple[int, bytes]]:
-        found = rows(self.db, f"SELECT chunk_id, vector FROM vectors_{self.number} WHERE {which} ORDER BY chunk_id")
-        return ((chunk_id, vector) for chunk_id, vector in found)
+    def vectors_of(self, ids: Iterable[int]) -> dict[int, bytes]:
+        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
+        return find_vectors(self.db, self.number, ids)
 
 
 def _stamps(found: Iterable[tuple[object, ...]]) -> Iterator[tuple[str, tuple[int, ...]]]:

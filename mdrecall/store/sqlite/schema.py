@@ -1,7 +1,11 @@
 """The tables, and the numbered migrations that upgrade an older index when it is opened."""
 
+from itertools import islice
+
 import apsw
 
+#: Bounds the memory for vectors that are being upgraded.
+_VECTORS_AT_ONCE = 10_000
 #: Chunks are a little over 1 KB: on pages of 4 KB a quarter of the space would be lost between them. It must stay the
 #: same: a rebuilt index is copied into the live file page by page.
 PAGE_SIZE = 8192
@@ -168,6 +172,24 @@ def m007_history(db: apsw.Connection) -> None:
     )
 
 
+def m008_vectors_in_blocks(db: apsw.Connection) -> None:
+    """Vectors as signed bytes, many in one row."""
+    from mdrecall.store.int8 import to_int8
+    from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors
+
+    for (space,) in list(db.execute("SELECT id FROM spaces WHERE stored")):
+        db.execute(
+            f"ALTER TABLE vectors_{space} RENAME TO old_vectors; DROP INDEX IF EXISTS vectors_{space}_by_revision"
+        )
+        db.execute(CREATE_BLOCKS.format(number=space))
+        (revision,) = next(db.execute("SELECT value FROM counters WHERE name='revision'"))
+        old = db.execute("SELECT chunk_id, vector FROM old_vectors ORDER BY chunk_id")
+        while some := list(islice(old, _VECTORS_AT_ONCE)):
+            ids, vectors = zip(*some, strict=True)
+            put_vectors(db, space, revision, dict(zip(ids, to_int8(vectors), strict=True)))
+        db.execute("DROP TABLE old_vectors")
+
+
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
@@ -176,5 +198,6 @@ MIGRATIONS = (
     m005_jobs,
     m006_transcripts,
     m007_history,
+    m008_vectors_in_blocks,
 )
 VERSION = len(MIGRATIONS)

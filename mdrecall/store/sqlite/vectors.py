@@ -1,51 +1,62 @@
 """Vectors in the index: one table for each embedding space, so that an old space serves while a new one is filled.
 
-A chunk's vector is stored once, as 32-bit floats. Those of its passages, as half bytes, are stored apart, because they
-are read only for the few chunks that are ranked closely. Their tables are called windows, as in older indexes.
+A chunk's vector is stored once, as signed bytes (``vector_blocks``). Those of its passages, as half bytes, are stored
+apart, because they are read only for the few chunks that are ranked closely. Their tables are called windows, as in
+older indexes.
 """
 
 import sys
 import threading
 import weakref
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.caches import PLACES, MatrixEngine
+from mdrecall.store.int8 import to_int8
+from mdrecall.store.matrix import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, pack_halves, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
+from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors, read_offsets, stored_between
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
 #: The key of an embedder's last failure begins so.
 _FAILURE = "failure:"
-_FLOAT_BYTES = 4
+#: A single search over more vectors than this is quicker with numpy, whose loading takes a tenth of a second.
+_MANY_VECTORS = 20_000
 _INSTALL_HINT = "Install it (pip install sqlite-vec), or set mdrecall.vectors.engine to matrix."
 _SPACES = """
     SELECT id, provider, model, fingerprint, dimensions,
         filled_at >= (SELECT value FROM counters WHERE name='texts'), ever_filled
     FROM spaces WHERE stored ORDER BY id DESC
 """
-_TABLES = """
-    CREATE TABLE IF NOT EXISTS vectors_{number}(
-        chunk_id INTEGER PRIMARY KEY, revision INTEGER NOT NULL, vector BLOB NOT NULL
-    ) STRICT;
-    CREATE INDEX IF NOT EXISTS vectors_{number}_by_revision ON vectors_{number}(revision);
-    CREATE TABLE IF NOT EXISTS windows_{number}(chunk_id INTEGER PRIMARY KEY, vectors BLOB NOT NULL) STRICT;
-    UPDATE spaces SET stored = 1 WHERE id = {number};
+_TABLES = f"""
+    {CREATE_BLOCKS}
+    CREATE TABLE IF NOT EXISTS windows_{{number}}(chunk_id INTEGER PRIMARY KEY, vectors BLOB NOT NULL) STRICT;
+    UPDATE spaces SET stored = 1 WHERE id = {{number}};
 """
 _PENDING = """
     SELECT chunks.id, document_id, path, ordinal, overlap, trail, text
-    FROM chunks JOIN documents ON documents.id = document_id
-    WHERE chunks.id > ? AND NOT EXISTS (SELECT 1 FROM vectors_{space} WHERE chunk_id = chunks.id)
-    ORDER BY chunks.id LIMIT ?
+    FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?
+"""
+_COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)), {PLACES}), 0.0)"
+# Every vector of every block, with its place in the block.
+_EACH_VECTOR = """
+    WITH RECURSIVE places(place) AS (
+        SELECT 0 UNION ALL SELECT place + 1 FROM places
+        WHERE place + 1 < (SELECT max(size) FROM vectors_{space})
+    ),
+    each(first, place, vector) AS (
+        SELECT first, place, substr(vectors, 1 + place * {size}, {size})
+        FROM vectors_{space} JOIN places ON place < size
+    )
 """
 
 
@@ -103,42 +114,49 @@ class VecEngine:
     def nearest(self, space: SpaceRows, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
         self.load(space.db)
-        found = rows(
-            space.db,
-            f"""
-            SELECT chunk_id, coalesce(round(1 - vec_distance_cosine(vector, ?), {PLACES}), 0.0) AS cosine
-            FROM vectors_{space.number} ORDER BY cosine DESC, chunk_id LIMIT ?
-            """,
-            (query, limit),
-        )
-        return [(chunk_id, cosine) for chunk_id, cosine in found]
+        statement = f"""
+            {_EACH_VECTOR.format(space=space.number, size=self._dimensions)}
+            SELECT first, place, {_COSINE} AS cosine FROM each ORDER BY cosine DESC, first, place LIMIT ?
+        """
+        found = list(rows(space.db, statement, (*to_int8([query]), limit)))
+        blocks = f"SELECT first, offsets FROM vectors_{space.number} WHERE first=?"
+        chunks = {
+            first: read_offsets(first, offsets)
+            for block in {first for first, _, _ in found}
+            for first, offsets in rows(space.db, blocks, (block,))
+        }
+        return [(chunks[first][place], cosine) for first, place, cosine in found]
 
     def mean_cosine(self, space: SpaceRows, query: bytes) -> float:
         """Return the mean over all chunks; 0 without any."""
         self.load(space.db)
-        statement = f"SELECT coalesce(avg(1 - vec_distance_cosine(vector, ?)), 0.0) FROM vectors_{space.number}"
-        return float(next(iter(rows(space.db, statement, (query,))))[0])
+        each = _EACH_VECTOR.format(space=space.number, size=self._dimensions)
+        statement = (
+            f"{each} SELECT coalesce(avg(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?))), 0.0) FROM each"
+        )
+        return float(next(iter(rows(space.db, statement, to_int8([query]))))[0])
 
-    def cosines(self, space: SpaceRows, query: bytes, ids: Iterable[int]) -> dict[int, float]:
+    def cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, float]:
         """Return the cosines of chunks. A chunk without a vector is left out."""
         self.load(space.db)
-        statement = f"""
-            SELECT coalesce(round(1 - vec_distance_cosine(vector, ?), {PLACES}), 0.0)
-            FROM vectors_{space.number} WHERE chunk_id=?
-        """
-        return {chunk_id: cosine for chunk_id in ids for (cosine,) in rows(space.db, statement, (query, chunk_id))}
+        (asked,) = to_int8([query])
+        there = space.vectors_of(ids)
+        return {chunk_id: _cosine(space.db, there[chunk_id], asked) for chunk_id in ids if chunk_id in there}
 
     def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
         """Return the cosines of the passages of each chunk, in order."""
         self.load(space.db)
+        (asked,) = to_int8([query])
         size = self._dimensions
-        found: dict[int, list[float]] = {}
-        for chunk_id, blob in space.passages_of(ids).items():
-            signed = array("b", blob)
-            parts = (array("f", signed[start : start + size]).tobytes() for start in range(0, len(signed), size))
-            statement = f"SELECT coalesce(round(1 - vec_distance_cosine(?, ?), {PLACES}), 0.0)"
-            found[chunk_id] = [cosine for part in parts for (cosine,) in rows(space.db, statement, (part, query))]
-        return found
+        return {
+            chunk_id: [_cosine(space.db, blob[at : at + size], asked) for at in range(0, len(blob), size)]
+            for chunk_id, blob in space.passages_of(ids).items()
+        }
+
+
+def _cosine(db: apsw.Connection, vector: bytes, query: bytes) -> float:
+    ((cosine,),) = rows(db, f"SELECT {_COSINE} FROM (SELECT ? AS vector)", (query, vector))
+    return float(cosine)
 
 
 Engine: TypeAlias = MatrixEngine | VecEngine
@@ -202,9 +220,10 @@ class Engines:
         """True if sqlite-vec is installed, or a library is named, and it suits better than a matrix."""
         if not library:
             return False
-        if self._wanted.one_shot and "numpy" not in sys.modules:
+        count = tables.count()
+        if self._wanted.one_shot and "numpy" not in sys.modules and count <= _MANY_VECTORS:
             return True
-        return tables.count() * dimensions * _FLOAT_BYTES > self._wanted.most_bytes
+        return count * dimensions > self._wanted.most_bytes
 
 
 def _find_library(configured: str | None) -> str:
@@ -258,17 +277,12 @@ class SqliteVectors:
             _require_stored(db, space)
             number = start_revision(db)
             there = _existing(db, [chunk_id for chunk_id, _ in items])
-            db.executemany(
-                f"INSERT OR REPLACE INTO vectors_{space}(chunk_id, revision, vector) VALUES(?, ?, ?)",
-                [(chunk_id, number, made.vector) for chunk_id, made in items if chunk_id in there],
-            )
+            known = [(chunk_id, made) for chunk_id, made in items if chunk_id in there]
+            rounded = to_int8([made.vector for _, made in known])
+            put_vectors(db, space, number, dict(zip([chunk_id for chunk_id, _ in known], rounded, strict=True)))
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, vectors) VALUES(?, ?)",
-                [
-                    (chunk_id, pack_halves(made.passages))
-                    for chunk_id, made in items
-                    if made.passages and chunk_id in there
-                ],
+                [(chunk_id, pack_halves(made.passages)) for chunk_id, made in known if made.passages],
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
@@ -348,9 +362,8 @@ def _text_counter(db: apsw.Connection) -> int:
 def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterator[PendingChunk]:
     """Give chunks with their whole text, of which the part shared with the chunk before is usually at hand."""
     last_document, last_id, last_text = 0, 0, ""
-    for chunk_id, document_id, path, ordinal, overlap, trail, own in rows(
-        db, _PENDING.format(space=space), (after, limit)
-    ):
+    for chunk_id in islice(_without_vector(db, space, after, limit), limit):
+        ((_, document_id, path, ordinal, overlap, trail, own),) = rows(db, _PENDING, (chunk_id,))
         if not overlap:
             text = own
         elif (last_document, last_id) == (document_id, chunk_id - 1) and len(last_text) >= overlap:
@@ -359,6 +372,15 @@ def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterato
             text = shared_text(db, document_id, ordinal, overlap) + own
         yield PendingChunk(chunk_id, title_path(path), tuple(trail.split("\n")) if trail else (), text)
         last_document, last_id, last_text = document_id, chunk_id, text
+
+
+def _without_vector(db: apsw.Connection, space: int, after: int, at_once: int) -> Iterator[int]:
+    """Yield the chunks after a number that have no vector, in order."""
+    next_ids = "SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
+    while ids := [chunk_id for (chunk_id,) in rows(db, next_ids, (after, at_once))]:
+        there = stored_between(db, space, ids[0], ids[-1])
+        yield from (chunk_id for chunk_id in ids if chunk_id not in there)
+        after = ids[-1]
 
 
 def _require_stored(db: apsw.Connection, space: int) -> None:

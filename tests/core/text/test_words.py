@@ -94,26 +94,20 @@ def test_what_is_remembered_is_bounded_and_does_not_change_the_terms() -> None:
     text = "DEC-1 DEC-2 DEC-3 DEC-4 DEC-5 memorySearch running runs"
     for _ in range(3):
         assert forgetful.indexable(text) == plain.indexable(text)
-        assert forgetful.terms_like(text, frozenset("drms")) == plain.terms_like(text, frozenset("drms"))
+        assert forgetful.terms(text) == plain.terms(text)
+        assert [forgetful.initial(token) for token in tokens(text)] == [plain.initial(token) for token in tokens(text)]
 
 
-def test_terms_like_passes_over_only_words_that_begin_otherwise() -> None:
-    there = Analyser().terms_like("Running dogs saw DEC-0054 in memorySearch", frozenset("r"))
-    assert "run" in there
-    assert {"dec-0054", "memori", "search"} <= there
-    assert "dog" not in there
+@pytest.mark.parametrize("token", ["run", "Running", "dog", "x" * 70])
+def test_a_plain_word_has_one_term_which_begins_with_its_letter(token: str) -> None:
+    analyser = Analyser()
+    (term,) = analyser.terms_of(token)
+    assert analyser.initial(token) == token[0].lower() == term[0]
 
 
-PASSED_OVER = ("dog", "Dog", "x" * 70)
-ALWAYS_READ = ("run", "Run", "RUN", "DOG", "I", "dog-1", "memorySearch", "é", "ran2")
-
-
-@given(st.lists(st.sampled_from(PASSED_OVER + ALWAYS_READ)))
-def test_terms_like_reads_every_token_but_plain_words_that_begin_otherwise(written: list[str]) -> None:
-    analyser = Analyser(max_remembered=4)
-    read = " ".join(word for word in written if word in ALWAYS_READ)
-    for _ in range(2):
-        assert analyser.terms_like(" ".join(written), frozenset("r")) == analyser.terms(read)
+@pytest.mark.parametrize("token", ["RUN", "I", "dog-1", "memorySearch", "é", "ran2"])
+def test_the_terms_of_any_other_token_may_begin_otherwise(token: str) -> None:
+    assert Analyser().initial(token) == ""
 
 
 # A y after a vowel stays in ours; see the test of forms in tests/store.
@@ -145,7 +139,7 @@ def test_any_text_can_be_analysed(text: str) -> None:
     words, names = Analyser().indexable(text)
     assert isinstance(words, str)
     assert "\n" not in names
-    assert Analyser().terms_like(text, frozenset("a")) is not None
+    assert Analyser().terms(text) is not None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,283 @@
+"""The vectors of a space in memory, searched exactly by all threads of a process.
+
+They are loaded once and then kept current by reading what has changed since: see ``VectorChanges``. A number takes one
+byte. Products are made slice by slice, so that no copy of the matrix as floats ever exists.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from mdrecall.store.int8 import to_int8
+
+#: Every engine rounds to as many places, so that equal cosines are equal in all of them.
+PLACES = 5
+_ROUNDED_AWAY = 10.0**-PLACES
+# A slice of 512 rows of 256 numbers as floats fits into the second-level cache: with slices of 2,048 rows a million
+# products took a third more time.
+_SLICE_NUMBERS = 512 * 256
+# Blocks are added by the hundred, because each addition looks up where its rows belong.
+_BLOCKS_AT_ONCE = 128
+# Rows of removed chunks stay where they are until they are a sixteenth of all, because moving the rest takes longer.
+_FEWEST_DEAD, _DEAD_SHARE = 1_000, 16
+# The cosine of a removed chunk: below all others.
+_DEAD_COSINE = -2.0
+
+
+class VectorBlock(NamedTuple):
+    """The vectors of some chunks, in the order of their numbers."""
+
+    first: int
+    """The number of the first chunk."""
+    offsets: bytes
+    """The numbers of all its chunks less the first one, as little-endian 32-bit integers."""
+    vectors: bytes
+    """The vectors as signed bytes, end to end."""
+
+
+class ChangedVectors(NamedTuple):
+    """How the vectors of a space have changed."""
+
+    revision: int
+    """The number of the last change."""
+    removed: Sequence[int] | None
+    """The chunks that were removed; None if that is no longer known, and ``newer`` is everything."""
+    newer: Iterable[VectorBlock]
+    """Blocks with vectors that are new or have changed, and perhaps with others."""
+
+
+class VectorChanges(Protocol):
+    """One space of a store, as one thread sees it at one moment."""
+
+    def count(self) -> int:
+        """Return the number of chunks with a vector."""
+        ...
+
+    def revision(self) -> int:
+        """Return the number of the last change. It becomes smaller if an earlier state of the index is restored."""
+        ...
+
+    def changes_since(self, seen: int) -> ChangedVectors | None:
+        """Return what has changed after the revision ``seen``; everything if that is unknown or too long ago.
+
+        None if the thread sees an earlier state, while others already see the one that ``seen`` belongs to.
+        """
+        ...
+
+    def passages_of(self, ids: Iterable[int]) -> Mapping[int, bytes]:
+        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
+        ...
+
+
+class MatrixEngine:
+    """One matrix for one space, shared by all threads. Its rows are in the order of the chunks' numbers."""
+
+    name = "matrix"
+
+    def __init__(self, dimensions: int) -> None:
+        import numpy
+
+        self._numpy = numpy
+        self._seen = -1
+        self._lock = threading.Lock()
+        self._count = 0
+        self._ids = numpy.empty(0, numpy.int64)
+        self._rows = numpy.empty((0, dimensions), numpy.int8)
+        self._lengths = numpy.empty(0, numpy.float32)
+        self._dead = numpy.empty(0, numpy.int64)
+        self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
+
+    def nearest(self, space: VectorChanges, query: bytes, limit: int) -> list[tuple[int, float]]:
+        """Return the chunks with the largest cosines, best first."""
+        numpy = self._numpy
+        with self._lock:
+            self._refresh(space)
+            alive = self._count - len(self._dead)
+            if not alive:
+                return []
+            cosines = self._all_cosines(self._read_query(query))
+            limit = min(limit, alive)
+            least = numpy.partition(cosines, self._count - limit)[self._count - limit]
+            chosen = numpy.flatnonzero(cosines >= least - _ROUNDED_AWAY)
+            found = list(zip(self._ids[chosen].tolist(), cosines[chosen].tolist(), strict=True))
+        rounded = [(chunk_id, round(cosine, PLACES)) for chunk_id, cosine in found]
+        return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))[:limit]
+
+    def mean_cosine(self, space: VectorChanges, query: bytes) -> float:
+        """Return the mean over all chunks; 0 without any."""
+        with self._lock:
+            self._refresh(space)
+            alive = self._count - len(self._dead)
+            if not alive:
+                return 0.0
+            total = float(self._all_cosines(self._read_query(query)).sum(dtype=self._numpy.float64))
+            return (total - _DEAD_COSINE * len(self._dead)) / alive
+
+    def cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, float]:
+        """Return the cosines of chunks. A chunk without a vector is left out."""
+        numpy = self._numpy
+        with self._lock:
+            self._refresh(space)
+            wanted = numpy.array(ids, numpy.int64)
+            places, is_there = self._find(wanted)
+            is_there &= ~numpy.isin(places, self._dead)
+            places = places[is_there]
+            rows, lengths = self._rows[places].astype(numpy.float32), self._lengths[places]
+        vector = self._read_query(query)
+        found = _divide(_multiply(rows, vector), lengths, vector).tolist()
+        known = wanted[is_there].tolist()
+        return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found, strict=True)}
+
+    def passage_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
+        """Return the cosines of the passages of each chunk, in order."""
+        numpy = self._numpy
+        blobs = space.passages_of(ids)
+        if not blobs:
+            return {}
+        wanted = self._read_query(query)
+        rows = numpy.frombuffer(b"".join(blobs.values()), numpy.int8).reshape(-1, len(wanted)).astype(numpy.float32)
+        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).round(PLACES).tolist()
+        found: dict[int, list[float]] = {}
+        start = 0
+        for chunk_id, blob in blobs.items():
+            end = start + len(blob) // len(wanted)
+            found[chunk_id] = cosines[start:end]
+            start = end
+        return found
+
+    def _read_query(self, query: bytes) -> Any:
+        """Return a query as whole numbers: their products with signed bytes have no rounding, in any engine."""
+        (vector,) = to_int8([query])
+        return self._numpy.frombuffer(vector, self._numpy.int8).astype(self._numpy.float32)
+
+    def _all_cosines(self, query: Any) -> Any:
+        numpy = self._numpy
+        products = numpy.empty(self._count, numpy.float32)
+        for start, end in self._slices(0, self._count):
+            part = self._slice[: end - start]
+            part[...] = self._rows[start:end]
+            _multiply(part, query, products[start:end])
+        cosines = _divide(products, self._lengths[: self._count], query)
+        cosines[self._dead] = _DEAD_COSINE
+        return cosines
+
+    def _slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of rows that are worked on at once."""
+        step = len(self._slice)
+        return ((at, min(at + step, end)) for at in range(start, end, step))
+
+    def _find(self, ids: Any) -> tuple[Any, Any]:
+        """Return the place of each chunk, or where it would belong, and which of them are there."""
+        known = self._ids[: self._count]
+        places = self._numpy.searchsorted(known, ids)
+        if not self._count:
+            return places, self._numpy.zeros(len(ids), bool)
+        return places, known[self._numpy.minimum(places, self._count - 1)] == ids
+
+    def _refresh(self, space: VectorChanges) -> None:
+        if self._seen == space.revision():
+            return
+        changed = space.changes_since(self._seen)
+        if changed is None:
+            return
+        numpy = self._numpy
+        if changed.removed is None:
+            self._count, self._dead = 0, self._dead[:0]
+            self._reserve(space.count())
+        elif changed.removed:
+            places, is_there = self._find(numpy.array(changed.removed, numpy.int64))
+            self._dead = numpy.union1d(self._dead, places[is_there])
+        blocks = iter(changed.newer)
+        while some := list(islice(blocks, _BLOCKS_AT_ONCE)):
+            self._put(*self._read_blocks(some))
+        if len(self._dead) > max(_FEWEST_DEAD, self._count // _DEAD_SHARE):
+            self._compact()
+        self._seen = changed.revision
+
+    def _read_blocks(self, blocks: Sequence[VectorBlock]) -> tuple[Any, Any]:
+        numpy = self._numpy
+        offsets = numpy.frombuffer(b"".join(block.offsets for block in blocks), "<u4").astype(numpy.int64)
+        sizes = [len(block.offsets) // 4 for block in blocks]
+        rows = numpy.frombuffer(b"".join(block.vectors for block in blocks), numpy.int8)
+        ids = offsets + numpy.repeat([block.first for block in blocks], sizes)
+        return ids, rows.reshape(len(ids), self._rows.shape[1])
+
+    def _put(self, ids: Any, rows: Any) -> None:
+        """Add rows, which are in the order of their numbers, or replace those that are there."""
+        numpy = self._numpy
+        places, is_there = self._find(ids)
+        if is_there.any():
+            self._write(places[is_there], rows[is_there])
+            self._dead = numpy.setdiff1d(self._dead, places[is_there])
+            ids, rows, places = ids[~is_there], rows[~is_there], places[~is_there]
+        if not len(ids):
+            return
+        first, end = int(places[0]), self._count + len(ids)
+        self._reserve(end)
+        if first < self._count:
+            # Some belong between others: everything from there on is written again.
+            self._dead = self._dead + numpy.searchsorted(ids, self._ids[self._dead])
+            ids = numpy.concatenate([self._ids[first : self._count], ids])
+            order = numpy.argsort(ids)
+            ids, rows = ids[order], numpy.concatenate([self._rows[first : self._count], rows])[order]
+        self._ids[first:end] = ids
+        self._count = end
+        self._write(slice(first, end), rows)
+
+    def _write(self, places: Any, rows: Any) -> None:
+        numpy = self._numpy
+        lengths = numpy.empty(len(rows), numpy.float32)
+        for start, end in self._slices(0, len(rows)):
+            part = self._slice[: end - start]
+            part[...] = rows[start:end]
+            lengths[start:end] = _lengths(part)
+        self._rows[places], self._lengths[places] = rows, lengths
+
+    def _reserve(self, count: int) -> None:
+        """Make room for rows in place, without a second copy of the matrix."""
+        if count <= len(self._ids):
+            return
+        # An eighth more than there was, so that adding one chunk at a time does not move the matrix each time.
+        room = max(count, len(self._ids) * 9 // 8)
+        for held in (self._ids, self._lengths):
+            held.resize(room, refcheck=False)
+        self._rows.resize((room, self._rows.shape[1]), refcheck=False)
+
+    def _compact(self) -> None:
+        """Close the gaps that removed chunks left."""
+        numpy = self._numpy
+        is_alive = numpy.ones(self._count, bool)
+        is_alive[self._dead] = False
+        kept = int(self._dead[0])
+        for start, end in self._slices(kept, self._count):
+            chosen = numpy.flatnonzero(is_alive[start:end]) + start
+            for held in (self._ids, self._lengths, self._rows):
+                held[kept : kept + len(chosen)] = held[chosen]
+            kept += len(chosen)
+        self._count, self._dead = kept, self._dead[:0]
+
+
+def _multiply(rows: Any, query: Any, out: Any = None) -> Any:
+    """Return the product of each row and the query.
+
+    ``rows @ query`` would wake a second thread of the linear algebra library even for a few hundred rows, and waiting
+    for it costs many times what the product does.
+    """
+    import numpy
+
+    return numpy.einsum("ij,j->i", rows, query, out=out)
+
+
+def _lengths(rows: Any) -> Any:
+    import numpy
+
+    return numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows))
+
+
+def _divide(products: Any, lengths: Any, query: Any) -> Any:
+    """Return cosines; that of a vector without length is 0 and not undefined."""
+    import numpy
+
+    divisors = lengths * numpy.sqrt(numpy.dot(query, query))
+    return numpy.divide(products, divisors, out=numpy.zeros_like(products), where=divisors > 0)

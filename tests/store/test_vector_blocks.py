@@ -1,0 +1,183 @@
+"""Vectors in blocks: what is put, replaced and removed is what is read, in whatever order."""
+
+from array import array
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdrecall.store.int8 import read_floats, to_floats, to_int8, write_floats
+from mdrecall.store.matrix import ChangedVectors, MatrixEngine
+from mdrecall.store.sqlite import SqliteStore, VectorSearch
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE
+from mdrecall.store.sqlite.vector_blocks import (
+    CREATE_BLOCKS,
+    count_vectors,
+    find_vectors,
+    put_vectors,
+    read_blocks,
+    read_offsets,
+    remove_vectors,
+    stored_between,
+)
+from tests.store.stores import OWNER, find_space, pack
+
+# So long that three fill a block.
+SIZE = 2_600
+
+ids = st.sets(st.integers(1, 60), min_size=1, max_size=20)
+steps = st.lists(st.tuples(st.sampled_from(["put", "remove"]), ids), min_size=1, max_size=12)
+
+
+def vector(number: int, version: int) -> bytes:
+    return bytes([number, version]) * (SIZE // 2)
+
+
+@given(steps)
+@settings(max_examples=60, deadline=None)
+def test_blocks_hold_what_was_put_and_not_removed_and_never_overlap(actions: list[tuple[str, set[int]]]) -> None:
+    db = apsw.Connection(":memory:")
+    db.execute(CREATE_BLOCKS.format(number=1))
+    expected: dict[int, bytes] = {}
+    for version, (act, some) in enumerate(actions):
+        if act == "put":
+            put_vectors(db, 1, version, {number: vector(number, version) for number in some})
+            expected |= {number: vector(number, version) for number in some}
+        else:
+            remove_vectors(db, 1, some)
+            expected = {number: held for number, held in expected.items() if number not in some}
+        assert find_vectors(db, 1, range(1, 61)) == expected
+        assert count_vectors(db, 1) == len(expected)
+        assert stored_between(db, 1, 20, 40) & set(range(20, 41)) == expected.keys() & set(range(20, 41))
+        in_order = [number for block in read_blocks(db, 1) for number in read_offsets(block.first, block.offsets)]
+        assert in_order == sorted(expected)
+    assert all(len(block.vectors) <= 3 * SIZE for block in read_blocks(db, 1))
+
+
+def test_chunks_that_come_one_by_one_share_blocks() -> None:
+    db = apsw.Connection(":memory:")
+    db.execute(CREATE_BLOCKS.format(number=1))
+    for number in range(1, 31):
+        put_vectors(db, 1, number, {number: vector(number, 0)})
+    assert len(list(read_blocks(db, 1))) == 10
+
+
+class _Space:
+    """A space whose blocks a matrix reads."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.db = db
+        self.now = 0
+        self.removed: list[tuple[int, int]] = []
+
+    def count(self) -> int:
+        return count_vectors(self.db, 1)
+
+    def revision(self) -> int:
+        return self.now
+
+    def changes_since(self, seen: int) -> ChangedVectors:
+        if seen < 0:
+            return ChangedVectors(self.now, None, read_blocks(self.db, 1))
+        gone = [number for revision, number in self.removed if revision > seen]
+        return ChangedVectors(self.now, gone, read_blocks(self.db, 1, f"revision > {seen}"))
+
+    def passages_of(self, ids: object) -> dict[int, bytes]:
+        return {}
+
+
+@given(steps)
+@settings(max_examples=60, deadline=None)
+def test_a_matrix_that_reads_only_changes_holds_what_one_that_reads_all_holds(
+    actions: list[tuple[str, set[int]]],
+) -> None:
+    db = apsw.Connection(":memory:")
+    db.execute(CREATE_BLOCKS.format(number=1))
+    space, follower = _Space(db), MatrixEngine(8)
+    query = write_floats(array("f", [1, 2, 3, 4, 5, 6, 7, 8]))
+    ever: set[int] = set()
+    for version, (act, some) in enumerate(actions, start=1):
+        space.now = version
+        if act == "put":
+            # Numbers of chunks that are gone are never used again.
+            fresh = some - ever | {number for number in some if find_vectors(db, 1, [number])}
+            made = {number: bytes((number * place + version) % 100 for place in range(8)) for number in fresh}
+            put_vectors(db, 1, version, made)
+            ever |= fresh
+        else:
+            remove_vectors(db, 1, some)
+            space.removed += [(version, number) for number in some]
+        reader = MatrixEngine(8)
+        assert follower.nearest(space, query, 100) == reader.nearest(space, query, 100)
+        assert follower.cosines(space, query, range(1, 61)) == reader.cosines(space, query, range(1, 61))
+        assert follower.mean_cosine(space, query) == pytest.approx(reader.mean_cosine(space, query))
+
+
+def test_a_matrix_closes_the_gaps_of_many_removed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.store.matrix._FEWEST_DEAD", 2)
+    db = apsw.Connection(":memory:")
+    db.execute(CREATE_BLOCKS.format(number=1))
+    space, follower = _Space(db), MatrixEngine(8)
+    query = write_floats(array("f", [1] * 8))
+    put_vectors(db, 1, 1, {number: bytes([number] * 7 + [1]) for number in range(1, 41)})
+    space.now = 1
+    assert len(follower.nearest(space, query, 100)) == 40
+    remove_vectors(db, 1, range(5, 20))
+    space.now, space.removed = 2, [(2, number) for number in range(5, 20)]
+    found = follower.nearest(space, query, 100)
+    assert found == MatrixEngine(8).nearest(space, query, 100)
+    assert len(found) == 25
+
+
+floats = st.lists(st.floats(-1, 1, width=32), min_size=4, max_size=4)
+
+
+@given(st.lists(floats, min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_vectors_are_rounded_alike_with_numpy_and_without(vectors: list[list[float]]) -> None:
+    from mdrecall.store import int8
+
+    packed = [write_floats(array("f", vector)) for vector in vectors]
+    with_numpy, without = int8._to_int8_numpy(packed), [int8._round(read_floats(vector)) for vector in packed]
+    assert with_numpy == without == to_int8(packed)
+
+
+@given(floats)
+@settings(max_examples=60, deadline=None)
+def test_a_vector_that_was_rounded_once_stays_the_same(vector: list[float]) -> None:
+    (once,) = to_int8([write_floats(array("f", vector))])
+    assert to_int8([to_floats(once)]) == [once]
+
+
+def test_vectors_of_an_older_format_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    SqliteStore(str(path), is_ours=True, owner=OWNER).admin.open()
+    for old in tmp_path.iterdir():
+        old.unlink()
+    db = apsw.Connection(str(path))
+    db.execute(f"PRAGMA page_size={PAGE_SIZE}")
+    for migrate in MIGRATIONS[:7]:
+        migrate(db)
+    db.execute(
+        f"""
+        PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=7;
+        INSERT INTO meta(key, value) VALUES('agent', 'main'), ('workspace', '/workspace');
+        INSERT INTO spaces(id, provider, model, fingerprint, dimensions, stored) VALUES(1, 'test', 'axes', 'f1', 4, 1);
+        CREATE TABLE vectors_1(
+            chunk_id INTEGER PRIMARY KEY, revision INTEGER NOT NULL, vector BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX vectors_1_by_revision ON vectors_1(revision);
+        CREATE TABLE windows_1(chunk_id INTEGER PRIMARY KEY, vectors BLOB NOT NULL) STRICT;
+        """
+    )
+    for number, values in enumerate(((1, 0, 0, 0), (0.5, 0.5, 0.5, 0.5), (0, 0, 0, 0)), start=1):
+        db.execute("INSERT INTO vectors_1 VALUES(?, 5, ?)", (number, pack(values)))
+    db.close()
+    store = SqliteStore(str(path), is_ours=True, owner=OWNER, search=VectorSearch("matrix"))
+    try:
+        found = store.vectors.nearest(find_space(store), pack((1, 0, 0, 0)), 5)
+        assert found == [(1, 1.0), (2, 0.5), (3, 0.0)]
+    finally:
+        store.admin.close()
