@@ -4,10 +4,10 @@ from collections.abc import Sequence, Set
 
 from mdrecall.types import SearchResult
 
-# Two results of a file count fully: a fact and what belongs to it. Each further one counts this much of the one before,
-# because a file that was shown several times has probably said what it knows. 0.7 to 0.9 did equally well.
-_FULL_RESULTS = 2
-_REPEATED_FILE = 0.9
+# Three results of a file count fully: a fact and what belongs to it. Each further one counts this much of the one
+# before, because a file that was shown several times has probably said what it knows.
+_FULL_RESULTS = 3
+_REPEATED_FILE = 0.8
 
 
 def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
@@ -44,7 +44,7 @@ def places_in_files(files: Sequence[str]) -> list[int]:
 
 
 def spread(scores: Sequence[float], files: Sequence[str]) -> list[int]:
-    """Return the order of results, best first, in which a file counts a little less from its third result on."""
+    """Return the order of results, best first, in which a file counts less from its fourth result on."""
     places = places_in_files(files)
     pairs = zip(scores, places, strict=True)
     worth = [score * _REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for score, place in pairs]

@@ -11,7 +11,7 @@ from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify, places_in_files, spread
 from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worth, read_passages
-from mdrecall.core.ranking.score import probability, trust_cost, vector_probability
+from mdrecall.core.ranking.score import probability, vector_probability
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
@@ -181,12 +181,6 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
 def score_of(entry: Candidate, context: RankingContext) -> float:
     """Return the score of a candidate by its worth and its age."""
     return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
-
-
-def raw_worth(entry: Candidate, context: RankingContext) -> float:
-    """Return the worth of a candidate as a share, without what a vector of its own costs."""
-    has_cost = context.mode != "vector" and entry.features is not None and entry.features.likeness is not None
-    return entry.worth + (trust_cost(context.query.trust) if has_cost else 0.0)
 
 
 def _order(entry: Candidate) -> tuple[float, float, str, int, int]:

@@ -74,10 +74,10 @@ def test_one_source_is_only_cut() -> None:
     assert interleave_sources([], 3) == []
 
 
-def test_two_results_of_a_file_keep_their_places_and_more_give_way_to_another_file() -> None:
-    assert spread([0.9, 0.8, 0.7, 0.65], ["a", "a", "b", "a"]) == [0, 1, 2, 3]
-    assert spread([0.9, 0.8, 0.7, 0.65], ["a", "a", "a", "b"]) == [0, 1, 3, 2]
-    assert spread([0.9, 0.8, 0.7, 0.5], ["a", "a", "a", "b"]) == [0, 1, 2, 3]
+def test_three_results_of_a_file_keep_their_places_and_more_give_way_to_another_file() -> None:
+    assert spread([0.9, 0.8, 0.7, 0.6, 0.5], ["a", "a", "a", "b", "a"]) == [0, 1, 2, 3, 4]
+    assert spread([0.9, 0.8, 0.7, 0.6, 0.5], ["a", "a", "a", "a", "b"]) == [0, 1, 2, 4, 3]
+    assert spread([0.9, 0.8, 0.7, 0.6, 0.4], ["a", "a", "a", "a", "b"]) == [0, 1, 2, 3, 4]
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))

@@ -7,9 +7,9 @@ from mdrecall.core.ranking.score import (
     chunk_words,
     mix,
     probability,
+    query_cost,
     rank,
     strengths,
-    trust_cost,
     vector_probability,
     weigh,
 )
@@ -137,5 +137,5 @@ def test_more_worth_is_never_less_likely_and_always_a_probability(worth: float, 
 
 def test_nothing_is_unlikely_and_everything_is_likely() -> None:
     assert probability(0.0) < 0.15
-    assert probability(1.0 - trust_cost(1.0)) > 0.9
+    assert probability(1.0 - query_cost(1.0, 1.0, unspaced=False)) > 0.9
     assert vector_probability(0.0) < 0.1 < 0.5 < vector_probability(1.0)

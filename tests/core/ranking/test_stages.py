@@ -7,7 +7,7 @@ import pytest
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import Similarity, Weighted, probability, vector_probability, weigh
+from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
@@ -265,6 +265,20 @@ def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it
     assert first.why.worth == pytest.approx(first.worth, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("query", "path", "is_named"),
+    [
+        ("purification reaches purity of up to 50%", "memory/50.md", False),
+        ("the 25th of March, 2022", "memory/25th.md", False),
+        ("50", "memory/50.md", True),
+        ("what was decided on 2026-01-05?", "memory/2026-01-05.md", True),
+        ("the plan for q3", "projects/q3.md", True),
+    ],
+)
+def test_an_amount_in_a_sentence_names_no_file(query: str, path: str, is_named: bool) -> None:
+    assert (read_naming(query, parse_query(query)).file_bonus(path) > 0) is is_named
+
+
 # merge_neighbours
 
 
@@ -329,7 +343,7 @@ def test_as_many_results_as_were_asked_for() -> None:
 def test_many_passages_of_a_file_give_way_to_what_another_says() -> None:
     entries = [candidate(number, score=0.9 - number / 100) for number in range(1, 6)]
     other = candidate(6, path="memory/b.md", score=0.8)
-    assert ids(spread_over_files([*entries, other], context())) == [1, 2, 6, 3, 4, 5]
+    assert ids(spread_over_files([*entries, other], context())) == [1, 2, 3, 6, 4, 5]
 
 
 def whole(number: int, text: str = "the walrus sleeps", **more: Any) -> Candidate:
@@ -429,5 +443,5 @@ def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:
     english = candidate(2, text="nothing of it", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
     other, same = score_candidates(find_passages([chinese, english], context(weight=0.35)), context(weight=0.35))
     assert (other.chunk.id, same.chunk.id) == (1, 2)
-    assert other.score == pytest.approx(vector_probability(0.9), abs=0.02)
+    assert other.score == pytest.approx(probability(wordless_worth(0.9)), abs=0.03)
     assert other.score > same.score
