@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     sizes = attacks.add_parser("sizes", help="notes of odd shapes and sizes")
     sizes.add_argument("--count", type=int, default=500, help="how many notes (default: 500)")
     sizes.add_argument("--largest", type=int, default=LARGEST, help="in bytes (default: the largest that is read)")
+    sizes.add_argument("--verbose", action="store_true", help="print every note, not only those with the most memory")
     for harm in HARMS:
         searched = attacks.add_parser(harm, help=f"{harm} an index under processes that search it")
         searched.add_argument("--seconds", type=float, default=60.0, help="for how long (default: 60)")
@@ -42,7 +43,7 @@ def _sizes(options: argparse.Namespace, seed: int) -> int:
     bad = peak = 0
     print(f"{'shape':26}{'bytes':>12}{'seconds':>9}{'peak MB':>9}")
     for done in index_all(list(pick(options.count, seed, options.largest))):
-        if done.is_bad or done.peak_mb > peak:
+        if done.is_bad or done.peak_mb > peak or options.verbose:
             print(f"{done.shape:26}{done.size:12,}{done.seconds:9.2f}{done.peak_mb:9} {done.problem}", flush=True)
         bad, peak = bad + done.is_bad, max(peak, done.peak_mb)
     print(f"{options.count} notes, {bad} bad. At most {peak} MB; the limit is {MOST_MB} MB.")

@@ -5,6 +5,10 @@ One run on the same notes measures a search as a library call, the same search a
 itself costs: once with a short answer, once with one as long as that of a search. Then it measures how long a start
 takes until ``initialize`` is answered, over a bare pipe, and until the first search is answered, and how much CPU time
 that takes, because waiting depends on what else the machine does. The ratios are what to compare.
+
+``--greeting`` measures only what a client waits for before it has the tools: from the start of the process until
+``initialize`` and ``tools/list`` are answered, and the CPU time up to then, beside that of ``python -c pass``. It does
+so once as the machine is, and once with a process on every core that only counts.
 """
 
 import argparse
@@ -20,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mcp", description=__doc__)
     parser.add_argument("--files", type=int, default=2_000, help="how many notes")
     parser.add_argument("--repeat", type=int, default=9, help="how often a server is started")
+    parser.add_argument("--greeting", action="store_true", help="measure only the first two answers, also when busy")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every figure here")
     options = parser.parse_args(arguments)
     scratch = Path(tempfile.mkdtemp(prefix="mdrecall-mcp-"))
     try:
-        table = measure(scratch, options.files, options.repeat)
+        how = measure_greeting if options.greeting else measure
+        table = how(scratch, options.files, options.repeat)
     finally:
         shutil.rmtree(scratch)
     for name, value in table["ms"].items():
@@ -110,6 +117,53 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
             "memory_search / (library call + echo as long)": p50[1] / (p50[0] + p50[3]),
         },
     }
+
+
+def measure_greeting(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
+    """Measure the first two answers as the machine is, and again with every core busy."""
+    load = [round(os.getloadavg()[0], 2)]
+    make_workspace(scratch / "workspace", count)
+    env = {**os.environ, "MDRECALL_STATE_DIR": str(scratch / "state"), "HOME": str(scratch / "home")}
+    serve = [sys.executable, "-m", "mdrecall", "mcp", "--workspace", str(scratch / "workspace")]
+    table: dict[str, dict[str, float]] = {"ms": {}, "ratios": {}}
+    for name, counters in (("", 0), (", every core busy", os.cpu_count() or 1)):
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(counters)]
+        try:
+            greetings = [greet(serve, env) for _ in range(repeat)]
+            nothing = [greet([sys.executable, "-c", "pass"], env) for _ in range(repeat)]
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        waited, used = (statistics.median(figures) for figures in zip(*greetings, strict=True))
+        waited_for_nothing, used_by_nothing = (statistics.median(figures) for figures in zip(*nothing, strict=True))
+        table["ms"] |= {
+            f"start until tools/list is answered{name}": waited,
+            f"CPU up to then{name}": used,
+            f"python -c pass{name}": waited_for_nothing,
+            f"CPU of python -c pass{name}": used_by_nothing,
+        }
+        table["ratios"][f"CPU of the greeting / python -c pass{name}"] = used / used_by_nothing
+    load.append(round(os.getloadavg()[0], 2))
+    return {"files": count, "load": load, **table}
+
+
+def greet(command: list[str], env: dict[str, str]) -> tuple[float, float]:
+    """Return the milliseconds until a server has answered twice, or has ended, and those of CPU time up to then."""
+    used_before, began = used_s(), time.perf_counter()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=env, text=True, **pipes) as server:  # type: ignore[call-overload]
+        with suppress(BrokenPipeError):
+            send(server, {"id": 1, "method": "initialize", "params": HELLO})
+            send(server, {"id": 2, "method": "tools/list"})
+        server.stdout.readline()
+        server.stdout.readline()
+        took = (time.perf_counter() - began) * 1000
+        server.kill()
+        server.wait()
+        with suppress(BrokenPipeError):
+            server.stdin.close()
+    return took, (used_s() - used_before) * 1000
 
 
 def searches(workspace: Path, env: dict[str, str], queries: list[str]) -> list[float]:

@@ -1,8 +1,10 @@
 """Long-term memory for AI agents in plain Markdown: search it, read it, keep it."""
 
-from typing import TYPE_CHECKING, Any
-
+# Importing `typing` takes as long as a quarter of a start of Python; type checkers know this name as well.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mdrecall.aio import AsyncMemory
     from mdrecall.errors import RecallError
     from mdrecall.memory import Memory
@@ -25,7 +27,7 @@ __all__ = [
 _HOMES = {"AsyncMemory": "mdrecall.aio", "Memory": "mdrecall.memory", "RecallError": "mdrecall.errors"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module 'mdrecall' has no attribute {name!r}")
     from importlib import import_module

@@ -2,6 +2,6 @@
 
 import sys
 
-from mdrecall.cli.main import main
+from mdrecall.cli.start import main
 
 sys.exit(main())

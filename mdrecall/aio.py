@@ -177,10 +177,18 @@ class AsyncMemory:
         return await self._call(self._memory.compacted, session)
 
     async def read_session(
-        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+        self,
+        session: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        session_key: str = "",
     ) -> ReadResult:
         read = self._memory.read_session
-        return await self._call(read, session, from_line=from_line, lines=lines, session_key=session_key)
+        return await self._call(
+            read, session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
+        )
 
     async def watch(self) -> None:
         await self._call(self._memory.watch)

@@ -213,13 +213,22 @@ class Memory:
         return self._backend.sessions.note_compaction(session)
 
     def read_session(
-        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+        self,
+        session: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        session_key: str = "",
     ) -> ReadResult:
         """Return messages of a transcript, without secrets; ``session`` is an id, a file name or a path.
 
+        Lines are records. ``from_char`` skips characters of the first one: if it was cut, ``next_char`` reads on in it.
         A conversation, named by its ``session_key``, that may not search may not read either (``ScopeDenied``).
         """
-        return self._backend.sessions.read(session, from_line=from_line, lines=lines, session_key=session_key)
+        return self._backend.sessions.read(
+            session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
+        )
 
     def watch(self) -> None:
         """Watch the files in the background until the memory is closed, as the ``sync`` settings say."""

@@ -1,5 +1,6 @@
 """Frozen values as the JSON that callers see, under OpenClaw's names."""
 
+from functools import cache
 from typing import Any
 
 from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, SearchResult
@@ -17,6 +18,7 @@ def to_json(value: Any) -> Any:
     return value
 
 
+@cache
 def camel_case(name: str) -> str:
     """Return ``start_line`` as ``startLine``."""
     first, *rest = name.rstrip("_").split("_")

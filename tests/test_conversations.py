@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mdrecall.context import save_session, session_context
+from mdrecall.core.ranking.snippet import utf16_units
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside
 from mdrecall.memory import Memory
 from mdrecall.types import Mode
@@ -72,6 +73,64 @@ def test_what_was_said_is_found_and_cited_by_its_records(home: Home) -> None:
         assert (found.match_start_line, found.heading) == (1, "2026-02-10")
         read = memory.read_session("sessions/talk.jsonl", from_line=2, lines=1)
         assert read.text == "2  Assistant: In the blue drawer, next to the walrus."
+
+
+def test_every_character_of_a_long_record_can_be_read(home: Home) -> None:
+    text = " ".join(f"word{number}" for number in range(15_000)) + " 🦭" * 20_000
+    home.say("talk", "before", text, "after")
+    said, at, from_line = "", 0, 2
+    with home.open() as memory:
+        while True:
+            read = memory.read_session("talk", from_line=from_line, lines=1, from_char=at)
+            assert utf16_units(read.text) <= 50_000
+            said += read.text.removeprefix("2  ")
+            assert (read.from_line, read.next_from) == (2, 3)
+            if read.next_char is None:
+                break
+            assert read.truncated
+            at = read.next_char
+    assert said == f"Assistant: {text}"
+    assert not read.truncated
+
+
+def test_a_record_that_was_cut_is_named_although_reading_began_before_it(home: Home) -> None:
+    path = home.say("talk")
+    path.write_text('{"type": "session"}\n')
+    home.say("talk", "a" * 60_000, "after")
+    with home.open() as memory:
+        read = memory.read_session("talk")
+        assert (read.from_line, read.next_from, read.line_count) == (2, 3, 1)
+        rest = memory.read_session("talk", from_line=read.from_line, from_char=read.next_char or 0)
+        assert rest.text == f"2  {'a' * (60_000 + len('User: ') - (read.next_char or 0))}\n3  Assistant: after"
+        exact = memory.read_session("talk", from_line=2, lines=1, from_char=60_000 + len("User: ") - 49_997)
+        assert (len(exact.text), exact.truncated, exact.next_char) == (50_000, False, None)
+
+
+def test_of_a_message_beyond_measure_the_beginning_is_searched_and_the_rest_is_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.transcripts._MESSAGE_CHARS", 1_000)
+    home.say("talk", "walrus " + "x " * 600 + "octopus", "the seal")
+    with home.open() as memory:
+        report = memory.sync()
+        assert [issue.path for issue in report.issues] == ["sessions/talk.jsonl"]
+        assert "record 1 has 1,214 characters; the first 1,000 are searched" in report.issues[0].problem
+        assert memory.search("walrus", mode="keyword")
+        assert memory.search("seal", mode="keyword")
+        assert not memory.search("octopus", mode="keyword")
+        assert "octopus" in memory.read_session("talk").text
+
+
+def test_a_line_beyond_measure_is_told_and_the_others_are_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.sources.transcripts.jsonl.MAX_LINE_BYTES", 300)
+    home.say("talk", "the walrus", "x" * 400, "the seal")
+    with home.open() as memory:
+        [issue] = memory.sync().issues
+        assert issue.problem.startswith("record 2 has ")
+        assert memory.search("seal", mode="keyword")
+        before, huge, after = memory.read_session("talk").text.split("\n")
+        assert (before, after) == ("1  User: the walrus", "3  User: the seal")
+        assert huge.startswith("2  (This record has ")
 
 
 def test_without_leave_no_conversation_is_searched(home: Home) -> None:

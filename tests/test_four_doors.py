@@ -1,4 +1,4 @@
-"""Python, asyncio, the command line, the tools of a model and MCP: the same calls through each, the same answers."""
+"""Python, asyncio, commands (cold and warm), the tools of a model and MCP: the same calls, the same answers."""
 
 import asyncio
 import os
@@ -23,7 +23,9 @@ from tests.doors.doors import (
     Told,
     ToolDoor,
     level,
+    listening,
     run_in_process,
+    run_warm,
     tools_of,
 )
 from tests.doors.mcp import McpDoor, McpServer
@@ -36,6 +38,8 @@ class House:
         self.doors = doors
         self.workspace = workspace
         self.env = env
+        self.answered: list[str] = []
+        """The commands that the process that listens has answered."""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +51,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         pytest.MonkeyPatch.context() as patch,
         asyncio.Runner() as runner,
         Memory.open(workspace, env=env) as memory,
+        listening(memory, env),
         # Without the extra mcp the other doors are still compared.
         McpServer(workspace, env) if find_spec("mcp") else nullcontext() as server,
     ):
@@ -63,7 +68,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             **({"mcp": McpDoor(server)} if server else {}),
             "command": CommandDoor(workspace, run_in_process),
         }
-        yield House(doors, workspace, env)
+        house = House(doors, workspace, env)
+        doors["warm"] = CommandDoor(workspace, run_warm(env, house.answered))
+        yield house
         runner.run(same.close())
 
 
@@ -84,7 +91,7 @@ def test_every_door_gives_the_same_answer(call: Call, house: House) -> None:
         if not door.can(call):
             continue
         told = level(call, door.ask(call))
-        if name == "command" and wanted.outcome != "bad argument" and not call.is_in_range:
+        if name in ("command", "warm") and wanted.outcome != "bad argument" and not call.is_in_range:
             wanted = Told("bad argument", {})
         assert told == wanted, name
 
@@ -94,6 +101,12 @@ def test_the_calls_are_of_every_kind_and_many(house: House) -> None:
     assert len(CALLS) >= 200
     assert set(outcomes) == {"found", "nothing", "missing", "refused", "bad argument"}
     assert min(outcomes.values()) >= 5
+
+
+def test_most_commands_are_answered_by_the_process_that_listens(house: House) -> None:
+    door, before = house.doors["warm"], len(house.answered)
+    outcomes = [level(call, door.ask(call)).outcome for call in CALLS if door.can(call)]
+    assert len(house.answered) - before == outcomes.count("found") + outcomes.count("nothing") > 100
 
 
 def test_every_door_appends_the_same(house: House) -> None:

@@ -283,14 +283,21 @@ class BuiltinSessions:
         return list_conversations(open_transcripts(self._settings))
 
     def read(
-        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+        self,
+        session: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        session_key: str = "",
     ) -> ReadResult:
         """Return the messages of a transcript, without secrets; every conversation that may search may read."""
         from mdrecall.core.redact import make_redactor
         from mdrecall.sources.transcripts.readers import open_transcripts, read_transcript
 
         redact = make_redactor(self._settings.logging.redact_patterns).redact
-        return read_transcript(open_transcripts(self._settings), session, redact, from_line=from_line, lines=lines)
+        transcripts = open_transcripts(self._settings)
+        return read_transcript(transcripts, session, redact, from_line=from_line, lines=lines, from_char=from_char)
 
     def note_compaction(self, session: str) -> SyncReport:
         """Index a transcript whose conversation was just compacted, as the settings say."""

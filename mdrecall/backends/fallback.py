@@ -342,10 +342,18 @@ class _FallbackSessions:
         return self._backend.call(lambda backend: backend.sessions.list_all())
 
     def read(
-        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+        self,
+        session: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        session_key: str = "",
     ) -> ReadResult:
         self._backend.require_allowed(session_key, session)
-        return self._backend.call(lambda backend: backend.sessions.read(session, from_line=from_line, lines=lines))
+        return self._backend.call(
+            lambda backend: backend.sessions.read(session, from_line=from_line, lines=lines, from_char=from_char)
+        )
 
     def note_compaction(self, session: str) -> SyncReport:
         return self._backend.sync_with(lambda backend: backend.sessions.note_compaction(session))

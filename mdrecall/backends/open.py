@@ -1,6 +1,7 @@
 """Opens backends: the one place where the parts are put together."""
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from mdrecall.backends.builtin import BuiltinBackend
@@ -18,7 +19,7 @@ from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
-from mdrecall.interfaces import Backend, Embedder, Store
+from mdrecall.interfaces import Backend, Embedder, Source, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.types import Issue, Mode, SearchAnswer
@@ -26,8 +27,12 @@ from mdrecall.types import Issue, Mode, SearchAnswer
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.sources.followed import FollowedFiles
+    from mdrecall.sources.inotify import FolderQueue
 
 
+# A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
+_KEEP_SHARE = 1.25
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
 _GRACE_S = 0.1
 
@@ -93,12 +98,13 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     files = MemoryFiles(settings, loaded.home)
     store = _build_store(settings, one_shot)
     analyser = Analyser()
-    indexers = _build_indexers(settings, files, store, analyser)
+    followed = None if one_shot else _follow(loaded, files)
+    indexers = _build_indexers(settings, followed or files, store, analyser)
     embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
     embedder = embedding.chunk_embedder if embedding else None
     beside = embedding.beside_embedder if embedding else None
     sync = SyncRun(store, indexers, embedder, beside)
-    refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot)
+    refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
     options = _read_ranking_options(settings)
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
     if embedding is None:
@@ -108,6 +114,22 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
         searcher = Searcher(store.chunks, analyser, options, vectors, why_no_vectors=reason, reranker=reranker)
     watcher = _build_watcher(settings, store, refresh)
     return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding, reranker)
+
+
+def _follow(loaded: Loaded, files: MemoryFiles) -> "FollowedFiles | None":
+    """Return the files for a process that stays alive, if the system and the settings let it follow them."""
+    settings = loaded.settings
+    polls = loaded.environment.get("WATCHFILES_FORCE_POLLING", "")
+    if sys.platform != "linux" or polls or not settings.memory_search.sync.watch:
+        return None
+    from mdrecall.sources.followed import FollowedFiles
+
+    def open_queue() -> "FolderQueue":
+        from mdrecall.sources.inotify import FolderQueue
+
+        return FolderQueue()
+
+    return FollowedFiles(files, settings.mdrecall.watch.scan_seconds * _KEEP_SHARE, open_queue)
 
 
 def _build_reranker(loaded: Loaded) -> "RerankCaller":
@@ -160,7 +182,7 @@ def _read_ranking_options(settings: Settings) -> RankingOptions:
     )
 
 
-def _build_indexers(settings: Settings, files: MemoryFiles, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
+def _build_indexers(settings: Settings, files: Source, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
     """One for each source that is searched; all documents of an index have one format."""
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)

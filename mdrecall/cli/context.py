@@ -17,6 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", action="store_true", help="print the memory section of the system prompt instead")
     parser.add_argument("--today", type=_parse_day, metavar="DAY", help="use this day as today (YYYY-MM-DD)")
     add_common(parser)
+    # A program runs it, wherever that is: the notes of a cloned repository must not become what an agent remembers.
+    parser.set_defaults(is_automatic=True)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -59,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--zone", metavar="ZONE", help="prompt, append, checkpoint: the time zone, such as Europe/Zurich"
     )
     add_common(parser)
+    # A program runs it, wherever that is: the notes of a cloned repository must not become what an agent remembers.
+    parser.set_defaults(is_automatic=True)
 
 
 def _add_numbers(parser: argparse.ArgumentParser) -> None:

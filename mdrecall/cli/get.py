@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from mdrecall.cli.options import add_common, open_memory, parse_positive
+from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_positive
 from mdrecall.cli.output import plural, print_json, printable
 
 
@@ -14,6 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from-char", type=parse_positive, default=0, metavar="N", help="skip N characters of the first line"
     )
     parser.add_argument("--lines", type=parse_positive, metavar="N", help="print at most N lines")
+    add_no_warm(parser)
     add_common(parser)
 
 

@@ -11,10 +11,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from importlib import import_module
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import mdrecall
 from mdrecall.errors import RecallError
+
+if TYPE_CHECKING:
+    from mdrecall.cli.options import Caller
 
 COMMANDS = {
     "search": "search notes and past conversations",
@@ -31,6 +34,7 @@ COMMANDS = {
     "language": "list, add or remove languages of the offline embedding table",
     "flush": "save memories before a conversation is compacted",
     "ltm": "list, search, store or delete long-term memories",
+    "warm": "keep a memory open, so that other commands answer at once",
     "mcp": "run the MCP server, or add it to a client",
     "serve": "run the MCP server over HTTP",
     "reset": "delete the index; notes are kept",
@@ -44,6 +48,8 @@ _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
 # Nearly all that a short command creates, modules above all, lives until it ends. At the default of 700 new objects the
 # garbage collector would go through it again and again: 2 % of the instructions of a search.
 _COLLECT_AFTER = 50_000
+#: Options whose commands are not answered for another process: they say so, take long, or change the process.
+_ONLY_THERE = ("no_warm", "deep", "index", "verbose")
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
 
 
@@ -98,13 +104,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = version if is_version else _parse(name, arguments)
     try:
         return _run(options)
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough.
-        _silence_stdout()
-        return 0
     except OSError as error:
-        _silence_stdout()
-        return _fail(f"System error: {error.strerror or error}.", "Check the disk, the permissions and the output.")
+        return end_output(error)
+
+
+def end_output(error: OSError) -> int:
+    """Return the exit code after trouble with the output; a reader that has seen enough, such as `head`, is none."""
+    _silence_stdout()
+    if isinstance(error, BrokenPipeError):
+        return 0
+    return _fail(f"System error: {error.strerror or error}.", "Check the disk, the permissions and the output.")
+
+
+def answer(arguments: list[str], caller: "Caller") -> int:
+    """Run a command of another process and return its exit code; what only that process can do exits."""
+    options = _parse_options(arguments[0], arguments)
+    options.caller = caller
+    if any(getattr(options, name, False) for name in _ONLY_THERE) or getattr(options, "words", None) == ["-"]:
+        raise SystemExit(2)
+    code: int = _load_module(options.command).run(options)
+    return code
 
 
 def _find_problem(name: str | None, arguments: list[str]) -> str:

@@ -9,8 +9,11 @@ from mdrecall.errors import RecallError
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mdrecall.mcp_server.install import Client, Entry, Target
     from mdrecall.mcp_server.workspaces import Selection
+    from mdrecall.memory import Memory
 
 _NAME = "mdrecall"
 #: Folders that systems empty, whatever TMPDIR says.
@@ -62,7 +65,17 @@ def run(options: argparse.Namespace) -> int:
     if sys.stdin and sys.stdin.isatty():
         text = "This server is meant to be started by an MCP client: see `mdrecall mcp install`. Press Ctrl-C to stop."
         print(text, file=sys.stderr)
-    return run_stdio(make_selection(options), options.session_key)
+    # A client starts it in whatever folder it is in, which may be a repository that somebody else has written.
+    return run_stdio(make_selection(options)._replace(is_automatic=True), options.session_key, answer_commands)
+
+
+def answer_commands(memory: "Memory") -> "Callable[[], None]":
+    """Let other commands use a memory that a server has open; return what ends that."""
+    from mdrecall.cli.warm_server import WarmDoor
+
+    door = WarmDoor(dict(os.environ))
+    door.open(memory)
+    return door.close
 
 
 def make_selection(options: argparse.Namespace) -> "Selection":

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from mdrecall.cli.options import add_common, open_memory
+from mdrecall.cli.options import add_common, add_no_warm, open_memory
 from mdrecall.cli.output import print_json, printable
 from mdrecall.errors import RecallError
 
@@ -15,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a day (YYYY-MM-DD), a note in memory/ such as people/priya, or MEMORY.md (default: today's note)",
     )
+    add_no_warm(parser)
     add_common(parser)
 
 

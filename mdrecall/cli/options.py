@@ -2,15 +2,25 @@
 
 import argparse
 import sys
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.memory import Memory
+
+
+class Caller(NamedTuple):
+    """The process that a command runs for: this one, or one that asked it (``cli/warm_server``)."""
+
+    env: Mapping[str, str] | None = None
+    """Its environment; None for that of this process."""
+    cwd: str | None = None
+    open: "Callable[[Loaded], AbstractContextManager[Memory]] | None" = None
+    """Returns its memory; None to open one for this command."""
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +30,13 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(caller=Caller(), is_automatic=False)
+
+
+def add_no_warm(parser: argparse.ArgumentParser) -> None:
+    """Add ``--no-warm``, which ``cli/start`` acts on before the command is parsed."""
+    about = "do the work in this process, even if another one has the memory open"
+    parser.add_argument("--no-warm", action="store_true", help=about)
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -35,21 +52,38 @@ def start_log(options: argparse.Namespace) -> None:
         logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s: %(message)s")
 
 
-def open_memory(options: argparse.Namespace, agent: str | None = None, *, one_shot: bool = True) -> "Memory":
-    """Open the memory that the options choose; ``one_shot`` means for the time of one command."""
+def open_memory(options: argparse.Namespace, agent: str | None = None) -> "AbstractContextManager[Memory]":
+    """Open the memory that the options choose, for the time of one command."""
+    loaded = load_settings(options, agent)
+    caller: Caller = options.caller
+    if caller.open:
+        return caller.open(loaded)
     from mdrecall.memory import Memory
 
-    return Memory.of(load_settings(options, agent), one_shot=one_shot)
+    return Memory.of(loaded, one_shot=True)
 
 
 def load_settings(options: argparse.Namespace, agent: str | None = None) -> "Loaded":
     """Load the settings that the options choose; say whose memory it is, unless the command names each agent."""
-    from mdrecall.config.load import load
-
-    loaded = load(workspace=options.workspace, agent=agent or options.agent, config=options.config)
+    loaded = load_quietly(options, agent or options.agent)
     if agent is None:
         announce_memory(loaded)
     return loaded
+
+
+def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Loaded":
+    """Load the settings of an agent, and say nothing."""
+    from mdrecall.config.load import load
+
+    env, cwd, _ = options.caller
+    return load(
+        env=env,
+        cwd=cwd,
+        workspace=options.workspace,
+        agent=agent,
+        config=options.config,
+        is_automatic=options.is_automatic,
+    )
 
 
 def announce_memory(loaded: "Loaded") -> None:
@@ -68,7 +102,7 @@ def choose_agents(options: argparse.Namespace) -> list[str]:
 
     If the current folder is the workspace, that is the default agent only, and the options are made to name the folder.
     """
-    from mdrecall.config.load import list_agent_ids, load
+    from mdrecall.config.load import list_agent_ids
     from mdrecall.config.workspace import CURRENT_FOLDER
 
     if options.agent:
@@ -76,9 +110,10 @@ def choose_agents(options: argparse.Namespace) -> list[str]:
     # A configuration with an error is reported for each agent.
     with suppress(RecallError):
         if options.workspace is None:
-            folder, origin = load(config=options.config).values["workspace"]
+            folder, origin = load_quietly(options).values["workspace"]
             options.workspace = folder if origin == CURRENT_FOLDER else None
-    return list(list_agent_ids(config=options.config, workspace=options.workspace))
+    env, cwd, _ = options.caller
+    return list(list_agent_ids(env=env, cwd=cwd, config=options.config, workspace=options.workspace))
 
 
 def run_for_each_agent(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection
 
 from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
-from mdrecall.cli.options import add_common, open_memory, parse_fraction, parse_positive
+from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import can_style, print_issues, print_json, printable, progress_line, style
 from mdrecall.errors import QueryError
 from mdrecall.types import MODES, SearchAnswer, SearchResult, Why
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", metavar="DAY", help="only notes of this day or earlier")
     parser.add_argument("--explain", action="store_true", help="show the keyword and embedding scores of each result")
+    add_no_warm(parser)
     add_common(parser)
 
 

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from mdrecall.cli.mcp import add_memory_options, make_selection
+from mdrecall.cli.mcp import add_memory_options, answer_commands, make_selection
 from mdrecall.mcp_server.http import DEFAULT_HOST, DEFAULT_PORT, HttpEndpoint, read_token
 
 
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
 
     token = read_token(options.token_file) if options.token_file else read_server_token(os.environ)
     endpoint = HttpEndpoint(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
-    return run_http(make_selection(options), endpoint, _print_address, options.session_key)
+    return run_http(make_selection(options), endpoint, _print_address, options.session_key, answer_commands)
 
 
 def _print_address(address: str) -> None:

@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="from_line", type=parse_positive, metavar="LINE", help="show: start at this record"
     )
+    parser.add_argument(
+        "--from-char", type=parse_positive, default=0, metavar="N", help="show: skip N characters of the first record"
+    )
     parser.add_argument("--lines", type=parse_positive, metavar="N", help="show: print at most N records")
     parser.add_argument(
         "--messages", type=parse_positive, metavar="N", help="save: keep the last N messages (default: 15)"
@@ -59,7 +62,9 @@ def _list(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
-        result = memory.read_session(options.session, from_line=options.from_line, lines=options.lines)
+        result = memory.read_session(
+            options.session, from_line=options.from_line, lines=options.lines, from_char=options.from_char
+        )
     if options.json:
         from mdrecall.wire import read_to_json
 
@@ -71,7 +76,9 @@ def _show(options: argparse.Namespace) -> int:
         records = plural(result.total_lines, "record")
         print(f"No messages there; {result.path} has {records}.", file=sys.stderr)
         return 1
-    if result.next_from:
+    if result.next_char:
+        print(f"Read on in this record with --from {result.from_line} --from-char {result.next_char}.", file=sys.stderr)
+    elif result.next_from:
         print(f"Continue with --from {result.next_from}.", file=sys.stderr)
     return 0
 

@@ -5,8 +5,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from mdrecall.cli.list import notes_to_json, print_notes
-from mdrecall.cli.options import add_common, add_verbose, open_memory, run_for_each_agent, start_log
+from mdrecall.cli.options import (
+    add_common,
+    add_no_warm,
+    add_verbose,
+    load_quietly,
+    open_memory,
+    run_for_each_agent,
+    start_log,
+)
 from mdrecall.cli.output import plural, print_issues, print_json, progress_line, shorten_home, style
+from mdrecall.cli.warm_server import find_warm_process
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
@@ -20,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--files", action="store_true", help="also list the notes with their dates and sizes")
     parser.add_argument("--index", action="store_true", help="first update the index; includes --deep")
     add_verbose(parser)
+    add_no_warm(parser)
     add_common(parser)
 
 
@@ -41,10 +51,9 @@ def _report_agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def _report_plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     """Return which plugin provides the memory and the problems it has."""
-    from mdrecall.config.load import load
     from mdrecall.plugins.registry import diagnose
 
-    choice, diagnostics = diagnose(load(workspace=options.workspace, agent=agent, config=options.config))
+    choice, diagnostics = diagnose(load_quietly(options, agent))
     if not options.json and choice.id != "memory-core":
         print(f"  {'Plugin:':12} {choice.id or 'none'}")
         print_issues(tuple(Issue("", f"{found.problem} {found.hint}".strip()) for found in diagnostics))
@@ -57,6 +66,8 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
             memory.sync(progress=progress, reason="cli")
     status, issues = memory.status(), memory.issues()
     record: dict[str, Any] = {"agentId": agent, "status": to_json(status), "issues": to_json(issues)}
+    if memory.loaded and (holder := find_warm_process(memory.loaded)):
+        record["warm"] = {"pid": holder.pid, "since": holder.since_s}
     if options.deep:
         record["embeddingProbe"] = to_json(memory.probe_embedding())
         record["vectorProbe"] = memory.probe_vectors()
@@ -78,6 +89,8 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Workspace", shorten_home(status.workspace_dir) + whole_folder
     yield "Index", shorten_home(status.db_path)
     yield from _qmd_lines(status) if status.backend == "qmd" else _builtin_lines(status)
+    if "warm" in record:
+        yield "Warm", f"process {record['warm']['pid']} answers search, get, status and note"
     yield "Watcher", _format_watcher(status.custom["watcher"])
     yield from _deep_lines(status, record)
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mdrecall.cli.hints import hint_for
-from mdrecall.cli.options import add_common, choose_agents, open_memory
+from mdrecall.cli.options import add_common, choose_agents, load_settings
 from mdrecall.cli.output import error_to_json, plural, print_error, printable, shorten_home, style
+from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
 from mdrecall.types import SyncReport, WatchEvent
@@ -25,13 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    memories = {agent: open_memory(options, agent, one_shot=False) for agent in choose_agents(options)}
+    memories = {agent: Memory.of(load_settings(options, agent)) for agent in choose_agents(options)}
     errors: list[RecallError] = []
-    end, announce_end = _open_end_signal()
+    loggers = {agent: _make_logger(agent * (len(memories) > 1), memory, options) for agent, memory in memories.items()}
+    door = WarmDoor(dict(os.environ))
+    end, announce_end = open_end_signal()
 
     def follow(agent: str, memory: Memory) -> None:
         try:
-            memory.follow(_make_logger(agent if len(memories) > 1 else "", memory, as_json=options.json))
+            memory.follow(loggers[agent])
         except RecallError as error:
             errors.append(error)
         except OSError:
@@ -44,7 +47,10 @@ def run(options: argparse.Namespace) -> int:
     ]
     for thread in threads:
         thread.start()
+    for memory in memories.values():
+        door.open(memory)
     os.read(end, 1)
+    door.close()
     for memory in memories.values():
         memory.stop_following()
     for thread in threads:
@@ -66,7 +72,7 @@ def _print_line_error(error: RecallError, options: argparse.Namespace) -> None:
     print_error(error, hint, as_json=False)
 
 
-def _open_end_signal() -> tuple[int, Callable[[], None]]:
+def open_end_signal() -> tuple[int, Callable[[], None]]:
     """Return a file descriptor that becomes readable when watching should end, and a function that makes it so.
 
     A signal makes it readable too, whichever thread the system delivers it to and even if it arrives just before the
@@ -84,19 +90,21 @@ def _open_end_signal() -> tuple[int, Callable[[], None]]:
     return reading, announce
 
 
-def _make_logger(agent: str, memory: Memory, *, as_json: bool) -> Callable[[WatchEvent], None]:
+def _make_logger(agent: str, memory: Memory, options: argparse.Namespace) -> Callable[[WatchEvent], None]:
     """Return a function that logs an event: for people as lines with the time, for programs as a JSON line."""
+    # Kept, because standard output may be captured for another command that is answered just then.
+    out = sys.stdout
 
     def write(event: WatchEvent) -> None:
-        if as_json:
+        if options.json:
             import json
 
-            print(json.dumps(_event_to_json(agent, event), ensure_ascii=False), flush=True)
+            print(json.dumps(_event_to_json(agent, event), ensure_ascii=False), file=out, flush=True)
             return
-        at = style(time.strftime("%H:%M:%S"), "dim") + (f"  {agent}" if agent else "")
+        at = style(time.strftime("%H:%M:%S"), "dim", stream=out) + (f"  {agent}" if agent else "")
         for line in _format_event(memory, event):
-            print(f"{at}  {printable(line)}")
-        sys.stdout.flush()
+            print(f"{at}  {printable(line)}", file=out)
+        out.flush()
 
     return write
 

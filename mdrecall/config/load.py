@@ -73,9 +73,12 @@ def load(
     agent: str | None = None,
     config: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    is_automatic: bool = False,
 ) -> Loaded:
     """Load everything that one agent's memory needs; raise ``ConfigError`` with every problem at once.
 
+    ``is_automatic`` says that a program asks and not a person: beside OpenClaw it gets the agent's own workspace, even
+    in a folder with notes.
     ``overrides`` are ``memorySearch`` settings by their dotted name, such as ``query.minScore``; they win over all.
     """
     above = _override_layers(overrides or {})
@@ -92,8 +95,8 @@ def load(
         raise _config_error(problems)
     _normalise(values, locations)
     default = default_agent(agents)
-    request = WorkspaceRequest(locations, env, cwd, files, entries, chosen, chosen == default, agent is not None,
-                               workspace, config)  # fmt: skip
+    request = WorkspaceRequest(locations, env, cwd, files, entries, chosen, chosen == default,
+                               agent is not None or is_automatic, workspace, config)  # fmt: skip
     found = find_workspace(request, values["memorySearch.store.path"])
     settings = _build_settings(values, chosen, found)
     env_file = os.path.join(locations.state_dir, ".env") if config is None else None

@@ -1,8 +1,8 @@
 """Which folder is the workspace, and where its index and its other state are.
 
 Strongest first: the folder that the caller names, the folder that ``mdrecall.json`` names, the current folder if it has
-notes, OpenClaw's workspace, the current folder. OpenClaw's state belongs to OpenClaw's workspace. Any other folder has
-its own in mdrecall's state folder, so that no workspace sees the conversations of another.
+notes and a person is in it, OpenClaw's workspace, the current folder. OpenClaw's state belongs to OpenClaw's workspace.
+Any other folder has its own in mdrecall's state folder, so that no workspace sees the conversations of another.
 """
 
 import os
@@ -35,8 +35,9 @@ class WorkspaceRequest(NamedTuple):
     """The entries of the agent."""
     agent_id: str
     is_default_agent: bool
-    is_agent_named: bool
-    """True if the caller names the agent: then its own workspace is meant, wherever the caller is."""
+    is_agents_own: bool
+    """True if the agent's own workspace is meant, wherever the caller is: because the agent is named, or because no
+    person chose the current folder, which may be a repository that somebody else has written."""
     folder: str | None
     """The folder that the caller names."""
     config: str | None
@@ -95,7 +96,7 @@ def _choose_folder(request: WorkspaceRequest, agents_folder: ResolvedValue | Non
     here = ResolvedValue(request.cwd, CURRENT_FOLDER)
     if agents_folder is None:
         return here
-    is_own_choice = request.is_agent_named or not _is_from_openclaw(request, agents_folder)
+    is_own_choice = request.is_agents_own or not _is_from_openclaw(request, agents_folder)
     if is_own_choice or _is_inside(request.cwd, agents_folder.value):
         return agents_folder
     return here if has_notes(request.cwd, request.locations.home) else agents_folder

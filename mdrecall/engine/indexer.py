@@ -118,6 +118,7 @@ class Indexer:
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
+        self._compared: FileChanges | None = None
         self.index_format = index_format or describe_index_format(size)
 
     def for_store(self, documents: DocumentWriter) -> "Indexer":
@@ -132,12 +133,15 @@ class Indexer:
         """Compare the files with the index by their stamps. Every change counts, with ``everything`` or without."""
         known = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
         listing = self._source.scan()
+        if self._compared and self._compared.known is known and self._compared.listing is listing:
+            return self._compared
         stamp_of, stamps = known.get, listing.stamps
         unsettled = [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
         unsettled.sort(key=lambda path: (-stamps[path][1], path))
         gone = known.keys() - stamps.keys()
         vanished = sorted(path for path in gone if not is_below(path, listing.lost))
-        return FileChanges(known, listing, unsettled, vanished)
+        self._compared = FileChanges(known, listing, unsettled, vanished)
+        return self._compared
 
     def compare_file(self, path: str) -> FileChanges:
         """Compare one file with the index."""

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.chunk_embedder import EmbedsChunks
@@ -14,6 +14,9 @@ from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Store
 from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport, never
+
+if TYPE_CHECKING:
+    from mdrecall.sources.followed import FollowedFiles
 
 
 class MissingVectors:
@@ -145,15 +148,19 @@ class IndexRefresh:
         beside: EmbedsChunks | None = None,
         *,
         one_shot: bool,
+        followed: "FollowedFiles | None" = None,
     ) -> None:
         """``one_shot`` says that the process ends with the answer, so that nothing can be left to a thread.
 
-        ``beside`` is a slower embedder that no search waits for: its vectors are made in the background, or by a sync.
+        ``followed`` are the files if a search may trust that those without an event are as they were; a sync looks at
+        all of them. ``beside`` is a slower embedder that no search waits for: its vectors are made in the background,
+        or by a sync.
         """
         self._settings = settings
         self._store = store
         self._sync = sync
         self._one_shot = one_shot
+        self._followed = followed
         self._flight = SingleFlight(self._run, detach=SyncRequest.detach)
         self._vectors = MissingVectors(store, embedder, sync.embed_missing, one_shot=one_shot)
         self._beside = MissingVectors(store, beside, sync.embed_beside, one_shot=one_shot)
@@ -213,6 +220,7 @@ class IndexRefresh:
 
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index up to date, and embed every chunk."""
+        self._look_again()
         report = self._flight.run(SyncRequest(force=force, progress=progress, stop=stop)) or SyncReport()
         self._store.health.require_writable()
         if stop() or self._closing.is_set():
@@ -222,6 +230,7 @@ class IndexRefresh:
 
     def sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
         """Index what changed, and make missing vectors in the background if that takes time."""
+        self._look_again()
         changes = self.compare()
         report = SyncReport()
         if not self._sync.is_up_to_date(changes):
@@ -254,6 +263,13 @@ class IndexRefresh:
         self._flight.close(_CLOSING_S)
         self._vectors.close(_CLOSING_S)
         self._beside.close(_CLOSING_S)
+        if self._followed:
+            self._followed.close()
+
+    def _look_again(self) -> None:
+        """Let the next comparison look at all files, whatever events say."""
+        if self._followed:
+            self._followed.forget()
 
     def _is_wanted(self, session_key: str) -> bool:
         """True if a search checks for changes: always, or when a conversation begins."""

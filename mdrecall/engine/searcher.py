@@ -5,16 +5,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
-from mdrecall.core.ranking.naming import read_naming
+from mdrecall.core.ranking.naming import Naming, read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
+    DayLimits,
     is_only_time,
     prefer_newest,
     prefer_times,
     quiet_time_words,
     read_limits,
 )
-from mdrecall.core.ranking.score import Strengths, Weighted, most_promising, rank, strengths, weigh, word_weights
+from mdrecall.core.ranking.score import (
+    Strengths,
+    Weighted,
+    Weights,
+    most_promising,
+    rank,
+    strengths,
+    weigh,
+    word_weights,
+)
 from mdrecall.core.ranking.stages import (
     NO_SEARCHABLE_WORDS,
     Candidate,
@@ -39,7 +49,7 @@ from mdrecall.core.ranking.stages import (
     spread_over_files,
     to_results,
 )
-from mdrecall.core.ranking.times import read_times
+from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
@@ -109,6 +119,29 @@ class _Pool(NamedTuple):
     vector_weight: float = 0.0
 
 
+class _Asked(NamedTuple):
+    """A request as it was read."""
+
+    query: str
+    terms: Sequence[Term]
+    times: QueryTimes
+    limits: DayLimits | None
+    options: RankingOptions
+    source: SourceName | None
+
+
+class _Found(NamedTuple):
+    """What a search has looked up, before it is ranked."""
+
+    matches: list[Match]
+    weights: Weights
+    naming: Naming
+    pool: _Pool
+    embedded: EmbeddedQuery | None
+    degraded: str
+    """Why vectors were not searched, if they should have been."""
+
+
 class Searcher:
     """Answers queries from a store, by keywords and, with a vector searcher, by embeddings."""
 
@@ -140,51 +173,71 @@ class Searcher:
         terms = quiet_time_words(parse_query(query), query, times)
         if not terms:
             return NO_SEARCHABLE_WORDS
-        options = _apply_request(self.options, request)
+        asked = _Asked(query, terms, times, limits, _apply_request(self.options, request), request.source)
         by_time = TimeSearch(self._chunks, now, request.source)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
             with self._chunks.snapshot():
-                listed = by_time.list_notes(times, limits, options)
+                listed = by_time.list_notes(times, limits, asked.options)
             if listed is not None and all(one.is_relative for one in times.ranges):
                 return listed
-        embedded, degraded = self._embed_before(query, options.mode)
+        found = self._find(asked, by_time)
+        if isinstance(found, SearchAnswer):
+            return found
+        mode: Mode = asked.options.mode if found.embedded else "keyword"
+        context = RankingContext(
+            asked.options,
+            mode,
+            found.matches,
+            self._to_query(asked, found, mode),
+            query,
+            request.explain,
+            now.ms,
+            times,
+        )
+        answer = _describe_search(self._rank(found.pool.candidates, context), mode, found.degraded, found.embedded)
+        return put_first(listed, answer, asked.options.max_results) if listed is not None else answer
+
+    def _find(self, asked: _Asked, by_time: TimeSearch) -> _Found | SearchAnswer:
+        """Look up what may answer, all of it in one state of the index; an answer if there is nothing to look up."""
+        options = asked.options
+        embedded, degraded = self._embed_before(asked.query, options.mode)
         with self._chunks.snapshot():
             chunk_count = self._chunks.count()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
-            matches = self._match(terms)
-            naming = read_naming(query, terms)
+            matches = self._match(asked.terms)
+            naming = read_naming(asked.query, asked.terms)
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
-                embedded, degraded = _embed(
-                    self._vectors, query, options.mode, word_weights(matches, chunk_count, terms)
-                )
-            within = by_time.chunks_within(limits) if limits else None
-            if limits and not within:
-                return limits.explain_empty()
-            of_times = by_time.chunks_of_times(times) if times.has_bonus else ()
+                by_word = word_weights(matches, chunk_count, asked.terms)
+                embedded, degraded = _embed(self._vectors, asked.query, options.mode, by_word)
+            within = by_time.chunks_within(asked.limits) if asked.limits else None
+            if asked.limits and not within:
+                return asked.limits.explain_empty()
+            of_times = by_time.chunks_of_times(asked.times) if asked.times.has_bonus else ()
             found = strengths(matches, weights, within)
-            lookup = _Lookup(found, embedded, options, request.source, within, of_times)
+            lookup = _Lookup(found, embedded, options, asked.source, within, of_times)
             try:
                 pool = self._gather(lookup)
             except Unavailable as reason:
                 embedded, degraded = None, str(reason)
                 pool = self._gather(lookup._replace(embedded=None))
-        mode: Mode = options.mode if embedded else "keyword"
-        asked = Query(
-            weights,
-            naming,
+        return _Found(matches, weights, naming, pool, embedded, degraded)
+
+    def _to_query(self, asked: _Asked, found: _Found, mode: Mode) -> Query:
+        """Return what the features of passages are measured against."""
+        embedded = found.embedded
+        return Query(
+            found.weights,
+            found.naming,
             self._analyser,
-            pool.vector_weight,
+            found.pool.vector_weight,
             embedded.trust if embedded else 0.0,
             embedded.traits if embedded else None,
             mode == "vector" and embedded is not None and embedded.trust >= 1,
-            is_unspaced_text(query),
+            is_unspaced_text(asked.query),
         )
-        context = RankingContext(options, mode, matches, asked, query, request.explain, now.ms, times)
-        answer = _describe_search(self._rank(pool.candidates, context), mode, degraded, embedded)
-        return put_first(listed, answer, options.max_results) if listed is not None else answer
 
     def _match(self, terms: Sequence[Term]) -> list[Match]:
         """Look up the terms of a query; its stop words only if nothing else of it is found."""

@@ -40,6 +40,8 @@ _CHARS_PER_TOKEN = 4
 #: A part ends after this many bytes, however few messages they hold: tools may write much between two messages, and
 #: the last part is read again each time.
 _PART_BYTES = 1 << 20
+#: More of one message is not indexed: its chunks are in memory together, and nobody says that much at once.
+_MESSAGE_CHARS = 1_000_000
 #: A transaction is written after this many characters or parts, so that memory stays bounded and a stop loses little.
 _WRITE_CHARS = 500_000
 _WRITE_PARTS = 200
@@ -149,6 +151,7 @@ class TranscriptIndexer:
         known = self._documents.transcripts()
         indexed: list[FileChange] = []
         failed: list[Issue] = []
+        issues: list[Issue] = []
         done = 0
         for path in changes.unsettled:
             if stop():
@@ -156,7 +159,7 @@ class TranscriptIndexer:
             if progress:
                 progress(Progress(done, len(changes.unsettled), path))
             try:
-                if not self._index(path, known.get(path), stop, embed):
+                if not self._index(path, known.get(path), stop, embed, issues):
                     break
                 indexed.append(FileChange(path, "changed" if path in known else "added"))
             except FileMissing:
@@ -171,7 +174,7 @@ class TranscriptIndexer:
         if progress and changes.unsettled:
             progress(Progress(done, len(changes.unsettled), ""))
         indexed += [FileChange(path, "removed") for path in gone]
-        return _report(changes, indexed, failed, left)
+        return _report(changes, indexed, failed, [*changes.listing.issues, *issues], left)
 
     def _is_due(self, path: str, known: Transcript | None, stamp: Stamp) -> bool:
         """True if a transcript has grown by enough, has not changed for long, or is another file than before."""
@@ -216,16 +219,23 @@ class TranscriptIndexer:
         except ReadError:
             return 0
 
-    def _index(self, path: str, known: Transcript | None, stop: Stop, embed: Callable[[], object] | None) -> bool:
+    def _index(
+        self,
+        path: str,
+        known: Transcript | None,
+        stop: Stop,
+        embed: Callable[[], object] | None,
+        issues: list[Issue],
+    ) -> bool:
         """Index a transcript from its last part on, or from its beginning if it has been rewritten.
 
-        Return False if ``stop`` ended it early. What was indexed by then is kept.
+        Return False if ``stop`` ended it early. What was indexed by then is kept. ``issues`` gets what was left out.
         """
         with self._source.open(path) as opened:
             if known is None or not _has_only_grown(opened, known):
                 known = Transcript(path, 0, 0, 0, 0, 0, 1, 0, b"")
             run = _Run(path, known, opened.stamp)
-            for part, end, is_last in self._parts(opened, known):
+            for part, end, is_last in self._parts(opened, known, issues):
                 run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
                 # The last part is indexed again the next time: after that one alone, no progress would be kept.
                 is_stopped = len(run.parts) > 1 and stop()
@@ -242,7 +252,9 @@ class TranscriptIndexer:
                 embed()
         run.start_next_write()
 
-    def _parts(self, opened: OpenTranscript, known: Transcript) -> Iterator[tuple[_Part, int, bool]]:
+    def _parts(
+        self, opened: OpenTranscript, known: Transcript, issues: list[Issue]
+    ) -> Iterator[tuple[_Part, int, bool]]:
         """Yield the parts from the last known one on, with the offset where each ends and True for the last."""
         part = _Part(known.tail, known.record, [])
         chars, size, end = 0, 0, known.tail
@@ -251,8 +263,10 @@ class TranscriptIndexer:
             if is_full and record.end is not None:
                 yield part, end, False
                 part, chars, size = _Part(end, record.number, []), 0, 0
+            if record.problem:
+                issues.append(Issue(known.path, f"record {record.number} {record.problem}"))
             if record.is_message:
-                message = record.redact_text(self._redact)
+                message = _cut_message(record.redact_text(self._redact), known.path, issues)
                 part.messages.append(message)
                 chars += len(message.line) + 1
             if record.end is not None:
@@ -314,6 +328,15 @@ class _Run:
         self.keep, self.parts, self._chars = self.number, [], 0
 
 
+def _cut_message(message: TranscriptRecord, path: str, issues: list[Issue]) -> TranscriptRecord:
+    """Return as much of a message as is indexed, and add an issue if that is not all of it."""
+    if len(message.text) <= _MESSAGE_CHARS:
+        return message
+    problem = f"record {message.number} has {len(message.text):,} characters; the first {_MESSAGE_CHARS:,} are searched"
+    issues.append(Issue(path, problem))
+    return message._replace(text=message.text[:_MESSAGE_CHARS])
+
+
 def _is_known(known: Transcript | None, stamp: Stamp) -> bool:
     return known is not None and (known.size, known.mtime_ns, known.inode) == (stamp[0], stamp[1], stamp[3])
 
@@ -332,7 +355,9 @@ def _noon_ns(day: str) -> int:
         return 0
 
 
-def _report(changes: FileChanges, indexed: list[FileChange], failed: list[Issue], left: int) -> SyncReport:
+def _report(
+    changes: FileChanges, indexed: list[FileChange], failed: list[Issue], issues: list[Issue], left: int
+) -> SyncReport:
     count = {kind: sum(change.kind == kind for change in indexed) for kind in ("added", "changed", "removed")}
     return SyncReport(
         added=count["added"],
@@ -342,6 +367,6 @@ def _report(changes: FileChanges, indexed: list[FileChange], failed: list[Issue]
         left=left,
         failed=tuple(failed),
         kept=changes.describe_kept(),
-        issues=changes.listing.issues,
+        issues=tuple(issues),
         changes=tuple(indexed[:_MAX_NAMED]),
     )

@@ -280,7 +280,13 @@ class BackendSessions(Protocol):
         ...
 
     def read(
-        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+        self,
+        session: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        session_key: str = "",
     ) -> ReadResult:
         """Return the messages of a transcript, without secrets; raise ``ScopeDenied`` where a search is denied."""
         ...

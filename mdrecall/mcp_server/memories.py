@@ -68,8 +68,14 @@ class Memories:
     """Memories by name; safe to use from several threads."""
 
     def __init__(
-        self, served: Sequence[ServedMemory], open_memory: "Callable[[ServedMemory], Memory] | None" = None
+        self,
+        served: Sequence[ServedMemory],
+        open_memory: "Callable[[ServedMemory], Memory] | None" = None,
+        share: "Callable[[Memory], Callable[[], None]] | None" = None,
     ) -> None:
+        """``share`` lets other processes use a memory that is open and up to date; it returns what ends that."""
+        self._share = share
+        self._ends: list[Callable[[], None]] = []
         self._served = {each.name: each for each in served}
         self._open_memory = open_memory or MemoryOpener()
         self._locks = {name: threading.Lock() for name in self._served}
@@ -146,6 +152,8 @@ class Memories:
             memory.watch()
         except Exception:
             self._log_unexpected("The files of %s are not watched; each search checks for changes.", name)
+        if self._share and not self._is_closed:
+            self._ends.append(self._share(memory))
 
     def _log_unexpected(self, message: str, name: str) -> None:
         # A memory that is closed in the middle of the work may fail in any way.
@@ -155,6 +163,8 @@ class Memories:
     def close(self) -> None:
         """Close every open memory; may be called twice."""
         self._is_closed = True
+        for end in list(self._ends):
+            end()
         for memory in list(self._open.values()):
             memory.close()
         for thread in self._index_threads:

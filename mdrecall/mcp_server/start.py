@@ -16,6 +16,9 @@ from mdrecall.mcp_server.workspaces import Selection, select_memories
 if TYPE_CHECKING:
     from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.server import MemoryServer
+    from mdrecall.memory import Memory
+
+    Share = Callable[[Memory], Callable[[], None]]
 
 #: A thread left behind is better than a process that does not end.
 _CLOSE_S = 10.0
@@ -31,9 +34,16 @@ def require_sdk() -> None:
 
 
 def run_http(
-    selection: Selection, endpoint: "HttpEndpoint", announce: Callable[[str], None], session_key: str = ""
+    selection: Selection,
+    endpoint: "HttpEndpoint",
+    announce: Callable[[str], None],
+    session_key: str = "",
+    share: "Share | None" = None,
 ) -> int:
-    """Serve over HTTP until a signal comes and return the exit code; ``announce`` receives the address."""
+    """Serve over HTTP until a signal comes and return the exit code; ``announce`` receives the address.
+
+    ``share`` lets other processes use the memories, as in ``Memories``.
+    """
     endpoint.check()
     _exit_on_signals()
     _log_to_stderr()
@@ -47,7 +57,7 @@ def run_http(
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import build_server
 
-    built = build_server(Memories(served), session_key, read_only=selection.read_only)
+    built = build_server(Memories(served, share=share), session_key, read_only=selection.read_only)
     # From here on uvicorn takes the signals, and raises them again when it is done.
     _ignore_signals()
     try:
@@ -58,7 +68,7 @@ def run_http(
     return 0
 
 
-def run_stdio(selection: Selection, session_key: str = "") -> int:
+def run_stdio(selection: Selection, session_key: str = "", share: "Share | None" = None) -> int:
     """Serve on standard input and output until the client leaves or a signal comes; return the exit code."""
     streams = take_streams()
     _exit_on_signals()
@@ -76,7 +86,7 @@ def run_stdio(selection: Selection, session_key: str = "") -> int:
     from mdrecall.mcp_server.server import build_server
     from mdrecall.mcp_server.stdio import serve
 
-    built = build_server(Memories(served), session_key, read_only=selection.read_only)
+    built = build_server(Memories(served, share=share), session_key, read_only=selection.read_only)
     try:
         asyncio.run(serve(built, streams, reader))
     finally:

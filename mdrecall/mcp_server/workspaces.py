@@ -25,6 +25,8 @@ class Selection(NamedTuple):
     config: str | None = None
     read_only: bool = False
     """True to offer no tool that writes."""
+    is_automatic: bool = False
+    """True if a program starts the server, wherever that is."""
 
 
 class ServedMemory(NamedTuple):
@@ -60,7 +62,8 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
         return _select_agents(tuple(dict.fromkeys(selection.agents)), selection.config, env)
     folder = selection.workspaces[0] if selection.workspaces else None
     agent = selection.agents[0] if selection.agents else None
-    loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
+    loaded = load(env=env, workspace=folder, agent=agent, config=selection.config, is_automatic=selection.is_automatic)
+    _require_enabled(loaded)
     is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
     workspace = loaded.settings.workspace if is_fixed else None
     return (_describe(loaded, loaded.settings.agent_id, workspace, selection.config),)

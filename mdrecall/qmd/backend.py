@@ -229,9 +229,17 @@ class _QmdSessions:
         return self._builtin().sessions.list_all()
 
     def read(
-        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+        self,
+        session: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        session_key: str = "",
     ) -> ReadResult:
-        return self._builtin().sessions.read(session, from_line=from_line, lines=lines, session_key=session_key)
+        return self._builtin().sessions.read(
+            session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
+        )
 
     def note_compaction(self, session: str) -> SyncReport:
         how = self._settings.compaction.post_index_sync

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -55,7 +55,8 @@ class Root(NamedTuple):
 class _Scan:
     """A listing while it is being built."""
 
-    def __init__(self) -> None:
+    def __init__(self, enter: Callable[[str], None] | None) -> None:
+        self.enter = enter
         self.stamps: dict[str, Stamp] = {}
         self.issues: list[Issue] = []
         self.lost: list[str] = []
@@ -105,10 +106,10 @@ class MemoryFiles:
             os.path.lexists(os.path.join(workspace, name)) for name in (*ROOT_FILES, MEMORY_FOLDER)
         )
 
-    def scan(self) -> Listing:
-        """List every memory file once, with its stamp."""
+    def scan(self, enter: Callable[[str], None] | None = None) -> Listing:
+        """List every memory file once, with its stamp; ``enter`` is called with each folder before it is listed."""
         for _ in range(_TRIES):
-            scan = _Scan()
+            scan = _Scan(enter)
             for root in self.roots():
                 self._scan_root(root, scan)
             if not scan.moved:
@@ -197,7 +198,10 @@ class MemoryFiles:
     def _scan_root(self, root: Root, scan: _Scan) -> None:
         place = os.path.join(root.folder, root.inside)
         shown = _join(root.prefix, root.inside) or "."
-        scan.folders[root.folder if root.is_file else place] = None
+        watched = root.folder if root.is_file else place
+        scan.folders[watched] = None
+        if scan.enter:
+            scan.enter(watched)
         above = root.inside.split("/")[:-1]
         if any(os.path.islink(os.path.join(root.folder, *above[:depth])) for depth in range(1, len(above) + 1)):
             scan.add_issue(shown, "is reached through a symbolic link, which is not followed")
@@ -230,6 +234,8 @@ class MemoryFiles:
             if folder in scan.walked:
                 continue
             shown = _join(root.prefix, inside)
+            if scan.enter:
+                scan.enter(folder)
             try:
                 with os.scandir(folder) as listing:
                     entries = list(listing)

@@ -119,13 +119,15 @@ _APPEND_DESCRIPTION = (
 SESSION_GET = ToolSpec(
     "session_get",
     "Read records of a transcript that memory_search found (a path that begins with sessions/). When there is more,"
-    " nextFrom is the record to continue from.",
+    " nextFrom is the record to continue from; nextChar means that a long record was cut: read it again with that"
+    " fromChar.",
     {
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The path of a search result."},
             "from": {"type": "number", "description": "The first record, from 1. Default: the beginning."},
             "lines": {"type": "number", "description": "At most this many records."},
+            "fromChar": {"type": "number", "description": "Skip this many characters of the first record."},
         },
         "required": ["path"],
     },
@@ -201,8 +203,7 @@ class MemoryGet:
         self._memory = memory
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        from_char = read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
-        return _call_read(partial(self._memory.read, from_char=from_char), arguments, READ_NOTICE)
+        return _call_read(self._memory.read, arguments, READ_NOTICE)
 
 
 class SessionGet:
@@ -224,8 +225,9 @@ def _call_read(read: Callable[..., ReadResult], arguments: Mapping[str, Any], no
     path = read_text(arguments, "path", required=True)
     from_line = read_integer(arguments, "from", least=-_MAX_LINE, most=_MAX_LINE)
     lines = read_integer(arguments, "lines", least=-_MAX_LINE, most=_MAX_LINE)
+    from_char = read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
     try:
-        details = read_to_json(read(path, from_line=from_line, lines=lines))
+        details = read_to_json(read(path, from_line=from_line, lines=lines, from_char=from_char))
         details |= {"notice": notice} if details["text"] else {}
         return answer(details, plain=format_read(details))
     except FileMissing as error:

@@ -237,7 +237,7 @@ def _encode_marks(text: str) -> str:
 def to_valid_text(value: Any) -> Any:
     """Return a value with every character that UTF-8 cannot write, as in a broken file name, replaced by a mark."""
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
+        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):
         return {to_valid_text(name): to_valid_text(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -20,6 +20,9 @@ class TranscriptRecord(NamedTuple):
     day: str = ""
     """The day of the message, such as ``2026-02-10``; empty if the record has no time."""
 
+    problem: str = ""
+    """Why the record was not read, such as ``has 40,000,000 bytes; …``; empty if it was."""
+
     @property
     def line(self) -> str:
         """The message as it is indexed and shown: ``User: …``."""

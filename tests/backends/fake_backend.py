@@ -113,7 +113,13 @@ class _FakeSessions:
         return []
 
     def read(
-        self, session: str, *, from_line: int | None = None, lines: int | None = None, session_key: str = ""
+        self,
+        session: str,
+        *,
+        from_line: int | None = None,
+        lines: int | None = None,
+        from_char: int = 0,
+        session_key: str = "",
     ) -> ReadResult:
         return self._backend.read(session)
 

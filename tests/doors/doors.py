@@ -21,18 +21,23 @@ What legitimately differs between them is undone here, and nowhere else:
 import asyncio
 import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
 from mdrecall.cli.hints import REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.main import main
+from mdrecall.cli.start import ask, find_socket_folder, unpack
+from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
 from mdrecall.tools.hints import ADVICE_BY_REASON, LOW_CONFIDENCE_ADVICE, advice_for
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
 from tests.doors.calls import Call
+from tests.processes import PATIENCE_S, until
 
 _BAD = "bad argument"
 _OUTCOMES = {"FileMissing": "missing"} | dict.fromkeys(
@@ -152,6 +157,46 @@ def run_in_process(arguments: list[str]) -> tuple[int, str]:
         code = int(str(left.code))
     assert "Traceback" not in err.getvalue()
     return code, out.getvalue()
+
+
+@contextmanager
+def listening(memory: Memory, env: Mapping[str, str]) -> Iterator[WarmDoor]:
+    """A process, which is this one, that answers the commands of others from an open memory."""
+    assert memory.loaded
+    with closing(WarmDoor(env)) as door:
+        door.open(memory)
+        assert until(lambda: any(name.endswith(".sock") for name in list_sockets(env)))
+        yield door
+
+
+def list_sockets(env: Mapping[str, str]) -> list[str]:
+    folder = find_socket_folder(env)
+    return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+def ask_warm(arguments: list[str], env: Mapping[str, str]) -> tuple[int, str, str] | None:
+    """What a process that listens answers to a command: exit code, output and errors; None if it declines."""
+    answer = ask(arguments, env, greeting_s=PATIENCE_S)
+    if answer is None:
+        return None
+    streams = [b"".join(data for number, data in unpack(answer) if number == wanted) for wanted in (0, 1)]
+    return answer[0], streams[0].decode(), streams[1].decode()
+
+
+def run_warm(env: Mapping[str, str], answered: list[str]) -> RunsCommand:
+    """Run commands as the installed program does: in a process that listens, or here if that one declines."""
+
+    def run(arguments: list[str]) -> tuple[int, str]:
+        # No process has arguments with these, so that none of them reaches the program that asks.
+        is_possible = not any("\0" in argument or "\ud800" in argument for argument in arguments)
+        told = ask_warm(arguments, env) if is_possible else None
+        if told is None:
+            return run_in_process(arguments)
+        answered.append(arguments[0])
+        assert (*told[:2],) == run_in_process([*arguments[:1], "--no-warm", *arguments[1:]]) or arguments[0] == "note"
+        return told[:2]
+
+    return run
 
 
 class Calls(Protocol):

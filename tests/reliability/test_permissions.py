@@ -94,6 +94,42 @@ def test_an_index_in_a_read_only_folder_is_searched(indexed: Workspace) -> None:
     assert_in_order(indexed, index)
 
 
+_LOCKED_OUT = """
+import os, sys
+from mdrecall.errors import StoreUnavailable
+from mdrecall.memory import Memory
+
+with Memory.open(sys.argv[1], env=dict(os.environ)) as memory:
+    memory.sync()
+    assert memory.search("walrus")
+    folder = os.path.dirname(memory.settings.index_path)
+    for mode in (0o500, 0o000):
+        os.chmod(folder, mode)
+        with open(f"{sys.argv[1]}/memory/{mode}.md", "w") as note:
+            note.write("A heron wades.")
+        answer = memory.search("walrus", mode="keyword")
+        assert answer[0].path == "memory/walrus.md"
+        assert "Permission denied" in answer.issues[0].problem, answer.issues
+        # With a closed folder a temporary index answers, which holds everything.
+        assert bool(answer.stale) != bool(memory.search("heron", mode="keyword"))
+        try:
+            memory.sync()
+            raise AssertionError("a sync that cannot write says so")
+        except StoreUnavailable as error:
+            assert error.hint
+    os.chmod(folder, 0o700)
+"""
+
+
+def test_a_process_whose_index_becomes_unwritable_goes_on_answering(workspace: Workspace) -> None:
+    workspace.write("memory/walrus.md", "The walrus sleeps on the ice.\n")
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*ORDINARY, sys.executable, "-c", _LOCKED_OUT, str(workspace.path)]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert_in_order(workspace, Path(workspace.memory().settings.index_path))
+
+
 @pytest.mark.parametrize("unshare", [["unshare", "-m"], ["unshare", "-Urm"]], ids=["as root", "in a namespace"])
 def test_an_index_on_a_read_only_disk_is_searched(indexed: Workspace, unshare: list[str]) -> None:
     index = indexed.index

@@ -4,6 +4,8 @@
 """
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,29 @@ def test_an_answer_from_an_empty_workspace_says_so(workspace: Workspace) -> None
     workspace.write("memory/blank.md", "\n\n")
     answer = workspace.memory().search("walrus")
     assert (answer.reason, answer.stale) == ("index_empty", "")
+
+
+_SHORTEN = """
+import os, sys
+from mdrecall.memory import Memory
+
+with Memory.open(sys.argv[1], env=dict(os.environ)) as memory:
+    memory.sync()
+    shared = memory.settings.index_path + "-shm"
+    for _ in range(3):
+        assert memory.search("walrus")
+        os.truncate(shared, 0)
+    with open(sys.argv[1] + "/memory/b.md", "w") as note:
+        note.write("a penguin")
+    memory.sync()
+    assert memory.search("penguin")[0].path == "memory/b.md"
+    os.truncate(shared, 0)
+"""
+
+
+def test_shared_memory_that_another_program_has_shortened_kills_no_process(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    env = {**os.environ, **workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", _SHORTEN, str(workspace.path)], env=env, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert workspace.memory().search("penguin")[0].path == "memory/b.md"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.sources.transcripts.jsonl import parse_lines
+from mdrecall.sources.transcripts.jsonl import one_line, parse_blocks
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl, fingerprint, parse_message
 from mdrecall.types import TranscriptRecord
 
@@ -20,7 +20,8 @@ def record(role: str, content: Any, **more: Any) -> bytes:
 
 
 def messages_of(*records: bytes, first: int = 1) -> list[TranscriptRecord]:
-    return [found for found in parse_lines(records, parse_message, first) if found.is_message]
+    blocks = (line + b"\n" for line in records)
+    return [found for found in parse_blocks(blocks, parse_message, number=first) if found.is_message]
 
 
 def test_openclaws_own_example_has_its_lines_its_map_and_its_hash() -> None:
@@ -112,3 +113,27 @@ def test_an_export_name_leads_back_to_its_transcript(name: str) -> None:
 
 def test_a_name_that_no_transcript_can_have_is_not_an_export(tmp_path: Path) -> None:
     assert OpenClawJsonl(str(tmp_path)).path_of_export("json+list") is None
+
+
+@given(st.text(st.sampled_from("ab \t\n\u3000\x1c\u2028")), st.integers(1, 9))
+def test_a_text_put_on_one_line_in_blocks_is_the_same_as_at_once(text: str, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mdrecall.sources.transcripts.jsonl._BLOCK_CHARS", size)
+        assert one_line(text) == " ".join(text.split())
+
+
+@given(st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=6), st.integers(1, 9))
+def test_a_line_that_is_too_long_is_told_and_costs_no_other_line(lines: list[bytes], size: int) -> None:
+    data = b"\n".join(lines)
+    blocks = (data[at : at + size] for at in range(0, len(data), size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mdrecall.sources.transcripts.jsonl.MAX_LINE_BYTES", 6)
+        found = list(parse_blocks(blocks, lambda line: ("User", line.hex(), ""), start=100, number=5))
+    # What follows the last line end is a record only if it is not empty.
+    expected = lines if lines and lines[-1] else lines[:-1]
+    assert [each.text for each in found] == [line.hex() if len(line) <= 6 else "" for line in expected]
+    assert [bool(each.problem) for each in found] == [len(line) > 6 for line in expected]
+    assert [each.number for each in found] == list(range(5, 5 + len(expected)))
+    ends = [100 + sum(len(line) + 1 for line in lines[: count + 1]) for count in range(len(expected))]
+    is_open = bool(lines and lines[-1])
+    assert [each.end for each in found] == ([*ends[:-1], None] if is_open else ends)

@@ -36,6 +36,33 @@ def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
     assert len(common.chunks) == 1
 
 
+@pytest.mark.parametrize("query", ["common", "the"])
+def test_of_a_term_beyond_the_budget_the_newest_chunks_are_found(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.chunks.ROW_BUDGET", 3)
+    store.documents.put([indexed(f"{number}.md", "the common words here") for number in range(9)], "r")
+    (match,) = store.chunks.match_terms(parse_query(query))
+    assert sorted(match.chunks) == [7, 8, 9]
+    assert match.held_by == 9
+    assert set(match.chunks.values()) == {0.5} or query == "common"
+
+
+def test_the_rows_of_a_very_common_term_are_estimated(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.chunks._MOST_COUNTED", 4)
+    texts = ["common words" if number % 2 else "others" for number in range(40)]
+    store.documents.put([indexed(f"{number}.md", text) for number, text in enumerate(texts)], "r")
+    (match,) = store.chunks.match_terms(parse_query("common"))
+    assert match.held_by == 20
+
+
+def test_counts_follow_the_index(store: SqliteStore) -> None:
+    for number in range(3):
+        store.documents.put([indexed(f"{number}.md", "common words")], "r")
+        (match,) = store.chunks.match_terms(parse_query("common"))
+        assert (store.chunks.count(), match.held_by) == (number + 1, number + 1)
+
+
 def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -> None:
     header = Path(store.file_path).read_bytes()[:100]
     assert int.from_bytes(header[68:72], "big") == APPLICATION_ID

@@ -14,6 +14,15 @@ class WatchOptions(NamedTuple):
     scan_seconds: int = setting(whole(1), 60, "How often a watcher checks all files even if no change was reported.")
 
 
+class WarmOptions(NamedTuple):
+    """``mdrecall.warm``: a process that has a memory open answers the commands of others."""
+
+    enabled: bool = setting(flag(), True, "Let a process that has the memory open answer the commands of this user.")
+    idle_minutes: int = setting(
+        whole(1), 30, "End a process that only waits for commands after this many minutes without one."
+    )
+
+
 class RemoteRequests(NamedTuple):
     """``mdrecall.remote``."""
 
@@ -89,6 +98,7 @@ class MdrecallSettings(NamedTuple):
         whole(0), 30_000, "How long a search waits while the first index is built, in milliseconds."
     )
     watch: WatchOptions = section(WatchOptions)
+    warm: WarmOptions = section(WarmOptions)
     remote: RemoteRequests = section(RemoteRequests)
     flush: FlushOptions = section(FlushOptions)
     qmd: QmdOptions = section(QmdOptions)

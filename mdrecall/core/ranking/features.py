@@ -1,6 +1,8 @@
 """The features of passages: what each holds of the query, by its words, its vector, its title and its names."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import NamedTuple
 
 from mdrecall.core.ranking.naming import Naming, is_spelled_out
@@ -17,7 +19,7 @@ from mdrecall.core.ranking.score import (
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import heading_title, titles
 from mdrecall.core.text.passages import Passage, split_passages
-from mdrecall.core.text.words import Analyser, count_unspaced, tokens
+from mdrecall.core.text.words import Analyser, count_unspaced, is_plain_word, tokens
 from mdrecall.types import StoredChunk, Traits
 
 # The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
@@ -100,21 +102,45 @@ class TermFinder:
         self._weights = weights
         self._analyser = analyser
         self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
-        self._initials = frozenset(term[0] for term in self._wanted) | {""}
+        initials = {term[0] for term in self._wanted}
+        self._other_initials = {letter for letter in ascii_letters if letter.lower() not in initials}
         self._seen: set[str] = set()
         self._holds: dict[str, frozenset[str]] = {}
         self._shares: dict[frozenset[str], float] = {_NONE: 0.0}
 
     def find(self, text: str) -> frozenset[str]:
         """Return the query terms that a text holds."""
-        there = set(tokens(text))
-        for token in there - self._seen:
-            self._read(token)
-        holding = there & self._holds.keys()
-        if not holding:
+        if not (holding := self._find_tokens(text)):
             return _NONE
         held = frozenset().union(*map(self._holds.__getitem__, holding))
         return self._add_names(held, text) if self._weights.names else held
+
+    def find_each(self, text: str, passages: Sequence[Passage]) -> list[frozenset[str]]:
+        """Return the query terms that each passage of a text holds."""
+        if self._weights.names or not text.isascii():
+            return [self.find(text[entry.start : entry.end]) for entry in passages]
+        # Few tokens of a text hold a term. Looking for those is quicker than cutting every passage into tokens.
+        held = [_NONE] * len(passages)
+        starts = [entry.start for entry in passages]
+        for token in self._find_tokens(text):
+            start = text.find(token)
+            while start >= 0:
+                end = start + len(token)
+                if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+                    held[bisect_right(starts, start) - 1] |= self._holds[token]
+                start = text.find(token, end)
+        return held
+
+    def _find_tokens(self, text: str) -> set[str]:
+        """Return the tokens of a text that hold a term of the query."""
+        there = set(tokens(text))
+        fresh = there - self._seen
+        self._seen |= fresh
+        for token in fresh:
+            # Most words begin with another letter than any term, and so do their stems.
+            if token[0] not in self._other_initials or not is_plain_word(token):
+                self._read(token)
+        return there & self._holds.keys()
 
     def share(self, held: frozenset[str]) -> float:
         """Return the share of the query's weight that these terms have."""
@@ -125,9 +151,6 @@ class TermFinder:
 
     def _read(self, token: str) -> None:
         """Remember which terms of the query a token holds."""
-        self._seen.add(token)
-        if self._analyser.initial(token) not in self._initials:
-            return
         terms = self._analyser.terms_of(token)
         begun = (one for one in self._weights.beginnings if any(term.startswith(one) for term in terms))
         if held := (terms & self._wanted).union(begun):
@@ -152,10 +175,11 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
     held, above = [_NONE] * len(passages), _NONE
     has_words = bool(found.weighted.strength)  # Otherwise only its vector was found, and there is no term to look for.
     if has_words:
-        held = [finder.find(text[entry.start : entry.end]) for entry in passages]
+        held = finder.find_each(text, passages)
         above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
     is_other_script = not has_words and query.traits is not None and query.unspaced != is_unspaced_text(text)
     share = finder.share
+    has_identifiers = bool(query.weights.identifiers or query.naming.phrases)
     coverage = [share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
     chunk_held = above.union(*held)
@@ -180,7 +204,7 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
             likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
             chunk_likeness=whole,
             cosine=cosine,
-            identified=_identifier_share(query, own, text[passage.start : passage.end]),
+            identified=_identifier_share(query, own, text[passage.start : passage.end]) if has_identifiers else 0.0,
             naming=max(file_bonus, heading_bonus),
             held=own,
             chunk_held=chunk_held,
@@ -218,8 +242,6 @@ def is_unspaced_text(text: str) -> bool:
 
 def _identifier_share(query: Query, held: frozenset[str], text: str) -> float:
     wanted = len(query.weights.identifiers) + len(query.naming.phrases)
-    if not wanted:
-        return 0.0
     return (len(query.weights.identifiers & held) + query.naming.find_phrases(text)) / wanted
 
 

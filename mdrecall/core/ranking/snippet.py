@@ -5,13 +5,15 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from mdrecall.core.text.headings import read_lines, titles, trails
-from mdrecall.core.text.passages import Passage, split_line
+from mdrecall.core.text.passages import LONG_LINE, Passage, split_line
 
 #: The length of a snippet in UTF-16 units, as in OpenClaw.
 MAX_SNIPPET_UNITS = 700
 #: Stands where a line is cut, so that a part of it is not taken for the whole.
 ELLIPSIS = "…"
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+# A text without any of them has no heading, neither behind hashes nor underlined.
+_HEADING_MARKS = ("#", "=", "--")
 
 
 class _Segment(NamedTuple):
@@ -71,6 +73,8 @@ def show_around(
 
 def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> str:
     """Return the headings above a passage, outermost first, joined with `` › ``; ``chunk_trail`` precedes the text."""
+    if not any(mark in text for mark in _HEADING_MARKS):
+        return " › ".join(titles(chunk_trail))
     structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
     *_, trail = trails(structure)
     if structure[-1].level:
@@ -106,6 +110,9 @@ def _segments(text: str) -> list[_Segment]:
     segments: list[_Segment] = []
     offset = 0
     for number, line in enumerate(text.split("\n")):
-        segments += [_Segment(number, offset + start, offset + end) for start, end in split_line(line)]
+        if len(line) <= LONG_LINE:
+            segments.append(_Segment(number, offset, offset + len(line)))
+        else:
+            segments += [_Segment(number, offset + start, offset + end) for start, end in split_line(line)]
         offset += len(line) + 1
     return segments

@@ -121,7 +121,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
         heading = number if is_heading else heading
         speaker = turns.get(number, speaker) if not is_heading else ""
         may_end = bool(blanks) or (line.lstrip()[0] in "-*+0123456789" and re.match(_LIST_ITEM, line) is not None)
-        spans = split_line(line)
+        spans = [(0, len(line))] if len(line) <= LONG_LINE else split_line(line)
         ends = is_heading or number in turns
         for start, end in spans:
             # Blank lines count too: a passage must not reach over a thousand of them.

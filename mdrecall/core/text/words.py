@@ -152,6 +152,11 @@ def tokens(text: str) -> list[str]:
     return _PATTERNS.token.findall(_nfkc(text))
 
 
+def is_plain_word(token: str) -> bool:
+    """True if the only term of a token is its stem, which begins with the same letter."""
+    return token.isascii() and token.isalpha() and (token.islower() or token.istitle())
+
+
 _T = TypeVar("_T")
 
 # A longer run is hardly ever there twice, and remembering many of them would take hundreds of megabytes.
@@ -164,7 +169,6 @@ class Analyser:
     def __init__(self, max_remembered: int = 50_000) -> None:
         self._terms: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
-        self._initials: dict[str, str] = {}
         self._max_remembered = max_remembered
 
     def indexable(self, text: str) -> tuple[str, str]:
@@ -173,11 +177,6 @@ class Analyser:
             return text, self._names_in(text)
         words = " ".join(word for token in tokens(text) for word in surface_words(token))
         return words, self._names_in(_nfkc(text))
-
-    def initial(self, token: str) -> str:
-        """Return the letter that the only term of a plain word begins with; empty for any other token."""
-        known = self._initials.get(token)
-        return self._learn_initial(token) if known is None else known
 
     def terms_of(self, token: str) -> frozenset[str]:
         """Return the terms of one token."""
@@ -207,13 +206,6 @@ class Analyser:
             names = " ".join([name for token in tokens(bit) for name in name_terms(token)])
             self._remember(self._names, bit, names)
         return names
-
-    def _learn_initial(self, token: str) -> str:
-        """Return the first letter of a plain word; empty for any other token, whose terms may begin otherwise."""
-        is_word = token.isascii() and token.isalpha() and token[1:].islower()
-        initial = token[0].lower() if is_word else ""
-        self._remember(self._initials, token, initial)
-        return initial
 
     def _learn(self, token: str) -> frozenset[str]:
         words, names = surface_words(token), name_terms(token)

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileUnreadable
 from mdrecall.sources.opening import open_below, stamp_of
@@ -14,9 +14,15 @@ from mdrecall.types import Stamp, TranscriptRecord
 
 #: How much is read at once: a transcript of many megabytes is never held in memory as a whole.
 _BLOCK_BYTES = 1 << 20
+#: A longer line is not read: one of this size with emoji takes 285 MB to parse and to show. Messages with
+#: pictures inside are below it.
+MAX_LINE_BYTES = 16 << 20
+#: A text is put on one line in blocks of about this size: all words of a long text together take ten times its memory.
+_BLOCK_CHARS = 1 << 20
 #: How much of the beginning, and before the offset, a quick seal covers: enough that a rewritten file differs.
 _SEAL_BYTES = 4096
 
+_BLANK = re.compile(r"\s")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
 # A program that cuts a text in the middle of an emoji leaves half of it, which neither an index nor a file can hold.
 _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
@@ -37,8 +43,7 @@ class OpenJsonl(NamedTuple):
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every line; what follows the last line end comes last, without an end."""
-        for line_number, (end, line) in enumerate(self._lines(start), number):
-            yield make_record(line_number, end, line, self.parse)
+        return parse_blocks(self._blocks(start), self.parse, start=start, number=number)
 
     def bytes_after(self, offset: int) -> int:
         """Return how many bytes follow an offset."""
@@ -46,7 +51,7 @@ class OpenJsonl(NamedTuple):
 
     def records_after(self, offset: int) -> int:
         """Return how many line ends follow an offset."""
-        return self._read(offset, self.stamp[0]).count(b"\n")
+        return sum(block.count(b"\n") for block in self._blocks(offset))
 
     def seal(self, offset: int, *, thorough: bool = False) -> bytes:
         """Return a digest of the beginning and the bytes before an offset; a thorough one covers every byte."""
@@ -62,21 +67,11 @@ class OpenJsonl(NamedTuple):
         """Return the bytes from ``start`` to ``end``; fewer, if the file has become shorter."""
         return os.pread(self.file, max(0, end - start), start)
 
-    def _lines(self, start: int) -> Iterator[tuple[int | None, bytes]]:
-        """Yield each line with the offset after it; last, with None, what has no line end yet."""
-        begun: list[bytes] = []
-        at = end = start
-        while at < self.stamp[0] and (block := self._read(at, min(at + _BLOCK_BYTES, self.stamp[0]))):
-            at += len(block)
-            *whole, rest = block.split(b"\n")
-            for piece in whole:
-                line = b"".join((*begun, piece))
-                begun.clear()
-                end += len(line) + 1
-                yield end, line
-            begun.append(rest)
-        if last := b"".join(begun):
-            yield None, last
+    def _blocks(self, start: int) -> Iterator[bytes]:
+        """Yield what follows an offset, up to the size that the file had when it was opened."""
+        while start < self.stamp[0] and (block := self._read(start, min(start + _BLOCK_BYTES, self.stamp[0]))):
+            start += len(block)
+            yield block
 
 
 @contextmanager
@@ -92,17 +87,53 @@ def open_jsonl(folder: str, inside: str, parse: ParseLine, *, shown: str) -> Ite
         os.close(file)
 
 
-def parse_lines(lines: Iterable[bytes], parse: ParseLine, number: int = 1) -> Iterator[TranscriptRecord]:
-    """Yield the record of each line of a file that is read from its beginning to its end."""
-    end = 0
-    for line_number, line in enumerate(lines, number):
-        end += len(line)
-        yield make_record(line_number, end, line, parse)
+def read_blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a file from its beginning to its end."""
+    while block := file.read(_BLOCK_BYTES):
+        yield block
 
 
-def make_record(number: int, end: int | None, line: bytes, parse: ParseLine) -> TranscriptRecord:
-    """Return the record of a line."""
-    return TranscriptRecord(number, end, len(line) + 1, *(parse(line) or ()))
+class _Line(NamedTuple):
+    content: bytes | None
+    """None if the line is too long to be read."""
+    size: int
+    """With its end."""
+    is_complete: bool
+
+
+def parse_blocks(
+    blocks: Iterable[bytes], parse: ParseLine, *, start: int = 0, number: int = 1
+) -> Iterator[TranscriptRecord]:
+    """Yield the record of every line; ``start`` is the offset of the first one and ``number`` its number."""
+    end = start
+    for line_number, line in enumerate(_split_lines(blocks), number):
+        end += line.size
+        yield _make_record(line_number, end if line.is_complete else None, line, parse)
+
+
+def _split_lines(blocks: Iterable[bytes]) -> Iterator[_Line]:
+    begun, size = list[bytes](), 0
+    for block in blocks:
+        *whole, rest = block.split(b"\n")
+        for piece in whole:
+            size += len(piece)
+            yield _Line(_join(begun, piece, size), size + 1, is_complete=True)
+            begun, size = [], 0
+        size += len(rest)
+        begun = [*begun, rest] if size <= MAX_LINE_BYTES else []
+    if size:
+        yield _Line(_join(begun, b"", size), size, is_complete=False)
+
+
+def _join(begun: list[bytes], last: bytes, size: int) -> bytes | None:
+    return b"".join((*begun, last)) if size <= MAX_LINE_BYTES else None
+
+
+def _make_record(number: int, end: int | None, line: _Line, parse: ParseLine) -> TranscriptRecord:
+    if line.content is None:
+        problem = f"has {line.size:,} bytes; more than {MAX_LINE_BYTES:,} are not read"
+        return TranscriptRecord(number, end, line.size, problem=problem)
+    return TranscriptRecord(number, end, line.size, *(parse(line.content) or ()))
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
@@ -125,4 +156,15 @@ def day_of(timestamp: Any) -> str:
 
 def one_line(text: str) -> str:
     """Return a text on one line, with single blanks and whole characters."""
-    return _HALF_CHARACTERS.sub("\ufffd", " ".join(text.split()))
+    blocks = (" ".join(text[start:end].split()) for start, end in _cut_at_blanks(text))
+    return _HALF_CHARACTERS.sub("\ufffd", " ".join(filter(None, blocks)))
+
+
+def _cut_at_blanks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the offsets of blocks that end before a blank."""
+    start = 0
+    while start < len(text):
+        blank = _BLANK.search(text, start + _BLOCK_CHARS)
+        end = blank.start() if blank else len(text)
+        yield start, end
+        start = end

@@ -14,7 +14,15 @@ from typing import Any
 from mdrecall.config.settings import Settings
 from mdrecall.errors import PathOutside
 from mdrecall.sources.opening import stamp_of
-from mdrecall.sources.transcripts.jsonl import OpenJsonl, day_of, one_line, open_jsonl, parse_lines, parse_object
+from mdrecall.sources.transcripts.jsonl import (
+    OpenJsonl,
+    day_of,
+    one_line,
+    open_jsonl,
+    parse_blocks,
+    parse_object,
+    read_blocks,
+)
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
 _FOLDER = "sessions"
@@ -97,8 +105,8 @@ class OpenClawJsonl:
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord]:
         """Yield the records of any JSONL file. What is not OpenClaw's has no messages."""
-        with open(file, "rb") as lines:
-            yield from parse_lines(lines, parse_message)
+        with open(file, "rb") as opened:
+            yield from parse_blocks(read_blocks(opened), parse_message)
 
 
 def parse_message(line: bytes) -> tuple[str, str, str] | None:

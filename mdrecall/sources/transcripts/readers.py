@@ -114,29 +114,67 @@ def read_transcript(
     *,
     from_line: int | None = None,
     lines: int | None = None,
+    from_char: int = 0,
     max_chars: int = MAX_READ_UNITS,
 ) -> ReadResult:
-    """Return the messages in a range of records, a line each, with the number of the record before it."""
+    """Return the messages in a range of records, a line each, with the number of the record before it.
+
+    ``from_char`` leaves out the first characters of the first record. What exceeds ``max_chars`` UTF-16 units is cut
+    after a record, and a single record that is longer inside it.
+    """
     path = find_conversation(reader, session).path
     first = max(1, from_line or 1)
-    last = first + max(1, lines) - 1 if lines else None
-    shown: list[str] = []
-    used, total, following = 0, 0, None
+    excerpt = _Excerpt(first, first + max(1, lines) - 1 if lines else None, max(0, from_char), max_chars)
+    total = 0
     with reader.open(path) as transcript:
         for record in transcript.records():
             total = record.number
-            is_wanted = first <= total and (last is None or total <= last) and following is None
-            if not is_wanted or not record.is_message:
-                continue
-            line = f"{total}  {record.redact_text(redact).line}"
-            used += utf16_units(line) + 1
-            if used > max_chars and shown:
-                following = total
-            else:
-                shown.append(cut_units(line, max_chars))
-    if following is None and last is not None and last < total:
-        following = last + 1
-    return ReadResult(path, "\n".join(shown), first, len(shown), total, used > max_chars, following)
+            if excerpt.wants(record):
+                excerpt.add(total, _show_record(record, redact))
+    return excerpt.result(path, total)
+
+
+class _Excerpt:
+    """The messages of a range of records, as far as there is room for them."""
+
+    def __init__(self, first: int, last: int | None, skipped: int, room: int) -> None:
+        self._first = first
+        self._last = last
+        self._skipped = skipped
+        self._room = room
+        self._shown: list[str] = []
+        self._following: int | None = None
+        self._cut: tuple[int, int] | None = None
+        """The record that was cut, and how many of its characters have been shown up to now."""
+
+    def wants(self, record: TranscriptRecord) -> bool:
+        is_in_range = self._first <= record.number and (self._last is None or record.number <= self._last)
+        return is_in_range and self._following is None and (record.is_message or bool(record.problem))
+
+    def add(self, number: int, text: str) -> None:
+        skipped = self._skipped if number == self._first else 0
+        line = f"{number}  {text[skipped:]}"
+        size = utf16_units(line)
+        if self._shown and size > self._room:
+            self._following = number
+            return
+        kept = cut_units(line, self._room)
+        if len(kept) < len(line):
+            self._cut = number, skipped + len(kept) - len(f"{number}  ")
+        self._shown.append(kept)
+        self._room -= size + 1
+
+    def result(self, path: str, total: int) -> ReadResult:
+        is_cut = self._following is not None or self._cut is not None
+        following = self._following
+        if following is None and self._last is not None and self._last < total:
+            following = self._last + 1
+        first, next_char = self._cut or (self._first, None)
+        return ReadResult(path, "\n".join(self._shown), first, len(self._shown), total, is_cut, following, next_char)
+
+
+def _show_record(record: TranscriptRecord, redact: Callable[[str], str]) -> str:
+    return f"(This record {record.problem}.)" if record.problem else record.redact_text(redact).line
 
 
 def last_messages(

@@ -13,6 +13,7 @@ import apsw
 
 from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.file import IndexFile
+from mdrecall.store.sqlite.revisions import current_revision
 from mdrecall.store.sqlite.sql import rows, single
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import file_path
@@ -48,9 +49,15 @@ _PRESENT = 0.5
 #: At most this many rows are scored. Beyond that, the remaining, more common terms count only as present or absent.
 ROW_BUDGET = 6_000
 
-_SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) FROM keyword WHERE keyword MATCH ?"
-_PLAIN = "SELECT rowid FROM keyword WHERE keyword MATCH ?"
-_COUNT = "SELECT count(*) FROM keyword WHERE keyword MATCH ?"
+# Beyond that many rows the newest count: they were indexed last.
+_NEWEST = "FROM keyword WHERE keyword MATCH ? ORDER BY rowid DESC LIMIT ?"
+_SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) {_NEWEST}"
+_PLAIN = f"SELECT rowid {_NEWEST}"
+# Rows are counted up to here: at about 60 ns a row, counting a million of them would be felt.
+_MOST_COUNTED = 100_000
+_COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyword MATCH ? LIMIT ?)"
+# The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
+_MOST_REMEMBERED = 5_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
 # Terms are read by as many leading letters as this, and then compared with the whole word.
 _LEAST_SHARED = 4
@@ -61,11 +68,33 @@ _MOST_NEAR = 20
 _JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS + "_"})
 
 
+class _Counts:
+    """How many rows there are, and how many hold each term that was looked up, in the index of one revision."""
+
+    def __init__(self, db: apsw.Connection, revision: int) -> None:
+        self.revision = revision
+        self.chunks = single(db, "SELECT count(*) FROM chunks")
+        self._last_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
+        self._rows: dict[str, int] = {}
+
+    def rows_with(self, db: apsw.Connection, expression: str) -> int:
+        """Return how many rows hold an expression; of a very common one, estimated from the oldest that do."""
+        if (known := self._rows.get(expression)) is not None:
+            return known
+        ((found, last),) = rows(db, _COUNT, (expression, _MOST_COUNTED))
+        if found == _MOST_COUNTED:
+            found = max(found, min(self.chunks, round(found * self._last_id / last)))
+        if len(self._rows) < _MOST_REMEMBERED:
+            self._rows[expression] = found
+        return int(found)
+
+
 class SqliteChunks:
     """The role ``ChunkReader``."""
 
     def __init__(self, file: IndexFile) -> None:
         self._file = file
+        self._counts: _Counts | None = None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -81,7 +110,7 @@ class SqliteChunks:
     def count(self) -> int:
         """Return the number of chunks."""
         with self._file.reading() as db:
-            return _count(db)
+            return self._current_counts(db).chunks
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
         """Return the number of files and chunks of each source."""
@@ -114,7 +143,13 @@ class SqliteChunks:
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         """Return the chunks that each term occurs in, in the order of the terms."""
         with self._file.reading() as db:
-            return match_terms(db, terms, _count(db))
+            return match_terms(db, terms, self._current_counts(db))
+
+    def _current_counts(self, db: apsw.Connection) -> _Counts:
+        counts, revision = self._counts, current_revision(db)
+        if counts is None or counts.revision != revision:
+            counts = self._counts = _Counts(db, revision)
+        return counts
 
 
 def shared_text(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:
@@ -125,10 +160,6 @@ def shared_text(db: apsw.Connection, document_id: int, ordinal: int, length: int
         for (text,) in rows(db, _OWN_TEXT, (document_id, ordinal)):
             shared = text[-(length - len(shared)) :] + shared
     return shared
-
-
-def _count(db: apsw.Connection) -> int:
-    return single(db, "SELECT count(*) FROM chunks")
 
 
 def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
@@ -146,9 +177,10 @@ def encode_names(names: str) -> str:
     return names.translate(_JOINED)
 
 
-def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) -> list[Match]:
+def match_terms(db: apsw.Connection, terms: Sequence[Term], known: _Counts) -> list[Match]:
     """Return where each term occurs, in the order of the terms."""
-    counts = {term: _count_rows(db, term) for term in terms if not term.parts and not term.always_prefix}
+    words = [term for term in terms if not term.parts and not term.always_prefix]
+    counts = {term: known.rows_with(db, _expression(term)) for term in words}
     found: dict[Term, Match] = {}
     looked_up: list[str] = []
     rows_so_far = 0
@@ -158,12 +190,12 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
             among = f"({' OR '.join(looked_up)}) AND ({_expression(term)})"
             found[term] = Match(term, _match_present(db, among, _PRESENT), count)
             continue
-        expression, chunks = _expression(term), _match_whole(db, term, count, chunk_count)
+        expression, chunks = _expression(term), _match_whole(db, term, count, known.chunks)
         loose = not chunks and (term.prefix or term.always_prefix)
         if loose:
             expression = _prefix_expression(db, term)
             chunks = _match_present(db, expression, _PRESENT) if expression else {}
-        found[term] = Match(term, chunks, len(chunks), loose)
+        found[term] = Match(term, chunks, max(count, len(chunks)), loose)
         rows_so_far += len(chunks)
         if chunks:
             looked_up.append(expression)
@@ -171,17 +203,18 @@ def match_terms(db: apsw.Connection, terms: Sequence[Term], chunk_count: int) ->
 
 
 def _match_whole(db: apsw.Connection, term: Term, count: int, chunk_count: int) -> dict[int, float]:
-    """Return the chunks that contain a whole term; none for a word that no chunk contains, or a lone character."""
+    """Return the chunks that contain a whole term; none for a word that no chunk contains, or a lone character.
+
+    Of a term in more rows than the budget, the newest are returned.
+    """
     if term.parts:
         return _match_present(db, _expression(term), 1.0)
     if not count:
         return {}
+    if count > ROW_BUDGET and term.stop:
+        return _match_present(db, _expression(term), _PRESENT)
     other_forms = _match_present(db, _expression(term), _PRESENT) if term.also else {}
-    return other_forms | _score_matches(db, _quote(term.surface), chunk_count)
-
-
-def _count_rows(db: apsw.Connection, term: Term) -> int:
-    return single(db, _COUNT, (_expression(term),))
+    return other_forms | _score_matches(db, _quote(term.surface), chunk_count, count)
 
 
 def _expression(term: Term) -> str:
@@ -206,17 +239,19 @@ def _prefix_expression(db: apsw.Connection, term: Term) -> str:
     return " OR ".join(map(_quote, islice(fits, _MOST_NEAR)))
 
 
-def _score_matches(db: apsw.Connection, expression: str, chunk_count: int) -> dict[int, float]:
-    found = list(rows(db, _SCORED, (expression,)))
+def _score_matches(db: apsw.Connection, expression: str, chunk_count: int, row_count: int) -> dict[int, float]:
+    found = list(rows(db, _SCORED, (expression, ROW_BUDGET)))
     if not found:
         return {}
-    surprise = math.log((chunk_count - len(found) + 0.5) / (len(found) + 0.5)) if chunk_count > len(found) else 0.0
+    # Other forms of the word are counted too, so what was found is the better figure unless it was limited.
+    held_by = row_count if len(found) == ROW_BUDGET else len(found)
+    surprise = math.log((chunk_count - held_by + 0.5) / (held_by + 0.5)) if chunk_count > held_by else 0.0
     divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
     return {chunk_id: rank / divisor for chunk_id, rank in found}
 
 
 def _match_present(db: apsw.Connection, expression: str, saturation: float) -> dict[int, float]:
-    return {chunk_id: saturation for (chunk_id,) in rows(db, _PLAIN, (expression,))}
+    return {chunk_id: saturation for (chunk_id,) in rows(db, _PLAIN, (expression, ROW_BUDGET))}
 
 
 def _quote(term: str) -> str:

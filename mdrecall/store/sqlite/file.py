@@ -18,7 +18,7 @@ from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import sidecar_files
 from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwritable, prepare
 from mdrecall.store.sqlite.revisions import bump
-from mdrecall.store.sqlite.side_file_guard import close, closing, sweep
+from mdrecall.store.sqlite.side_file_guard import close, closing, restore_length, sweep
 from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
 
 #: How long a writer waits for another one before it reports who that is.
@@ -43,6 +43,7 @@ class IndexFile:
         self._file_lock = FileLock(location.path + sidecar_files.WRITE_LOCK)
         self._open_lock = threading.RLock()
         self._opened: tuple[int, int] | None = None
+        self._shared_bytes = 0
         self._generation = 0
         self._read_only = False
         self._scratch = ""
@@ -85,12 +86,16 @@ class IndexFile:
     def _is_open(self) -> bool:
         if self._opened is None or (self._problem and time.monotonic() >= self._retry_at):
             return False
-        return _identity(self._location.path) == self._opened
+        if _identity(self._location.path) != self._opened:
+            return False
+        self._shared_bytes = restore_length(self._location.path, self._shared_bytes)
+        return True
 
     def _record_identity(self) -> None:
         now = _identity(self._location.path)
         if now != self._opened:
             self._opened = now
+            self._shared_bytes = 0
             self._generation += 1
             self._on_change()
 

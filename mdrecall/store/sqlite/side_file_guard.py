@@ -24,6 +24,8 @@ from mdrecall.store.sqlite.sidecar_files import GUARD
 _WAIT_S = 5.0
 _RETRY_S = 0.002
 _RECORD_BYTES = 200
+# SQLite maps its shared memory in pieces of this size, and closing reads the first one.
+_REGION_BYTES = 32_768
 
 
 class FileReplaced(StoreBusy):
@@ -57,8 +59,25 @@ def close(db: apsw.Connection) -> None:
     with _lock(path, create=False) as guard, suppress(apsw.ConnectionClosedError):
         is_own = not _has_moved(db) and (guard is None or _read(guard)[:1] == [_inode(path)])
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0 if is_own else 1)
+        if is_own:
+            restore_length(path, _REGION_BYTES)
         db.close()
         _sweep(path, guard)
+
+
+def restore_length(path: str, length: int) -> int:
+    """Return how long the shared memory of an open database is, at least as long as it was.
+
+    SQLite maps ``-shm`` into memory. A program that copies another file over it shortens it first, and reading what is
+    no longer there kills the process with SIGBUS. What is filled up with zeros is made again from the log.
+    """
+    try:
+        now = os.stat(f"{path}-shm").st_size
+        if now < length:
+            os.truncate(f"{path}-shm", length)
+    except OSError:
+        return length
+    return max(now, length)
 
 
 @contextmanager

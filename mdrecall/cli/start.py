@@ -1,0 +1,219 @@
+"""The entry of the command: a process with an open memory answers if there is one, else the command runs here.
+
+Nothing is imported before it is known that nobody answers: each import would be paid by every command.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Iterator, Mapping
+
+#: Each may be repeated here after a lost connection: they read, and ``note`` leaves out what a note says already.
+WARM_COMMANDS = ("search", "get", "status", "note")
+#: With these a command runs here: they change the process, read its input, or say so.
+_RUN_HERE = frozenset(("-", "-h", "--help", "--no-warm", "--verbose"))
+#: Said by the listening process before anything is asked. The number is that of the protocol.
+GREETING = b"mdrecall-warm 1 "
+#: How long a process may take to greet; one that is busy or stopped is not worth waiting for.
+_GREETING_S = 0.02
+#: How long it may take to answer: longer than any search whose provider answers in time.
+_ANSWER_S = 10.0
+#: Processes that are asked in turn; each has the memory of another workspace.
+_MAX_ASKED = 3
+#: An answer is read up to this size: a list of 100,000 notes is smaller.
+MAX_ANSWER_BYTES = 32 << 20
+#: The address of a socket is shorter than this on every system (Linux: 108 bytes, macOS: 104, with a zero at the end).
+_MAX_ADDRESS_BYTES = 103
+ANSWERED, DECLINED = b"A", b"D"
+
+
+def main(greeting_s: float = _GREETING_S) -> int:
+    """Run the command of this process and return its exit code; a process that listens has to greet in time."""
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] in WARM_COMMANDS and not _RUN_HERE.intersection(arguments):
+        try:
+            answer = ask(arguments, os.environ, greeting_s)
+        except KeyboardInterrupt:
+            print("Stopped.", file=sys.stderr)
+            return 130
+        if answer is not None:
+            return _print(answer)
+    from mdrecall.cli.main import main as run
+
+    return run(arguments)
+
+
+def ask(arguments: "list[str]", env: "Mapping[str, str]", greeting_s: float) -> bytes | None:
+    """Return the answer of a process that listens; None if there is none that can answer."""
+    folder = find_socket_folder(env)
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".sock")) if is_private(folder) else []
+        if not names:
+            return None
+        cwd = os.getcwd()
+    except OSError:
+        return None
+    request = _pack_request(arguments, env, cwd)
+    for name in _put_likely_first(names, arguments, cwd)[:_MAX_ASKED]:
+        answer = _ask_one(folder, name, request, greeting_s)
+        if answer is not None:
+            return answer
+    return None
+
+
+def find_socket_folder(env: "Mapping[str, str]") -> str:
+    """Return the folder of the sockets, in mdrecall's own state folder."""
+    home = env.get("OPENCLAW_HOME", "").strip() or env.get("HOME", "").strip() or os.path.expanduser("~")
+    state = env.get("MDRECALL_STATE_DIR", "").strip()
+    if not state and sys.platform == "darwin":
+        state = os.path.join(home, "Library", "Application Support", "mdrecall")
+    elif not state:
+        base = env.get("XDG_STATE_HOME", "").strip()
+        state = os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "mdrecall")
+    return os.path.join(os.path.abspath(os.path.expanduser(state)), "warm")
+
+
+def name_socket(workspace: str, index_path: str) -> str:
+    """Return the name of the socket for an index; it begins with what stands for the workspace."""
+    from zlib import crc32
+
+    parts = (crc32(os.fsencode(os.path.realpath(path))) for path in (workspace, index_path))
+    return "-".join(f"{part:08x}" for part in parts) + ".sock"
+
+
+def is_private(folder: str) -> bool:
+    """True if a path is a folder, and no link, that only this user can enter."""
+    found = os.lstat(folder)
+    return found.st_mode & 0o170077 == 0o040000 and found.st_uid == os.geteuid()
+
+
+def find_peer(connection: "socket") -> int:
+    """Return the user id at the other end of a connection."""
+    import _socket
+
+    if hasattr(_socket, "SO_PEERCRED"):
+        found = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    else:
+        # macOS and the BSDs: LOCAL_PEERCRED of SOL_LOCAL, a structure whose second number is the user.
+        found = connection.getsockopt(0, 1, 76)
+    return int.from_bytes(found[4:8], sys.byteorder)
+
+
+def open_address(folder: str, name: str) -> "tuple[str, int | None]":
+    """Return an address of a socket, and a file to close after its use; a long path is reached through its folder."""
+    path = os.path.join(folder, name)
+    if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
+        return path, None
+    if not os.path.isdir("/proc/self/fd"):
+        raise OSError("The path of the socket is too long for this system.")
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return f"/proc/self/fd/{file}/{name}", file
+
+
+def receive(connection: "socket", size: int, deadline: float) -> bytes:
+    """Return exactly so many bytes; raise ``OSError`` if they do not come before the deadline."""
+    import time
+
+    parts, left = [], size
+    while left:
+        seconds = deadline - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        connection.settimeout(seconds)
+        part = connection.recv(min(left, 1 << 16))
+        if not part:
+            raise ConnectionResetError
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _put_likely_first(names: "list[str]", arguments: "list[str]", cwd: str) -> "list[str]":
+    """Return the names with that of the named workspace, or of the current folder, first."""
+    if len(names) == 1:
+        return names
+    at = arguments.index("--workspace") + 1 if "--workspace" in arguments else len(arguments)
+    likely = name_socket(os.path.join(cwd, *arguments[at : at + 1]), "").partition("-")[0]
+    return sorted(names, key=lambda name: not name.startswith(likely))
+
+
+def _pack_request(arguments: "list[str]", env: "Mapping[str, str]", cwd: str) -> bytes:
+    """Return everything that an answer depends on. None of these texts can hold the byte 0."""
+    streams = (sys.stdout, sys.stderr)
+    fields = [
+        cwd,
+        "".join("1" if stream and stream.isatty() else "0" for stream in streams),
+        *(stream.encoding if stream else "utf-8" for stream in streams),
+        str(len(arguments)),
+        *arguments,
+        *(f"{name}={value}" for name, value in env.items()),
+    ]
+    data = b"\0".join(map(os.fsencode, fields))
+    return len(data).to_bytes(4, "big") + data
+
+
+def describe_code() -> bytes:
+    """Return which mdrecall this is: another version, or the same in another place, may answer in another way."""
+    import mdrecall
+
+    return os.fsencode(f"{mdrecall.__version__} {sys.version_info[:2]} {mdrecall.__file__}")
+
+
+def _ask_one(folder: str, name: str, request: bytes, greeting_s: float) -> bytes | None:
+    """Return the answer of one process; None if it does not greet in time, declines, or dies."""
+    import _socket
+    import time
+
+    file = connection = None
+    try:
+        address, file = open_address(folder, name)
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        connection.settimeout(greeting_s)
+        connection.connect(address)
+        if find_peer(connection) != os.geteuid():
+            return None
+        expected = GREETING + describe_code()
+        if receive(connection, len(expected), time.monotonic() + greeting_s) != expected:
+            return None
+        deadline = time.monotonic() + _ANSWER_S
+        connection.settimeout(_ANSWER_S)
+        connection.sendall(request)
+        head = receive(connection, 5, deadline)
+        size = int.from_bytes(head[1:], "big")
+        if head[:1] != ANSWERED or size > MAX_ANSWER_BYTES:
+            return None
+        return receive(connection, size, deadline)
+    except OSError:
+        return None
+    finally:
+        if connection is not None:
+            connection.close()
+        if file is not None:
+            os.close(file)
+
+
+def _print(answer: bytes) -> int:
+    """Write what a command would have written, and return its exit code."""
+    try:
+        for number, data in unpack(answer):
+            stream = sys.stderr if number else sys.stdout
+            if stream is not None:
+                stream.buffer.write(data)
+                stream.flush()
+    except OSError as error:
+        from mdrecall.cli.main import end_output
+
+        return end_output(error)
+    return answer[0]
+
+
+def unpack(answer: bytes) -> "Iterator[tuple[int, bytes]]":
+    """Yield the parts of what a command prints: 0 for standard output or 1 for standard error, and the bytes."""
+    at = 1
+    while at < len(answer):
+        end = at + 5 + int.from_bytes(answer[at + 1 : at + 5], "big")
+        yield answer[at], answer[at + 5 : end]
+        at = end

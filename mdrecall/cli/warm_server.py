@@ -1,0 +1,312 @@
+"""Answers the commands of other processes from memories that are open here, on private sockets.
+
+A command is run by the very code that would run it there, with what it prints captured, so that both ways print the
+same. Only this user can reach a socket: its folder is private, and the user at the other end is checked.
+"""
+
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from mdrecall.cli.options import Caller
+from mdrecall.cli.start import (
+    ANSWERED,
+    DECLINED,
+    GREETING,
+    MAX_ANSWER_BYTES,
+    WARM_COMMANDS,
+    describe_code,
+    find_peer,
+    find_socket_folder,
+    is_private,
+    name_socket,
+    open_address,
+    receive,
+)
+from mdrecall.locks import FileLock
+from mdrecall.types import Holder
+
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
+    from mdrecall.memory import Memory
+
+# The arguments and the environment of a process are seldom larger than a tenth of this.
+_MAX_REQUEST_BYTES = 1 << 20
+# Commands that run at once; one that comes while so many are there does the work itself.
+_MAX_CLIENTS = 8
+# A command sends its request at once. A process that sends none, or does not read its answer, is left after this.
+_RECEIVE_S = 1.0
+_SEND_S = 5.0
+# A command that would have to wait for longer than this for those before it does the work itself.
+_TURN_S = 1.0
+# Standard output and error belong to the whole process, so that one command at a time can print to other ones.
+_TURN = threading.Lock()
+# How often a process tries to take over the socket of another one, which it gets when that one has ended.
+_TAKEOVER_S = 5.0
+# Closing waits this long for an answer in progress.
+_CLOSE_S = 2.0
+# Variables that the code of a command reads from its own process, so that they must be the same in both.
+_OF_PROCESS = ("HOME", "TZ", "MDRECALL_DEBUG")
+_OF_TERMINAL = ("NO_COLOR", "TERM")
+# Variables that decide which provider is used, and how it is reached.
+_OF_PROVIDERS = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PROXY|^(?:SSL|HF|MDRECALL|OPENCLAW|CLAWDBOT)_", re.IGNORECASE)
+# Variables that say where a shell is.
+_OF_SHELL = frozenset(("PWD", "OLDPWD", "SHLVL", "_"))
+
+
+class Request(NamedTuple):
+    """A command of another process."""
+
+    arguments: list[str]
+    env: Mapping[str, str]
+    cwd: str
+    are_terminals: tuple[bool, bool]
+    """True for standard output and for standard error if it is a terminal."""
+    encodings: tuple[str, str]
+
+
+class Declined(Exception):
+    """The command has to do the work itself."""
+
+
+class WarmDoor:
+    """The sockets of one process, one for each memory that it has open."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self._lock = threading.Lock()
+        self._listeners: list[_Listener] = []
+        self._is_closed = False
+        self.used_at = time.monotonic()
+        """When a command was last answered, by the monotonic clock."""
+
+    def open(self, memory: "Memory") -> None:
+        """Answer for a memory from now on, unless its settings want no answers or another process gives them."""
+        loaded = memory.loaded
+        if loaded is None or not can_answer(loaded):
+            return
+        listener = _Listener(_path_of(loaded), lambda request: self._answer(memory, request))
+        with self._lock:
+            if not self._is_closed:
+                self._listeners.append(listener)
+                listener.start()
+
+    def close(self) -> None:
+        """Answer no more; may be called twice."""
+        with self._lock:
+            self._is_closed = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener.close()
+
+    def _answer(self, memory: "Memory", request: Request) -> bytes:
+        """Return what a command prints and its exit code; raise if it has to do the work itself."""
+        from mdrecall.cli.main import answer
+
+        def open_shared(loaded: "Loaded") -> "nullcontext[Memory]":
+            if memory.loaded is None or not _is_same(memory.loaded, loaded):
+                raise Declined
+            return nullcontext(memory)
+
+        if not request.arguments or request.arguments[0] not in WARM_COMMANDS or not self._has_same_process(request):
+            raise Declined
+        if not _TURN.acquire(timeout=_TURN_S):
+            raise Declined
+        try:
+            self.used_at = time.monotonic()
+            printed = Printed(request)
+            with redirect_stdout(printed.stdout), redirect_stderr(printed.stderr):
+                code = answer(request.arguments, Caller(request.env, request.cwd, open_shared))
+        except SystemExit as error:
+            raise Declined from error
+        finally:
+            _TURN.release()
+        if code not in (0, 1):
+            raise Declined
+        return bytes([code]) + printed.pack()
+
+    def _has_same_process(self, request: Request) -> bool:
+        names = _OF_PROCESS + (_OF_TERMINAL if any(request.are_terminals) else ())
+        return all(request.env.get(name, "") == self._env.get(name, "") for name in names)
+
+
+def can_answer(loaded: "Loaded") -> bool:
+    """True if commands may be answered for a memory: it is switched on, and the index is mdrecall's own."""
+    return loaded.settings.mdrecall.warm.enabled and loaded.settings.memory.backend == "builtin"
+
+
+def find_warm_process(loaded: "Loaded") -> Holder | None:
+    """Return the process that answers commands for a memory."""
+    return FileLock(f"{_path_of(loaded)}.lock").holder()
+
+
+def _path_of(loaded: "Loaded") -> str:
+    settings = loaded.settings
+    return os.path.join(find_socket_folder(loaded.environment), name_socket(settings.workspace, settings.index_path))
+
+
+def _is_same(own: "Loaded", other: "Loaded") -> bool:
+    """True if a memory that is open gives the answers that these settings would: nothing they depend on differs."""
+    if own.settings != other.settings or own.home != other.home or own.unread != other.unread:
+        return False
+    search, rerank = own.settings.memory_search, own.settings.mdrecall.rerank
+    is_local = search.provider in (None, "auto", "offline", "none") and not rerank.provider
+
+    def choose(values: Mapping[str, str]) -> dict[str, str]:
+        chosen = _OF_PROVIDERS.search if is_local else lambda name: name not in _OF_SHELL
+        return {name: value for name, value in values.items() if chosen(name)}
+
+    return choose(own.environment) == choose(other.environment)
+
+
+class Printed:
+    """What a command prints, in the order in which a process of its own would have printed it."""
+
+    def __init__(self, request: Request) -> None:
+        self._parts: list[tuple[int, bytes]] = []
+        self._is_terminal = request.are_terminals[0]
+        streams = zip(request.are_terminals, request.encodings, strict=True)
+        out, err = (_Stream(self._parts, number, *stream) for number, stream in enumerate(streams))
+        self.stdout, self.stderr = cast(Any, out), cast(Any, err)
+
+    def pack(self) -> bytes:
+        """Return each part with its stream and its length; standard output that is no terminal comes at the end."""
+        parts = self._parts if self._is_terminal else sorted(self._parts, key=lambda part: -part[0])
+        packed = b"".join(bytes([number]) + len(data).to_bytes(4, "big") + data for number, data in parts)
+        if len(packed) >= MAX_ANSWER_BYTES:
+            raise Declined
+        return packed
+
+
+class _Stream:
+    """One of the streams of a command: what ``print``, ``json`` and the styles need of a file."""
+
+    def __init__(self, parts: list[tuple[int, bytes]], number: int, is_terminal: bool, encoding: str) -> None:
+        self._parts = parts
+        self._number = number
+        self._is_terminal = is_terminal
+        self.encoding = encoding
+
+    def write(self, text: str) -> int:
+        if text:
+            self._parts.append((self._number, text.encode(self.encoding, "backslashreplace")))
+        return len(text)
+
+    def flush(self) -> None:
+        return
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+class _Listener:
+    """Listens on one socket, in threads that end with the process. Of several processes, one listens."""
+
+    def __init__(self, path: str, answer: Callable[[Request], bytes]) -> None:
+        self._folder, self._name = os.path.split(path)
+        self._lock = FileLock(f"{path}.lock")
+        self._answer = answer
+        self._slots = threading.BoundedSemaphore(_MAX_CLIENTS)
+        self._closing = threading.Event()
+        self._listening: socket.socket | None = None
+        self._thread = threading.Thread(target=self._run, name="mdrecall-warm", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._listening is not None:
+            # Unlike `close`, this wakes up the thread that waits for a connection.
+            with suppress(OSError):
+                self._listening.shutdown(socket.SHUT_RDWR)
+        self._thread.join(_CLOSE_S)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                if is_private(self._folder) and self._lock.acquire(0, "answering commands"):
+                    self._listen()
+            except OSError:
+                # No folder, no room, or a socket that another program removed: it may work later.
+                pass
+            self._closing.wait(_TAKEOVER_S)
+
+    def _listen(self) -> None:
+        path = os.path.join(self._folder, self._name)
+        try:
+            with self._bind(path) as self._listening:
+                while not self._closing.is_set():
+                    connection, _ = self._listening.accept()
+                    self._start_answer(connection)
+        finally:
+            if self._lock.is_held:
+                with suppress(OSError):
+                    os.unlink(path)
+            self._lock.release()
+
+    def _bind(self, path: str) -> socket.socket:
+        """Return a socket that listens at a path; what a killed process left there is replaced in one step."""
+        temporary = f".{os.getpid()}.new"
+        address, file = open_address(self._folder, temporary)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder, temporary))
+            listening.bind(address)
+            os.chmod(os.path.join(self._folder, temporary), 0o600)
+            listening.listen(4 * _MAX_CLIENTS)
+            os.replace(os.path.join(self._folder, temporary), path)
+        except BaseException:
+            listening.close()
+            raise
+        finally:
+            if file is not None:
+                os.close(file)
+        return listening
+
+    def _start_answer(self, connection: socket.socket) -> None:
+        if find_peer(connection) != os.geteuid() or not self._slots.acquire(blocking=False):
+            connection.close()
+            return
+        threading.Thread(target=self._serve, args=(connection,), name="mdrecall-warm-answer", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, suppress(OSError):
+                connection.settimeout(_SEND_S)
+                connection.sendall(GREETING + describe_code())
+                try:
+                    body = self._answer(_receive_request(connection))
+                    reply = ANSWERED + len(body).to_bytes(4, "big") + body
+                except Exception:
+                    # It does not matter why: the command does the work itself, and reports what is wrong.
+                    reply = DECLINED + bytes(4)
+                connection.settimeout(_SEND_S)
+                connection.sendall(reply)
+        finally:
+            self._slots.release()
+
+
+def _receive_request(connection: socket.socket) -> Request:
+    """Return the request of a command; raise if it is not one."""
+    deadline = time.monotonic() + _RECEIVE_S
+    size = int.from_bytes(receive(connection, 4, deadline), "big")
+    if size > _MAX_REQUEST_BYTES:
+        raise Declined
+    fields = receive(connection, size, deadline).split(b"\0")
+    try:
+        cwd, terminals, out, err, count, *rest = map(os.fsdecode, fields)
+        for encoding in (out, err):
+            "".encode(encoding)
+        arguments, variables = rest[: int(count)], rest[int(count) :]
+        env = dict(variable.split("=", 1) for variable in variables)
+    except (ValueError, LookupError) as error:
+        raise Declined from error
+    return Request(arguments, env, cwd, (terminals[:1] == "1", terminals[1:] == "1"), (out, err))

@@ -1,0 +1,119 @@
+"""Memory files whose last listing is used again while the kernel reports no change in their folders."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from mdrecall.sources.files import MemoryFiles, Root
+from mdrecall.sources.opening import stamp_of
+from mdrecall.types import Document, Listing, SourceName
+
+if TYPE_CHECKING:
+    from mdrecall.sources.inotify import FolderQueue
+
+
+class _Kept(NamedTuple):
+    """A listing, and what must stay the same for it to hold."""
+
+    listing: Listing
+    roots: tuple[object, ...]
+    until: float
+    """When all files are listed again in any case, by the monotonic clock."""
+
+
+class FollowedFiles:
+    """Lists the memory files, at no cost while nothing has changed. For a process that stays alive; any thread may ask.
+
+    Every folder is watched before it is listed, so that no change falls between the two. A listing is not kept if a
+    folder cannot be watched or lies on a network file system, where other machines write without an event.
+    """
+
+    name: SourceName = "memory"
+
+    def __init__(self, files: MemoryFiles, keep_s: float, open_queue: "Callable[[], FolderQueue]") -> None:
+        """``keep_s`` is how long a listing is used at most, in case a change went unnoticed."""
+        self._files = files
+        self._keep_s = keep_s
+        self._open_queue = open_queue
+        self._lock = threading.Lock()
+        self._queue: FolderQueue | None = None
+        self._kept: _Kept | None = None
+        self._is_followed = True
+        self._is_closed = False
+
+    def scan(self) -> Listing:
+        """List every memory file with its stamp."""
+        with self._lock:
+            if self._kept and self._is_current(self._kept):
+                return self._kept.listing
+            return self._scan()
+
+    def read(self, path: str, listing: Listing) -> Document:
+        """Return a listed file as a document. Raise a ``ReadError`` that names it."""
+        return self._files.read(path, listing)
+
+    def forget(self) -> None:
+        """List all files again at the next scan."""
+        self._kept = None
+
+    def close(self) -> None:
+        """Follow nothing any more; may be called twice."""
+        with self._lock:
+            self._is_closed, self._kept = True, None
+            if self._queue:
+                self._queue.close()
+                self._queue = None
+
+    def _is_current(self, kept: _Kept) -> bool:
+        if self._queue is None or time.monotonic() >= kept.until:
+            return False
+        return not self._queue.drain() and kept.roots == self._look_at_roots()
+
+    def _scan(self) -> Listing:
+        self._kept = None
+        if not self._prepare():
+            return self._files.scan()
+        self._is_followed = True
+        roots, until = self._look_at_roots(), time.monotonic() + self._keep_s
+        listing = self._files.scan(self._follow)
+        assert self._queue is not None
+        self._queue.keep_only(listing.folders)
+        if self._is_followed and not listing.lost:
+            self._kept = _Kept(listing, roots, until)
+        return listing
+
+    def _prepare(self) -> bool:
+        """Open the queue if that is possible, and empty it: only what happens from now on counts."""
+        try:
+            if self._queue is None and not self._is_closed:
+                self._queue = self._open_queue()
+            if self._queue is not None:
+                self._queue.drain()
+        except OSError:
+            return False
+        return self._queue is not None
+
+    def _follow(self, folder: str) -> None:
+        if self._queue is None:
+            return
+        try:
+            self._queue.watch(folder)
+        except FileNotFoundError:
+            # It does not exist yet: that it appears is seen by looking at the roots, or at the folder above.
+            pass
+        except OSError:
+            self._is_followed = False
+
+    def _look_at_roots(self) -> tuple[object, ...]:
+        """Return what tells that a root is the same as before: events do not tell that a folder above was renamed."""
+        return tuple((root, *_identify(root)) for root in self._files.roots())
+
+
+def _identify(root: Root) -> tuple[int, ...]:
+    with suppress(OSError):
+        found = os.lstat(os.path.join(root.folder, root.inside))
+        return stamp_of(found) if root.is_file else (found.st_mode, found.st_dev, found.st_ino)
+    return ()

@@ -1,0 +1,425 @@
+"""A process with an open memory answers the commands of others, and none of them depends on it."""
+
+import os
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import mdrecall
+from mdrecall import Memory
+from mdrecall.cli import start, warm_server
+from mdrecall.cli.start import GREETING, ask, describe_code, find_socket_folder, name_socket
+from mdrecall.cli.warm import _wait
+from mdrecall.cli.warm_server import WarmDoor
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+from tests.doors.doors import ask_warm, list_sockets, listening
+from tests.processes import PATIENCE_S, until
+
+NOTES = {
+    "MEMORY.md": "# Ana\n\nAna prefers green tea, and Zürich in May.\n",
+    "memory/2026-02-10.md": "# Deploy\n\nThe deploy of DEC-0054 failed: the disk was full. 深色模式\n",
+    "memory/people/priya.md": "Priya drinks coffee, never tea.\n",
+}
+COMMANDS = [
+    ["search", "tea"],
+    ["search", "tea", "--json"],
+    ["search", "tea", "--explain", "-n", "1"],
+    ["search", "深色模式", "DEC-0054"],
+    ["search", "--query", "who drinks tea", "--query", "coffee", "--json"],
+    ["search", "zzqx"],
+    ["search", "zzqx", "--json", "--mode", "keyword"],
+    ["get", "MEMORY.md"],
+    ["get", "memory/people/priya.md", "--json", "--lines", "1"],
+    ["get", "MEMORY.md", "--from", "99"],
+    ["status"],
+]
+
+#: The program, with patience for a busy machine.
+PATIENT = f"import sys; from mdrecall.cli.start import main; sys.exit(main({PATIENCE_S}))"
+
+
+@pytest.fixture
+def notes(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    for name, text in NOTES.items():
+        workspace.write(name, text)
+    monkeypatch.chdir(workspace.path)
+    return workspace
+
+
+@contextmanager
+def warm_process(notes: Workspace, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """``mdrecall warm`` in a process of its own, once it listens."""
+    command = [sys.executable, "-m", "mdrecall", "warm", *arguments]
+    env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(command, cwd=notes.path, env=env, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr
+        process.stderr.readline()
+        assert until(lambda: ask_warm(["get", "MEMORY.md"], env) is not None)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def open_door(notes: Workspace) -> Iterator[WarmDoor]:
+    with Memory.open(env=notes.env) as memory:
+        memory.sync()
+        with listening(memory, notes.env) as door:
+            yield door
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_warm_answer_is_the_cold_one_byte_for_byte(
+    command: list[str], open_door: WarmDoor, notes: Workspace, run: Run
+) -> None:
+    warm = ask_warm(command, notes.env)
+    assert warm is not None
+    assert warm == run(*command, "--no-warm")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["search", ""],
+        ["search", "tea", "--nonsense"],
+        ["search", "tea", "--verb"],
+        ["search", "tea", "--no-w"],
+        ["search", "tea", "--workspace", "nowhere"],
+        ["get", "memory/nothing.md"],
+        ["status", "--deep"],
+        ["status", "--index"],
+        ["note", "--", "-"],
+        ["note", ""],
+        ["index"],
+        ["reset", "--yes"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_an_error_and_all_that_concerns_the_process_is_left_to_the_command(
+    command: list[str], open_door: WarmDoor, notes: Workspace
+) -> None:
+    assert ask_warm(command, notes.env) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"HOME": "/elsewhere"},
+        {"TZ": "Asia/Tokyo"},
+        {"OPENAI_API_KEY": "sk-other"},
+        {"MDRECALL_CONFIG": "other.json"},
+        {"OPENCLAW_STATE_DIR": "/elsewhere"},
+    ],
+    ids=str,
+)
+def test_a_command_with_other_settings_is_declined(
+    other: dict[str, str], open_door: WarmDoor, notes: Workspace
+) -> None:
+    Path(notes.path, "other.json").write_text('{"memorySearch": {"query": {"maxResults": 1}}}')
+    assert ask_warm(["search", "tea"], {**notes.env, **other}) is None
+    assert ask_warm(["search", "tea", "--config", "other.json"], notes.env) is None
+    assert ask_warm(["search", "tea"], {**notes.env, "EDITOR": "ed"}) is not None
+
+
+def test_another_folder_is_declined(open_door: WarmDoor, notes: Workspace, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "MEMORY.md").write_text("Other notes.\n")
+    assert ask_warm(["search", "tea", "--workspace", str(other)], notes.env) is None
+    assert ask_warm(["search", "tea", "--workspace", str(notes.path)], notes.env) is not None
+
+
+def test_settings_that_switch_it_off_open_no_socket(notes: Workspace) -> None:
+    config = Path(notes.path, "off.json")
+    config.write_text('{"mdrecall": {"warm": {"enabled": false}}}')
+    with Memory.open(config=config, env=notes.env) as memory, closing(WarmDoor(notes.env)) as door:
+        door.open(memory)
+    assert list_sockets(notes.env) == []
+
+
+def test_a_socket_is_private_and_goes_with_its_process(notes: Workspace) -> None:
+    folder = find_socket_folder(notes.env)
+    with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
+        (name,) = (name for name in os.listdir(folder) if name.endswith(".sock"))
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600
+    assert os.listdir(folder) == []
+
+
+def test_status_names_the_process(open_door: WarmDoor, notes: Workspace, run: Run) -> None:
+    assert f"Warm:        process {os.getpid()} answers" in run("status").out
+    assert run("status", "--json").json[0]["warm"]["pid"] == os.getpid()
+
+
+def test_a_second_warm_process_is_refused_and_named(open_door: WarmDoor, run: Run) -> None:
+    ran = run("warm")
+    assert ran.code == 2
+    assert f"process {os.getpid()}" in ran.err
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_reached(notes: Workspace) -> None:
+    env = {**notes.env, "MDRECALL_STATE_DIR": str(Path(notes.path).parent / ("long" * 40))}
+    with Memory.open(env=env) as memory, listening(memory, env):
+        assert ask_warm(["get", "MEMORY.md"], env) is not None
+
+
+def test_a_killed_process_leaves_a_socket_that_nobody_waits_for(notes: Workspace) -> None:
+    with warm_process(notes) as process:
+        process.kill()
+        process.wait()
+    assert any(name.endswith(".sock") for name in list_sockets(notes.env))
+    assert ask_warm(["get", "MEMORY.md"], notes.env) is None
+    with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
+        assert until(lambda: ask_warm(["get", "MEMORY.md"], notes.env) is not None)
+
+
+@pytest.mark.parametrize("spoil", ["open", "link", "file"])
+def test_a_folder_that_is_not_private_is_not_used(spoil: str, notes: Workspace, tmp_path: Path) -> None:
+    folder = Path(find_socket_folder(notes.env))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if spoil == "file":
+        folder.write_text("")
+    elif spoil == "link":
+        (tmp_path / "private").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "private")
+    else:
+        folder.mkdir()
+        folder.chmod(0o755)
+    with Memory.open(env=notes.env) as memory, closing(WarmDoor(notes.env)) as door:
+        door.open(memory)
+        time.sleep(0.2)
+        assert not folder.is_dir() or os.listdir(folder) == []
+        assert ask_warm(["get", "MEMORY.md"], notes.env) is None
+
+
+@pytest.mark.parametrize("side", [start, warm_server])
+def test_another_user_is_not_talked_to(
+    side: object, open_door: WarmDoor, notes: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side, "find_peer", lambda connection: os.geteuid() + 1)
+    assert ask_warm(["get", "MEMORY.md"], notes.env) is None
+
+
+@contextmanager
+def stranger(env: dict[str, str], serve: Callable[[socket.socket], object]) -> Iterator[None]:
+    """A program of this user that listens where mdrecall would."""
+    folder = find_socket_folder(env)
+    os.makedirs(folder, mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.join(folder, name_socket(".", "index")))
+        listener.listen()
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, suppress(OSError):
+                        serve(connection)
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+def greet_and_say(*replies: bytes) -> Callable[[socket.socket], None]:
+    """A program that greets as mdrecall does, reads the request, and then says this."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(GREETING + describe_code())
+        for reply in replies:
+            connection.recv(1 << 20)
+            connection.sendall(reply)
+
+    return serve
+
+
+def say(greeting: bytes) -> Callable[[socket.socket], None]:
+    return lambda connection: connection.sendall(greeting)
+
+
+STRANGERS: dict[str, Callable[[socket.socket], None]] = {
+    "closes at once": lambda connection: None,
+    "another version": say(GREETING + describe_code().replace(b"0", b"9")),
+    "no mdrecall": say(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20),
+    "dies after the greeting": greet_and_say(),
+    "dies after the request": greet_and_say(b""),
+    "dies in its answer": greet_and_say(b"A\0\0\1\0half"),
+    "too much": greet_and_say(b"A\xff\xff\xff\xff"),
+}
+
+
+@pytest.mark.parametrize("serve", STRANGERS.values(), ids=STRANGERS.keys())
+def test_a_command_answers_whatever_listens(serve: Callable[[socket.socket], None], notes: Workspace, run: Run) -> None:
+    with stranger(notes.env, serve):
+        assert ask(["get", "MEMORY.md"], notes.env, greeting_s=PATIENCE_S) is None
+        assert run("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
+
+
+def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run: Run) -> None:
+    with stranger(notes.env, lambda connection: connection.recv(1)):
+        assert run("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
+
+
+def _connect(env: dict[str, str]) -> socket.socket:
+    folder = find_socket_folder(env)
+    (name,) = (name for name in os.listdir(folder) if name.endswith(".sock"))
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(PATIENCE_S)
+    connection.connect(os.path.join(folder, name))
+    return connection
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\xff\xff\xff" + b"x" * 100_000,
+        b"\0\0\0\0",
+        b"\0\0\0\x03a\0b",
+        b"\0\0\0\x20" + b"/\x0000\0no-such\0utf-8\x001\0search".ljust(32, b"x"),
+        b"\0\0\0\x20" + b"/\x0000\0utf-8\0utf-8\x00-1\0search".ljust(32, b"x"),
+        b"\0\0\0\x40half of a request",
+    ],
+)
+def test_garbage_is_declined_and_the_next_command_answered(
+    request_: bytes, open_door: WarmDoor, notes: Workspace
+) -> None:
+    with _connect(notes.env) as connection:
+        with suppress(OSError):
+            connection.sendall(request_)
+            connection.shutdown(socket.SHUT_WR)
+        said = b""
+        with suppress(OSError):
+            while part := connection.recv(1 << 16):
+                said += part
+    assert said.removeprefix(GREETING + describe_code()) in (b"", b"D\0\0\0\0")
+    assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
+
+
+def test_silent_clients_take_no_more_than_their_places(open_door: WarmDoor, notes: Workspace) -> None:
+    silent = [_connect(notes.env) for _ in range(warm_server._MAX_CLIENTS + 2)]
+    try:
+        threads = [thread for thread in threading.enumerate() if thread.name == "mdrecall-warm-answer"]
+        assert len(threads) <= warm_server._MAX_CLIENTS
+        # Each of them is left after a while, and the places are free again.
+        assert until(lambda: ask_warm(["get", "MEMORY.md"], notes.env) is not None)
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_a_client_that_does_not_read_is_left(
+    open_door: WarmDoor, notes: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_server, "_SEND_S", 0.1)
+    notes.write("memory/large.md", "tea and more tea\n" * 60_000)
+    request = start._pack_request(["get", "memory/large.md", "--json"], notes.env, os.getcwd())
+    with _connect(notes.env) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.sendall(request)
+        assert until(lambda: all(thread.name != "mdrecall-warm-answer" for thread in threading.enumerate()))
+    assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
+
+
+def test_a_note_is_not_written_twice_when_the_answer_is_lost(notes: Workspace, run: Run) -> None:
+    with Memory.open(env=notes.env) as memory, listening(memory, notes.env) as door:
+        answer = door._answer
+
+        def lose(memory: Memory, request: warm_server.Request) -> bytes:
+            answer(memory, request)
+            raise OSError("The connection is lost.")
+
+        door._answer = lose  # type: ignore[method-assign]
+        assert ask_warm(["note", "Ben likes rye bread", "--file", "food"], notes.env) is None
+    ran = run("note", "Ben likes rye bread", "--file", "food")
+    assert ran.code == 0
+    assert Path(notes.path, "memory/food.md").read_text() == "Ben likes rye bread\n"
+
+
+def test_what_a_command_writes_is_found_at_once(open_door: WarmDoor, notes: Workspace) -> None:
+    for number in range(5):
+        assert ask_warm(["note", f"word{number} was said", "--file", f"words-{number}"], notes.env)
+        told = ask_warm(["search", f"word{number}"], notes.env)
+        assert told is not None
+        assert f"memory/words-{number}.md" in told[1]
+
+
+def test_output_that_nobody_reads_ends_as_without_it(notes: Workspace) -> None:
+    env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for more in ([], ["--no-warm"]):
+        with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
+            command = [sys.executable, "-c", PATIENT, "get", "MEMORY.md", *more]
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run(command, env=env, stdout=writer, stderr=subprocess.PIPE, check=False)
+            os.close(writer)
+            assert (done.returncode, done.stderr) == (0, b"")
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, check=False)
+            assert done.returncode == 2
+            assert b"No space left on device" in done.stderr
+            assert b"Traceback" not in done.stderr
+
+
+def test_an_interrupted_command_ends_at_once(notes: Workspace) -> None:
+    asked = threading.Event()
+
+    def never_answer(connection: socket.socket) -> None:
+        greet_and_say(b"")(connection)
+        asked.set()
+        connection.recv(1)
+
+    env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with stranger(notes.env, never_answer):
+        command = [sys.executable, "-c", PATIENT, "search", "tea"]
+        with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert asked.wait(PATIENCE_S)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, err) == (130, b"", b"Stopped.\n")
+
+
+def test_a_warm_process_ends_on_a_signal_and_when_nobody_asks(notes: Workspace) -> None:
+    with warm_process(notes) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    assert list_sockets(notes.env) == []
+    reader, writer = os.pipe()
+    _wait(WarmDoor(notes.env), 0.05, reader)
+    assert not select.select([reader], [], [], 0)[0]
+    os.close(reader)
+    os.close(writer)
+
+
+def test_nothing_is_imported_to_ask(notes: Workspace) -> None:
+    code = "import sys; before = set(sys.modules); import mdrecall.cli.start; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(["mdrecall", "mdrecall.cli", "mdrecall.cli.start"])
+    assert mdrecall.Memory is Memory
+
+
+def test_commands_are_answered_while_the_warm_process_is_killed_again_and_again(notes: Workspace, run: Run) -> None:
+    cold = run("search", "tea", "--no-warm")
+    for round_ in range(6):
+        with warm_process(notes) as process:
+            killer = threading.Timer(0.03 * round_, process.kill)
+            killer.start()
+            for _ in range(4):
+                assert run("search", "tea") == cold
+            killer.join()

@@ -1,0 +1,68 @@
+"""Which terms of a query a text holds, whatever other texts were read before."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.ranking.features import TermFinder
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.score import weigh
+from mdrecall.core.text.passages import split_passages
+from mdrecall.core.text.words import Analyser
+from mdrecall.types import Match
+
+WORDS = (
+    "deploy",
+    "Deploying",
+    "DEPLOYED",
+    "memorySearch",
+    "search",
+    "v1.2.3",
+    "1",
+    "2",
+    "3",
+    "to-do",
+    "do",
+    "東京都",
+    "x",
+)
+
+
+def finder_for(query: str) -> TermFinder:
+    matches = [Match(term, {1: 1.0}, 1) for term in parse_query(query) if not term.stop]
+    return TermFinder(weigh(matches, 10), Analyser())
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=4))
+def test_the_words_that_a_text_holds_are_those_among_its_terms(texts: list[list[str]]) -> None:
+    wanted = {"deploy", "search", "x"}
+    finder = finder_for("deploy search x")
+    for written in texts:
+        text = " ".join(written)
+        assert finder.find(text) == Analyser().terms(text) & wanted
+
+
+PIECES = (*WORDS, "un-deploy", "deploy_key", "redeploy", "x-ray", "c++", "\n", "\n\n", "# ", "- ", ". ", "word " * 30)
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["deploy search x", "v1.2.3 deploy", "東京都 x"])
+)
+def test_passages_hold_the_same_together_and_one_by_one(pieces: list[str], query: str) -> None:
+    text = " ".join(pieces)
+    passages = split_passages(text)
+    each = finder_for(query).find_each(text, passages)
+    assert each == [finder_for(query).find(text[entry.start : entry.end]) for entry in passages]
+
+
+def test_a_name_is_held_if_all_its_words_are_there_even_stop_words() -> None:
+    finder = finder_for("to-do walrus")
+    assert finder.find("what to buy, and what to do") == {"to-do"}
+    assert finder.find("to-do") == {"to-do"}
+    assert finder.find("do it") == set()
+
+
+def test_shares_are_of_the_weight_of_the_query() -> None:
+    finder = finder_for("deploy search")
+    assert finder.share(finder.find("nothing of it")) == 0
+    assert finder.share(finder.find("search the deployed")) == 1
+    assert 0 < finder.share(finder.find("search")) < 1
