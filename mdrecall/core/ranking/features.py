@@ -29,6 +29,8 @@ CHUNK_SHARE = 0.4
 NEIGHBOUR_WEIGHT = 0.2
 # What the words of the path and of the headings count, as far as the passage does not hold them itself.
 TITLE_WEIGHT = 0.3
+# What a name counts that a passage in another script shares with the query, beside its likeness.
+SHARED_NAME_WEIGHT = 0.2
 
 
 _NONE: frozenset[str] = frozenset()
@@ -84,7 +86,7 @@ class Features(NamedTuple):
     chunk_held: frozenset[str]
     """The terms that any passage of the chunk or its title holds."""
     is_other_script: bool = False
-    """True if it can share no word with the query, because one is Chinese, Japanese or Korean and the other is not."""
+    """True if it shares names at most with the query: one is Chinese, Japanese or Korean and the other is not."""
 
 
 class ReadPassage(NamedTuple):
@@ -177,7 +179,8 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
     if has_words:
         held = finder.find_each(text, passages)
         above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
-    is_other_script = not has_words and query.traits is not None and query.unspaced != is_unspaced_text(text)
+    has_vector = query.traits is not None and found.similarity is not None
+    is_other_script = has_vector and query.unspaced != is_unspaced_text(text)
     share = finder.share
     has_identifiers = bool(query.weights.identifiers or query.naming.phrases)
     coverage = [share(terms) for terms in held]
@@ -215,11 +218,19 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
 
 
 def passage_worth(features: Features, chunk_identified: float, query: Query) -> float:
-    """Return what a passage is worth: the mean of its chunk and itself, and what its neighbours and title add."""
-    if query.by_vectors_only or features.is_other_script:
-        own, whole = features.likeness or 0.0, features.chunk_likeness or 0.0
-        alike = CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own
-        return alike if query.by_vectors_only else wordless_worth(alike) + features.naming
+    """Return what a passage is worth, by its words and its likeness; in another script likeness alone may do."""
+    own, whole = features.likeness or 0.0, features.chunk_likeness or 0.0
+    alike = CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own
+    if query.by_vectors_only:
+        return alike
+    worth = _worth_with_words(features, chunk_identified, query)
+    if features.is_other_script:
+        return max(worth, wordless_worth(alike) + SHARED_NAME_WEIGHT * features.coverage + features.naming)
+    return worth
+
+
+def _worth_with_words(features: Features, chunk_identified: float, query: Query) -> float:
+    """Return the mean of a passage and its chunk, with what its neighbours and title add."""
     weight = query.vector_weight if features.likeness is not None else 0.0
     whole = mix(features.words, features.chunk_likeness, query.vector_weight, chunk_identified)
     own = mix(features.coverage, features.likeness, query.vector_weight, features.identified)
@@ -228,8 +239,8 @@ def passage_worth(features: Features, chunk_identified: float, query: Query) -> 
 
 
 def find_cost(features: Features, query: Query) -> float:
-    """Return what is taken off the worth of a passage because of the query; nothing where only likeness counts."""
-    if query.by_vectors_only or features.is_other_script:
+    """Return what is taken off the worth of a passage because of the query; nothing in a search by vectors only."""
+    if query.by_vectors_only:
         return 0.0
     trust = 0.0 if features.likeness is None else query.trust
     return query_cost(trust, query.weights.commonness, unspaced=query.unspaced)

@@ -45,9 +45,9 @@ _UNSPACED_GAIN = 0.5 / _SLOPE
 # The same for a search by vectors only: 3.7 * worth - 3.5. Likeness alone proves less.
 _VECTOR_SLOPE = 3.7
 _VECTOR_MIDDLE = 0.95
-# The same for text that can share no word with the query: 4 * likeness - 3. That no word is shared says nothing here.
+# The same for text in another script than the query: 4 * likeness - 3.1. That they share no word says nothing here.
 _WORDLESS_SLOPE = 4.0
-_WORDLESS_MIDDLE = 0.75
+_WORDLESS_MIDDLE = 3.1 / _WORDLESS_SLOPE
 
 #: The share of the best passage in the likeness of a chunk; the rest is the chunk as a whole.
 WINDOW_SHARE = 0.5

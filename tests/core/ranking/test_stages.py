@@ -438,6 +438,17 @@ def test_an_empty_answer_says_that_nothing_matches_or_names_the_best_match() -> 
     )
 
 
+def test_a_name_in_a_note_of_another_script_makes_it_worth_more() -> None:
+    asked = context("walrus habits of the far north", weight=0.35)
+    silent, named = (
+        find_passages([candidate(text=text, strength=strength, similarity=similar(0.8), cosines=(0.8,))], asked)[
+            0
+        ].worth
+        for text, strength in (("小猫对鸡肉过敏，只能吃鱼", 0.0), ("小猫对鸡肉过敏 walrus", 0.05))
+    )
+    assert named > silent
+
+
 def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:
     chinese = candidate(text="小猫对鸡肉过敏", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
     english = candidate(2, text="nothing of it", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
