@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="mdrecall-peers-") as scratch:
         base = Path(scratch)
-        words = write_notes(base / "workspace", options.notes)
+        write_notes(base / "workspace", options.notes)
         peers = [make_mdrecall(base)]
         for name, make in PEERS.items():
             program = getattr(options, name)
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{name}: skipped, it is not on the PATH; name it with --{name}")
                 continue
             peers.append(make(os.path.abspath(program), base))
-        report = measure(peers, base / "workspace", words, options.rounds)
+        report = measure(peers, base / "workspace", options.rounds)
     print(format_table(report))
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n")
@@ -181,8 +181,9 @@ def version_of(command: Sequence[str]) -> str:
     return (done.stdout.strip().splitlines() or ["unknown"])[0]
 
 
-def measure(peers: Sequence[Peer], workspace: Path, words: Sequence[str], rounds: int) -> dict[str, Any]:
+def measure(peers: Sequence[Peer], workspace: Path, rounds: int) -> dict[str, Any]:
     """Measure all peers; one that fails is left out, with what it printed."""
+    notes = sorted(workspace.rglob("*.md"))
     figures: dict[str, dict[str, float]] = {}
     failed: dict[str, str] = {}
     for peer in peers:
@@ -195,12 +196,12 @@ def measure(peers: Sequence[Peer], workspace: Path, words: Sequence[str], rounds
     again: dict[str, list[float]] = {peer.name: [] for peer in left}
     bare = []
     for number in range(rounds):
-        question = make_question(words, number)
+        question = make_question(notes, number)
         bare.append(run([sys.executable, "-c", "pass"], os.environ, workspace).cpu_ms)
         for peer in left:
             cold[peer.name].append(run(peer.search(question), peer.env, workspace).cpu_ms)
             again[peer.name].append(run(peer.again, peer.env, workspace).cpu_ms)
-    questions = [make_question(words, 1_000 + number) for number in range(_WARM_QUESTIONS)]
+    questions = [make_question(notes, 1_000 + number) for number in range(_WARM_QUESTIONS)]
     for peer in left:
         figures[peer.name]["nothing changed"] = statistics.median(again[peer.name])
         figures[peer.name]["cold search"] = statistics.median(cold[peer.name])
@@ -208,7 +209,7 @@ def measure(peers: Sequence[Peer], workspace: Path, words: Sequence[str], rounds
             figures[peer.name]["search over MCP"] = ask_server(peer, questions, workspace)
     return {
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
-        "notes": sum(1 for _ in workspace.rglob("*.md")),
+        "notes": len(notes),
         "text_bytes": text_size(workspace),
         "python -c pass": statistics.median(bare),
         "versions": {peer.name: peer.version for peer in peers},
@@ -302,8 +303,11 @@ def cpu_seconds(pid: int) -> float:
     return total
 
 
-def make_question(words: Sequence[str], seed: int) -> str:
-    return " ".join(random.Random(seed).choices(words, k=4))
+def make_question(notes: Sequence[Path], seed: int) -> str:
+    """Return three words of one note, so that programs which look for all words find something too."""
+    draw = random.Random(seed)
+    words = [word for word in draw.choice(notes).read_text().split() if word.isalpha() and len(word) > 4]
+    return " ".join(draw.sample(words, 3))
 
 
 def text_size(workspace: Path) -> int:

@@ -1,6 +1,8 @@
 """What a search knows of notes that have just been written, whoever else is at the index."""
 
 import os
+import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -16,9 +18,9 @@ from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.types import Progress, SearchAnswer
+from mdrecall.types import Listing, Progress, SearchAnswer
 from tests.conftest import Workspace
-from tests.processes import PATIENCE_S, holding, until
+from tests.processes import PATIENCE_S, holding, python, until
 from tests.reliability.content import content_of, fresh_content
 
 PATIENT = "{mdrecall: {searchWaitMs: 20000}}"
@@ -667,3 +669,97 @@ def test_a_changed_note_is_found_although_no_transcript_has_changed(workspace: W
     memory.sync()
     workspace.write("memory/a.md", "the penguin")
     assert found(memory, "penguin") == ["memory/a.md"]
+
+
+_WRITER = """
+import os, sys
+folder = sys.argv[1]
+for line in sys.stdin:
+    number = int(line)
+    path = os.path.join(folder, f"note{number % 50}.md")
+    if number % 3 == 0:
+        with open(path + ".tmp", "w") as file:
+            file.write(f"only word{number} is here\\n")
+        os.replace(path + ".tmp", path)
+    elif number % 3 == 1:
+        with open(path, "a") as file:
+            file.write(f"and word{number} is here\\n")
+    else:
+        os.makedirs(os.path.join(folder, f"new{number}"))
+        with open(os.path.join(folder, f"new{number}", "note.md"), "w") as file:
+            file.write(f"first word{number} is here\\n")
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_no_search_misses_a_note_that_another_program_has_just_written(workspace: Workspace) -> None:
+    workspace.configure('{mdrecall: {searchWaitMs: 20000}, memorySearch: {provider: "none"}}')
+    workspace.write("memory/note0.md", "the first note")
+    stopped = threading.Event()
+    missed: list[int] = []
+    written = 0
+
+    def search_on(memory: Memory) -> None:
+        while not stopped.is_set():
+            last = written
+            if last % 3 == 2 and not found(memory, f"word{last}"):
+                missed.append(last)
+
+    with Memory.open(workspace.path, env=workspace.env) as memory, python(_WRITER, str(workspace.path / "memory")) as p:
+        assert p.stdin
+        assert p.stdout
+        memory.watch()
+        other = threading.Thread(target=search_on, args=(memory,))
+        other.start()
+        for number in range(2_000):
+            p.stdin.write(f"{number}\n")
+            p.stdin.flush()
+            assert int(p.stdout.readline()) == number
+            written = number
+            if not found(memory, f"word{number}"):
+                missed.append(number)
+            # Not the last ones, which the other thread may be searching for.
+            if number >= 50 and (number - 50) % 3 == 2:
+                shutil.rmtree(workspace.path / f"memory/new{number - 50}")
+        stopped.set()
+        other.join()
+        p.stdin.close()
+    assert missed == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
+def test_a_memory_that_stays_open_lists_the_files_once_while_nothing_changes(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[int] = []
+    scan = MemoryFiles.scan
+
+    def count(files: MemoryFiles, enter: Callable[[str], None] | None = None) -> Listing:
+        listed.append(1)
+        return scan(files, enter)
+
+    monkeypatch.setattr(MemoryFiles, "scan", count)
+    workspace.write("memory/a.md", "walrus")
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        assert found(memory, "walrus") == ["memory/a.md"]
+        before = len(listed)
+        for _ in range(5):
+            assert found(memory, "walrus") == ["memory/a.md"]
+        assert len(listed) == before
+        workspace.write("memory/b.md", "penguin")
+        assert found(memory, "penguin") == ["memory/b.md"]
+        assert len(listed) > before
+        memory.sync()
+        assert len(listed) > before + 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
+def test_an_index_that_another_process_deletes_is_filled_again_although_no_file_changed(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        for _ in range(3):
+            assert found(memory, "walrus") == ["memory/a.md"]
+        with Memory.open(workspace.path, env=workspace.env) as other:
+            other.reset()
+        assert found(memory, "walrus") == ["memory/a.md"]

@@ -121,6 +121,8 @@ class Japanese(NamedTuple):
     glosses: Glosses
     stems: dict[str, str]
     """The word that each stem belongs to."""
+    common: frozenset[str]
+    """The words that the dictionary marks as common."""
 
 
 def read_edict(packages: Path) -> Japanese:
@@ -128,6 +130,7 @@ def read_edict(packages: Path) -> Japanese:
     glosses: Glosses = {}
     in_kana: Glosses = {}
     stems: dict[str, str] = {}
+    common: set[str] = set()
     for line in read_files(EDICT, packages)[0].decode("euc-jp", "replace").splitlines():
         match = _EDICT_LINE.match(line)
         if not match or "？" in match[1]:
@@ -138,6 +141,8 @@ def read_edict(packages: Path) -> Japanese:
         if not found:
             continue
         glosses.setdefault(word.replace("・", ""), found)
+        if "/(P)" in f"/{text}":
+            common.add(word)
         if kana and "(uk)" in text:
             in_kana.setdefault(kana, found)
         for form in filter(None, (word, kana)):
@@ -145,11 +150,12 @@ def read_edict(packages: Path) -> Japanese:
                 stems.setdefault(stem, form)
     for word, found in in_kana.items():
         glosses.setdefault(word, found)
-    return Japanese(glosses, {stem: word for stem, word in stems.items() if stem not in glosses and word in glosses})
+    stems = {stem: word for stem, word in stems.items() if stem not in glosses and word in glosses}
+    return Japanese(glosses, stems, frozenset(common))
 
 
 def _stems(word: str, kinds: set[str]) -> Iterator[str]:
-    for kind in kinds & _ENDINGS.keys():
+    for kind in sorted(kinds & _ENDINGS.keys()):
         ending, beginnings = _ENDINGS[kind]
         if word.endswith(ending):
             for beginning in beginnings:

@@ -6,15 +6,17 @@ same files. Needs ``numpy`` and ``msgpack``.
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.embedder import OfflineEmbedder
 from mdrecall.embed.offline.glosses import Entry, make_word_file
-from mdrecall.embed.offline.word_file import Card, read_card
+from mdrecall.embed.offline.word_file import Card, WordFile, read_card
 from training.dictionaries import (
     UNLISTED,
     Glosses,
@@ -38,10 +40,13 @@ EDICT_SOURCE = (
 # More words answered no more questions across languages (80,000: recall@5 .909, all 191,000: .908), and a file must
 # stay small; Japanese gains from more, because each verb also needs its stems.
 _MOST_CHINESE = 80_000
-_MOST_JAPANESE = 110_000
+_MOST_JAPANESE = 100_000
 # Longer entries are sayings and names of institutions, which a cut into words serves better.
 _LONGEST_CHINESE = 6
 _LONGEST_JAPANESE = 8
+# The frequency list counts the parts of long words, so words that the dictionary marks as common are at least this
+# frequent: 証明書 (certificate) was missing among 110,000 words.
+_COMMON_FREQUENCY = 3.0
 # Hiragana words of at most two characters that are at least this frequent are particles and endings.
 _PARTICLE_CHARS = 2
 _PARTICLE_FREQUENCY = 5.3
@@ -60,12 +65,12 @@ def chinese(packages: Path) -> tuple[Card, list[Entry]]:
 
 
 def japanese(packages: Path) -> tuple[Card, list[Entry]]:
-    glosses, stems = read_edict(packages)
+    glosses, stems, common = read_edict(packages)
     frequencies = read_frequencies("ja", packages)
     frequency = listed(frequencies)
     entries = []
     for word, base in [*((word, word) for word in glosses), *stems.items()]:
-        known = max(frequency(word), frequency(base) - (word != base) * 0.3)
+        known = max(frequency(word), frequency(base) - (word != base) * 0.3, (base in common) * _COMMON_FREQUENCY)
         if len(word) <= _LONGEST_JAPANESE and _is_in("\u3005", "\u9fff", word):
             is_particle = is_hiragana(word) and len(word) <= _PARTICLE_CHARS and known >= _PARTICLE_FREQUENCY
             entries.append(Entry(word, [] if is_particle or len(word) == 1 > is_kanji(word) else glosses[base], known))
@@ -198,9 +203,26 @@ def main(arguments: list[str] | None = None) -> int:
         data = make_word_file(entries, table, card)
         (options.out / f"{language}.words").write_bytes(data)
         print(language, read_card(data, language).words, "words,", len(data), "bytes")
-    cards = [read_card(path.read_bytes(), str(path))._asdict() for path in sorted(options.out.glob("*.words"))]
+    files = [WordFile(str(path)) for path in sorted(options.out.glob("*.words"))]
+    cards = [file.card._asdict() for file in files]
     (options.out / "languages.json").write_text(json.dumps(cards, indent=2, ensure_ascii=False) + "\n")
+    (options.out / "common.i8").write_bytes(find_common(files, table.rows))
     return 0
+
+
+def find_common(files: Iterable[WordFile], rows: Any) -> bytes:
+    """Return the direction that frequent words have in common as signed bytes: the mean word of all languages."""
+    import numpy
+
+    mean = numpy.zeros(rows.shape[1])
+    for file in files:
+        total = numpy.zeros(rows.shape[1])
+        for number in range(file.card.words):
+            word = file.read(number)
+            for piece, weight in word.pieces:
+                total += math.exp(-word.cost) * weight * rows[piece]
+        mean += total / numpy.linalg.norm(total)
+    return bytes(numpy.rint(mean * (127 / abs(mean).max())).astype(numpy.int8).tobytes())
 
 
 if __name__ == "__main__":

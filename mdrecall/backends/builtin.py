@@ -338,7 +338,9 @@ class BuiltinAdmin:
         """Return the problems that a scan of the files finds."""
         return self._repair.run(
             lambda: tuple(
-                issue for entry in self._refresh.compare() for issue in (*entry.listing.issues, *entry.describe_kept())
+                issue
+                for entry in self._refresh.compare_once()
+                for issue in (*entry.listing.issues, *entry.describe_kept())
             )
         )
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from datetime import date
 
-from mdrecall.cli.options import add_common, open_memory, parse_positive
+from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_positive
 from mdrecall.cli.output import print_issues, print_json
 
 
@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--prompt", action="store_true", help="print the memory section of the system prompt instead")
     parser.add_argument("--today", type=_parse_day, metavar="DAY", help="use this day as today (YYYY-MM-DD)")
+    add_no_warm(parser)
     add_common(parser)
     # A program runs it, wherever that is: the notes of a cloned repository must not become what an agent remembers.
     parser.set_defaults(is_automatic=True)

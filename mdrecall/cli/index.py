@@ -14,6 +14,7 @@ from mdrecall.cli.options import (
     start_log,
 )
 from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, style
+from mdrecall.memory import Memory
 from mdrecall.types import SyncReport
 from mdrecall.wire import to_json
 
@@ -40,7 +41,7 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             announce_memory(memory.loaded)
         with progress_line("Indexing") as progress:
             report = memory.sync(force=options.force, progress=progress, reason="cli")
-        counts, index_path = memory.counts(), memory.status().db_path
+        counts, index_path = memory.counts(), _find_index(memory)
     files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
     if not options.json:
         duration = f"{time.monotonic() - start:.1f} s"
@@ -53,6 +54,12 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         if not files and not report.failed:
             print("There are no notes to index. Write MEMORY.md, or a file in memory/.", file=sys.stderr)
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
+
+
+def _find_index(memory: Memory) -> str:
+    """Return the path of the index, which the whole status of the builtin backend would look at every file for."""
+    files = memory.index_files() if memory.settings.memory.backend == "builtin" else []
+    return files[0][0] if files else memory.status().db_path
 
 
 def _format_changes(report: SyncReport) -> str:

@@ -4,7 +4,6 @@ Exit codes: 0 success, 1 nothing found, 2 error.
 """
 
 import argparse
-import gc
 import io
 import os
 import sys
@@ -45,9 +44,6 @@ COMMANDS = {
 }
 #: Options that work without a command.
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
-# Nearly all that a short command creates, modules above all, lives until it ends. At the default of 700 new objects the
-# garbage collector would go through it again and again: 2 % of the instructions of a search.
-_COLLECT_AFTER = 50_000
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
 _ONLY_THERE = ("no_warm", "deep", "index", "verbose")
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
@@ -90,7 +86,6 @@ def _make_formatter(prog: str) -> argparse.HelpFormatter:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    gc.set_threshold(_COLLECT_AFTER)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
     if not arguments:

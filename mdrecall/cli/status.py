@@ -90,7 +90,7 @@ def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Index", shorten_home(status.db_path)
     yield from _qmd_lines(status) if status.backend == "qmd" else _builtin_lines(status)
     if "warm" in record:
-        yield "Warm", f"process {record['warm']['pid']} answers search, get, status and note"
+        yield "Warm", f"process {record['warm']['pid']} answers commands"
     yield "Watcher", _format_watcher(status.custom["watcher"])
     yield from _deep_lines(status, record)
 

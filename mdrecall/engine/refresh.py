@@ -166,6 +166,7 @@ class IndexRefresh:
         self._beside = MissingVectors(store, beside, sync.embed_beside, one_shot=one_shot)
         self._closing = threading.Event()
         self._folders: tuple[str, ...] = ()
+        self._compared: list[FileChanges] | None = None
         self._sessions: set[str] = set()
 
     def catch_up(self, progress: ProgressCallback | None, session_key: str) -> RefreshResult:
@@ -196,7 +197,12 @@ class IndexRefresh:
         """Compare the files of each source with the index."""
         changes = self._sync.compare()
         self._folders = tuple(folder for entry in changes for folder in entry.listing.folders)
+        self._compared = changes if self._one_shot else None
         return changes
+
+    def compare_once(self) -> list[FileChanges]:
+        """Do the same, but a process that answers once does not look at the files twice."""
+        return self._compared or self.compare()
 
     @property
     def folders(self) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
-from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -353,11 +353,13 @@ class Searcher:
         chunks = {chunk.id: chunk for chunk in self._chunks.load(ids)}
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
-        return [
-            Candidate(ReadChunk(chunks[entry.chunk_id], entry, *similarities.get(entry.chunk_id, (None, ()))))
-            for entry in best
-            if entry.chunk_id in chunks
-        ]
+        translated = _find_translated(embedded, list(chunks.values()))
+        found = []
+        for entry in best:
+            if chunk := chunks.get(entry.chunk_id):
+                alike, passages = similarities.get(chunk.id, (None, ()))
+                found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
+        return found
 
 
 def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOptions:
@@ -381,6 +383,17 @@ def _embed(
     if embedded.trust:
         return embedded, ""
     return None, "the embedder knows no word of this query" if mode == "vector" else ""
+
+
+def _find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk]) -> dict[int, float]:
+    """Return the share of the query's words that each chunk in another script holds; no other chunk is in it."""
+    if embedded is None:
+        return {}
+    others = [chunk for chunk in chunks if is_unspaced_text(chunk.text) != embedded.is_unspaced]
+    if not others or embedded.translate is None:
+        return dict.fromkeys((chunk.id for chunk in others), 0.0)
+    shares = embedded.translate([chunk.text for chunk in others])
+    return {chunk.id: share for chunk, share in zip(others, shares, strict=True)}
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

@@ -1,14 +1,16 @@
 """The vector search: which stored vectors answer a query, embedded by which embedder, within which time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from mdrecall.core.ranking.features import is_unspaced_text
 from mdrecall.core.ranking.score import Similarity, measure_traits, similarity
 from mdrecall.core.text.scripts import is_mostly_unspaced, script_share
 from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import Embedder, VectorIndex
+from mdrecall.interfaces import Embedder, Translates, VectorIndex
 from mdrecall.types import Space, StoredSpace, Traits
 
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
@@ -27,6 +29,10 @@ class EmbeddedQuery(NamedTuple):
     """The share of the query that the embedder understands, 0 to 1."""
     fallback_reason: str = ""
     """Why another embedder than the configured one was used; empty if the configured one was."""
+    translate: Callable[[Sequence[str]], Sequence[float]] | None = None
+    """Returns the share of the query's words that each text holds in another language, if the embedder can tell."""
+    is_unspaced: bool = False
+    """True if the query is mostly in a script without spaces between words."""
     beside: "EmbeddedQuery | None" = None
     """The same query by the embedder beside this one, whose similarities are mixed in."""
 
@@ -183,11 +189,12 @@ class VectorSearcher:
         elif not fallback_reason:
             missing = f"there are no vectors from {first.embedder.provider} yet"
             fallback_reason = ": ".join(filter(None, (missing, self._why_empty())))
-        return EmbeddedQuery(space, vector, self._traits(space, traits, vector, query), trust, fallback_reason)
+        read = self._traits(space, traits, vector)
+        own = embedder.embedder
+        translate = partial(own.translated_shares, query) if isinstance(own, Translates) else None
+        return EmbeddedQuery(space, vector, read, trust, fallback_reason, translate, is_unspaced_text(query))
 
-    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes, query: str) -> Traits:
-        if traits.unspaced and is_mostly_unspaced(query):
-            return traits._replace(unrelated=traits.unspaced.unrelated, related=traits.unspaced.related)
+    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
         if not traits.measured:
             return traits
         try:
@@ -271,7 +278,7 @@ class _QueryEmbedder:
 def _find_trust(query: str, traits: Traits) -> float:
     """Return the share of a query that the embedder understands."""
     share = 1.0 if traits.scripts is None else script_share(query, traits.scripts)
-    return share * traits.unspaced.trust if traits.unspaced and is_mostly_unspaced(query) else share
+    return share * traits.unspaced_trust if traits.unspaced_trust < 1 and is_mostly_unspaced(query) else share
 
 
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:

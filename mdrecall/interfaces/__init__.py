@@ -202,6 +202,15 @@ class Pings(Protocol):
         ...
 
 
+@runtime_checkable
+class Translates(Protocol):
+    """An embedder that knows the words of several languages."""
+
+    def translated_shares(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return for each text the share of a query's words that it holds, as they are or translated; 0 to 1."""
+        ...
+
+
 class Reranker(Protocol):
     """Judges how well texts answer a query by reading both together."""
 

@@ -28,6 +28,8 @@ AGENT_FILES = frozenset(
 
 #: A folder may be moved while it is listed. If that happens this often in a row, the last listing is used.
 _TRIES = 3
+#: The bits of a file's mode that say what it is.
+_KIND = 0o170000
 _LINK = "is a symbolic link, which is not followed"
 _FOUND_NOTHING: tuple[Reason, ...] = ("no_match", "below_min_score", "index_empty")
 #: An empty answer names this many notes that are not searched; the first few show which folder was meant.
@@ -264,9 +266,10 @@ class MemoryFiles:
             try:
                 if name.endswith(".md"):
                     found = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode):
+                    if found.st_mode & _KIND == stat.S_IFREG:
                         if pattern is None or matches_glob(path_below(root, within + name), pattern):
-                            add(above + name, stamp_of(found))
+                            # What `stamp_of` returns: to call it would take a tenth of the time of all this.
+                            add(above + name, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
                         continue
                 if entry.is_dir(follow_symlinks=False):
                     if name.lower() not in self._settings.mdrecall.ignore:

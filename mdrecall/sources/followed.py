@@ -47,6 +47,9 @@ class FollowedFiles:
     def scan(self) -> Listing:
         """List every memory file with its stamp."""
         with self._lock:
+            if self._queue and not self._queue.is_own:
+                self._queue.close()
+                self._queue = self._kept = None
             if self._kept and self._is_current(self._kept):
                 return self._kept.listing
             return self._scan()

@@ -40,8 +40,14 @@ class FolderQueue:
         self._file = self._libc.inotify_init1(_CLOEXEC_NONBLOCK)
         if self._file < 0:
             raise _last_error()
+        self._pid = os.getpid()
         self._folders: dict[str, int] = {}
         self._watches: set[int] = set()
+
+    @property
+    def is_own(self) -> bool:
+        """True in the process that opened the queue: a forked one would take the events away from it."""
+        return self._pid == os.getpid()
 
     def watch(self, folder: str) -> None:
         """Follow a folder, not those below it; raise ``OSError`` if its changes would not all be noticed."""

@@ -122,15 +122,6 @@ class EmbedInput(NamedTuple):
     text: str
 
 
-class ScriptTraits(NamedTuple):
-    """How the vectors of queries in some scripts are to be read."""
-
-    unrelated: float
-    related: float
-    trust: float
-    """The share of such a query that the embedder understands."""
-
-
 class Traits(NamedTuple):
     """How an embedder behaves, and how its vectors are to be read."""
 
@@ -142,8 +133,8 @@ class Traits(NamedTuple):
     """The typical cosine of a query and an unrelated chunk; up to here a chunk counts as not similar."""
     related: float = 1.0
     """The typical cosine of a query and a chunk that answers it; from here on a chunk counts as fully similar."""
-    unspaced: "ScriptTraits | None" = None
-    """The same for queries in Chinese or Japanese, if it is not."""
+    unspaced_trust: float = 1.0
+    """The share of a Chinese or Japanese query that it understands."""
     measured: bool = False
     """True if these two are not known beforehand, and are measured on the stored vectors."""
     input_bytes: int = 8_000

@@ -462,6 +462,14 @@ def test_search_says_when_a_note_could_not_be_read(workspace: Workspace, run: Ru
     assert run("search", "walrus", "--json").json["issues"][0]["path"] == "memory/big.md"
 
 
+def test_a_folder_that_cannot_be_made_for_the_demo_is_named_with_the_reason(workspace: Workspace, run: Run) -> None:
+    workspace.write("note.md", "walrus")
+    ran = run("demo", "--into", "note.md/sample")
+    assert ran.code == 2
+    assert "note.md/sample: Not a directory." in ran.err
+    assert "Choose another folder." in ran.err
+
+
 def test_the_demo_reads_and_writes_nothing_of_the_users(workspace: Workspace, run: Run, tmp_path: Path) -> None:
     workspace.configure(
         json.dumps({"memorySearch": {"store": {"path": str(tmp_path / "mine.sqlite")}, "query": {"x": 1}}})

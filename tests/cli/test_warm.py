@@ -24,6 +24,7 @@ from mdrecall.cli.warm_server import WarmDoor
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.doors.doors import ask_warm, list_sockets, listening
+from tests.doors.mcp import McpServer
 from tests.processes import PATIENCE_S, until
 
 NOTES = {
@@ -42,6 +43,9 @@ COMMANDS = [
     ["get", "MEMORY.md"],
     ["get", "memory/people/priya.md", "--json", "--lines", "1"],
     ["get", "MEMORY.md", "--from", "99"],
+    ["context"],
+    ["context", "--json", "--today", "2026-02-10"],
+    ["context", "--prompt"],
     ["status"],
 ]
 
@@ -405,6 +409,34 @@ def test_a_warm_process_ends_on_a_signal_and_when_nobody_asks(notes: Workspace) 
     assert not select.select([reader], [], [], 0)[0]
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.parametrize("command", ["watch", "mcp"])
+def test_a_process_that_has_the_memory_open_anyway_answers(command: str, notes: Workspace) -> None:
+    if command == "mcp":
+        pytest.importorskip("mcp")
+        with McpServer(str(notes.path), notes.env) as server:
+            server.call("memory_search", {"query": "tea"})
+            assert until(lambda: ask_warm(["get", "MEMORY.md"], notes.env) is not None)
+        assert list_sockets(notes.env) == []
+        return
+    env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    start_it = [sys.executable, "-m", "mdrecall", command]
+    with subprocess.Popen(start_it, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        said = process.stdout.readline()
+        assert said
+        try:
+            assert until(lambda: ask_warm(["get", "MEMORY.md"], env) is not None)
+            told = ask_warm(["search", "tea"], env)
+            assert told
+            assert "Ana" in told[1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=PATIENCE_S)
+    # What was printed for another process is not in its own output.
+    assert "Ana" not in out
+    assert list_sockets(notes.env) == []
 
 
 def test_nothing_is_imported_to_ask(notes: Workspace) -> None:

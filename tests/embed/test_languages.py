@@ -18,6 +18,7 @@ from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline.cutting import RUN_CHARS, Cutter
 from mdrecall.embed.offline.glosses import Entry, make_word_file
 from mdrecall.embed.offline.languages import Found, split_compound
+from mdrecall.embed.offline.translation import _scan, _scan_numpy
 from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, pack_record, word_length
 from mdrecall.errors import ModelFileError
 from mdrecall.types import EmbedInput
@@ -25,6 +26,7 @@ from mdrecall.types import EmbedInput
 WORDS = Path(embedder.__file__).parent / "words"
 OFFLINE = OfflineEmbedder()
 CARD = Card("xx", "Test", "latin", 0, 0, "", "a test", "none")
+KOREAN = Card("ko", "Korean", "hangul", 0, 0, "", "a test", "none")
 
 
 def cosine(left: str, right: str) -> float:
@@ -101,7 +103,7 @@ def test_a_damaged_word_file_is_named_with_the_way_out(tmp_path: Path, damage: s
         {
             "cut": content[:-1],
             "card": b"[]\n" + content,
-            "format": content.replace(b'"format": 1', b'"format": 9'),
+            "format": content.replace(b'"format": 2', b'"format": 9'),
             "empty": b"",
             "missing": b"",
         }[damage]
@@ -252,8 +254,7 @@ with open("/proc/self/maps") as maps:
 
 
 def test_a_file_that_the_user_added_is_read_and_changes_the_fingerprint(tmp_path: Path) -> None:
-    korean = Card("ko", "Korean", "hangul", 0, 0, "", "a test", "none")
-    make_file(tmp_path, [Entry("회의", ["meeting"], 5.0), Entry("예약", ["reservation"], 4.0)], korean)
+    make_file(tmp_path, [Entry("회의", ["meeting"], 5.0), Entry("예약", ["reservation"], 4.0)], KOREAN)
     with_korean = OfflineEmbedder(str(tmp_path))
     assert with_korean.fingerprint != OFFLINE.fingerprint
     assert "hangul" in (with_korean.traits.scripts or ())
@@ -261,3 +262,109 @@ def test_a_file_that_the_user_added_is_read_and_changes_the_fingerprint(tmp_path
         array("f", with_korean.embed_query(text, {})) for text in ("when is the meeting", "회의는 화요일", "예약")
     )
     assert numpy.dot(asked, near) > numpy.dot(asked, far) + 0.2
+
+
+def test_foreign_words_lack_the_direction_that_frequent_words_have_in_common() -> None:
+    common = numpy.array(OFFLINE._common)
+    assert numpy.linalg.norm(common) == pytest.approx(1.0)
+    german, english = (array("f", OFFLINE.embed_query(text, {})) for text in ("Zahnarzt Rechnung", "dentist bill"))
+    assert abs(numpy.dot(german, common)) < 0.1 < abs(numpy.dot(english, common))
+
+
+# --- translated words
+
+
+def share(query: str, text: str) -> float:
+    return OFFLINE.translated_shares(query, [text])[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "other"),
+    [
+        ("when is my dentist appointment", "周五下午三点去看牙医", "汽车保险下个月到期"),
+        ("what are the cats allergic to", "小猫对鸡肉过敏", "会议改到星期二"),
+        ("when does the certificate expire", "証明書は十一月に期限が切れる", "庭のトマトに水をやる"),
+        ("牙医预约在哪一天", "Dentist moved me to Thursday.", "Lunch is at noon."),
+        ("会議の議事録", "Sam takes the minutes of the meeting.", "The cat cannot eat chicken."),
+        ("How many sacks did NFL players register?", "NFL 的活跃领袖", "黑豹队的防线"),
+    ],
+)
+def test_a_text_in_another_script_holds_the_words_of_a_query(query: str, text: str, other: str) -> None:
+    assert share(query, text) > share(query, other) + 0.2
+
+
+def test_frequent_words_are_not_translated() -> None:
+    assert share("what is it that you have", "这是什么，你有的是它") == 0.0
+    assert share("", "这是什么") == 0.0
+    assert OFFLINE.translated_shares("dentist", []) == []
+
+
+def test_a_single_character_counts_less_than_a_word() -> None:
+    assert 0 < share("cat", "猫在哪里") < share("dentist", "牙医在哪里")
+
+
+def test_many_texts_hold_what_each_holds() -> None:
+    texts = ["牙医", "Dentist", "歯医者の予約", "", "看牙医还是看医生", "😀" * 3]
+    assert OFFLINE.translated_shares("dentist appointment", texts) == [
+        share("dentist appointment", text) for text in texts
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(characters, max_size=90), min_size=1, max_size=5), st.integers(1, 8))
+def test_texts_are_scanned_alike_with_and_without_numpy(texts: list[str], longest: int) -> None:
+    wanted: dict[int, list[int]] = {hash_word(word): [] for word in ("会議", "备份", "数据库", "猫", "東京大学")}
+    assert set(_scan(texts, wanted, longest)) == set(_scan_numpy(texts, wanted, longest))
+
+
+def test_a_language_in_hangul_is_translated_with_its_endings(tmp_path: Path) -> None:
+    make_file(tmp_path, [Entry("회의", ["meeting"], 4.5), Entry("예약", ["reservation"], 4.0)], KOREAN)
+    korean = OfflineEmbedder(str(tmp_path))
+    notes = ["회의는 화요일로 바뀌었다", "예약을 취소했다"]
+    first, second = korean.translated_shares("when is the meeting", notes)
+    assert first > second == 0
+    assert korean.translated_shares("예약을 취소해 주세요", ["the reservation", "the meeting"]) == [1.0, 0.0]
+
+
+def test_a_query_is_translated_without_numpy() -> None:
+    code = """
+import sys
+from mdrecall.embed.offline import OfflineEmbedder
+print(OfflineEmbedder().translated_shares("dentist", ["周五看牙医", "汽车"]), "numpy" in sys.modules)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert shown == f"{OFFLINE.translated_shares('dentist', ['周五看牙医', '汽车'])} False"
+
+
+# --- making word files
+
+
+def test_the_same_dictionary_gives_the_same_bytes() -> None:
+    code = """
+import hashlib, random
+from pathlib import Path
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.embed.offline.glosses import make_word_file
+from training import dictionaries, languages
+lines = [f"{word} {word} [x] /meaning {place}; {gloss}/" for place, (word, gloss) in enumerate(
+    (chr(0x4e00 + first) + chr(0x4e00 + second), gloss)
+    for first in range(30) for second in range(20) for gloss in ("dog", "to bark")
+)]
+dictionaries.read_files = lambda *_: ["\\n".join([*lines, "龘龍 龘龙 [x] /variant of 龍龘|龙龘/"]).encode()]
+languages.read_frequencies = lambda *_: {}
+card, entries = languages.chinese(Path())
+random.shuffle(entries)
+print(hashlib.sha256(make_word_file(entries, OfflineEmbedder().gloss_table(), card)).hexdigest())
+"""
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(embedder.__file__).parents[3],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(made) == 1

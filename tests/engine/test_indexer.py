@@ -350,3 +350,23 @@ def test_a_text_that_the_embedder_fails_on_costs_only_its_own_vector(
     assert memory.sync().added == 2
     assert memory.search("unthinkable")[0].path == "memory/b.md"
     assert memory.search("sleeping walrus", mode="vector")[0].path == "memory/a.md"
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_file_that_another_process_has_indexed_again_meanwhile_stays(workspace: Workspace, is_back: bool) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    memory = workspace.memory()
+    memory.sync()
+    settings = memory.settings
+    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
+    indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
+    path.unlink()
+    changes = indexer.compare()
+    assert changes.vanished == ["memory/a.md"]
+    workspace.write("memory/a.md", "a walrus that came back")
+    memory.sync()
+    if not is_back:
+        path.unlink()
+    assert indexer.sync(changes=changes).removed == (0 if is_back else 1)
+    store.admin.close()

@@ -559,6 +559,61 @@ def test_a_connection_that_sets_a_level_is_told_from_then_on(home: Home) -> None
     assert (before, len(told)) == (0, 1)
 
 
+def test_each_level_is_told_by_the_name_that_the_protocol_has_for_it(home: Home) -> None:
+    numbers = {
+        "debug": 10,
+        "info": 20,
+        "notice": 25,
+        "warning": 30,
+        "error": 40,
+        "critical": 50,
+        "alert": 55,
+        "emergency": 60,
+    }
+    told: list[types.LoggingMessageNotificationParams] = []
+
+    class Logs(Slow):
+        def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+            for number in (9, *numbers.values(), 24, 99):
+                logging.getLogger("mdrecall.test").log(number, "%d", number)
+            return answer({})
+
+    async def tell(params: types.LoggingMessageNotificationParams) -> None:
+        told.append(params)
+
+    async def act(client: Client) -> None:
+        await client.call_tool("slow", {})
+        await client.list_tools()
+
+    with_client(home.server(make_tools=only(Logs())), act, logging_callback=tell, log_level="debug")
+    # The server itself logs how long the call took.
+    named = [(each.data, each.level) for each in told if each.logger == "mdrecall.test"]
+    assert named == [(str(number), name) for name, number in numbers.items()] + [("24", "info"), ("99", "emergency")]
+    told.clear()
+    with_client(home.server(make_tools=only(Logs())), act, logging_callback=tell, log_level="notice")
+    assert [each.data for each in told] == ["25", "30", "40", "50", "55", "60", "99"]
+
+
+def test_a_level_for_one_client_takes_nothing_from_what_another_gets(home: Home) -> None:
+    logger = logging.getLogger("mdrecall")
+    before = logger.level
+    slow = Slow()
+    slow.may_end.set()
+
+    async def act(client: Client) -> list[int]:
+        levels = []
+        for level in ("debug", "error"):
+            with pytest.warns(match="deprecated"):
+                await client.set_logging_level(level)
+            levels.append(logger.level)
+        return levels
+
+    built = home.server(make_tools=only(slow))
+    assert with_client(built, act, mode="legacy") == [logging.DEBUG, logging.DEBUG]
+    built.close()
+    assert logger.level == before
+
+
 def test_the_instructions_say_that_notes_are_data(home: Home) -> None:
     async def act(client: Client) -> str | None:
         return client.instructions

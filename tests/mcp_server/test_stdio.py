@@ -94,6 +94,25 @@ def test_whoever_writes_requests_and_closes_the_pipe_is_answered_and_the_server_
     assert (process.returncode, err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("options", "tools"),
+    [
+        ([], ["memory_search", "memory_get", "memory_append"]),
+        (["--session-key", " "], ["memory_search", "memory_get", "memory_append"]),
+        (["--read-only"], ["memory_search", "memory_get"]),
+        (["--session-key", "agent:main:subagent:x"], []),
+    ],
+)
+def test_the_first_answers_have_the_tools_of_the_conversation(
+    workspace: Workspace, options: list[str], tools: list[str]
+) -> None:
+    process = serve(workspace, *options)
+    out, _ = process.communicate(greeting({"id": 2, "method": "tools/list"}), timeout=PATIENCE_S)
+    hello, listed = (json.loads(line)["result"] for line in out.splitlines())
+    assert [tool["name"] for tool in listed["tools"]] == tools
+    assert ("memory_append" in hello.get("instructions", "")) == ("memory_append" in tools)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_quietly_while_the_pipe_is_open(workspace: Workspace, number: signal.Signals) -> None:
     workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")

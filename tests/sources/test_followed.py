@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -215,3 +216,40 @@ def test_folders_that_are_gone_are_not_followed_any_more(both: Both) -> None:
         shutil.rmtree(both.root / f"memory/{number}")
         both.check()
     assert (len(queue._folders), len(queue._watches)) == before
+
+
+def test_listing_again_and_again_takes_no_more_memory(both: Both) -> None:
+    _lost(both)
+    for number in range(300):
+        (both.root / f"memory/note{number}.md").write_text("x")
+
+    def list_often() -> int:
+        for _ in range(20):
+            both.followed.forget()
+            both.followed.scan()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = list_often()
+        # One listing of these files takes four times as much.
+        assert list_often() - before < 20_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_forked_process_takes_no_events_away(both: Both) -> None:
+    _lost(both)
+    both.followed.scan()
+    (both.root / "memory/new.md").write_text("new")
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        both.followed.scan()
+        os.write(writer, b"1" if both.followed.scan() == both.files.scan() else b"0")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 1) == b"1"
+    os.close(reader)
+    os.close(writer)
+    both.check()
+    assert "memory/new.md" in both.followed.scan().stamps

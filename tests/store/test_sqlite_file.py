@@ -61,6 +61,9 @@ def test_counts_follow_the_index(store: SqliteStore) -> None:
         store.documents.put([indexed(f"{number}.md", "common words")], "r")
         (match,) = store.chunks.match_terms(parse_query("common"))
         assert (store.chunks.count(), match.held_by) == (number + 1, number + 1)
+        assert len(store.chunks.list_documents()) == number + 1
+    store.documents.remove("memory", ["0.md"])
+    assert (store.chunks.count(), len(store.chunks.list_documents())) == (2, 2)
 
 
 def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -> None:

@@ -45,9 +45,6 @@ _UNSPACED_GAIN = 0.5 / _SLOPE
 # The same for a search by vectors only: 3.7 * worth - 3.5. Likeness alone proves less.
 _VECTOR_SLOPE = 3.7
 _VECTOR_MIDDLE = 0.95
-# The same for text in another script than the query: 4 * likeness - 3.1. That they share no word says nothing here.
-_WORDLESS_SLOPE = 4.0
-_WORDLESS_MIDDLE = 3.1 / _WORDLESS_SLOPE
 
 #: The share of the best passage in the likeness of a chunk; the rest is the chunk as a whole.
 WINDOW_SHARE = 0.5
@@ -205,16 +202,16 @@ def vector_probability(worth: float) -> float:
 
 
 def wordless_worth(likeness: float) -> float:
-    """Return the worth of text that cannot share a word with the query."""
-    return _MIDDLE + _WORDLESS_SLOPE / _SLOPE * (likeness - _WORDLESS_MIDDLE)
+    """Return the worth of text that cannot share a word with the query: as likely as in a search by vectors only."""
+    return _MIDDLE + _VECTOR_SLOPE / _SLOPE * (likeness - _VECTOR_MIDDLE)
 
 
-def query_cost(trust: float, commonness: float, *, unspaced: bool) -> float:
+def query_cost(trust: float, commonness: float, *, is_unspaced: bool) -> float:
     """Return what to take off the worth of all that is found for a query.
 
     ``trust`` is how much the likeness is trusted that was mixed in; 0 if there is none.
     """
-    return _TRUST_COST * trust + _COMMON_COST * commonness - (_UNSPACED_GAIN if unspaced else 0.0)
+    return _TRUST_COST * trust + _COMMON_COST * commonness - (_UNSPACED_GAIN if is_unspaced else 0.0)
 
 
 def idf(held_by: int, chunk_count: int) -> float:

@@ -14,12 +14,13 @@ from typing import NamedTuple
 from mdrecall.core.text.scripts import SCRIPTS, script_share
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.glosses import Entry, Table, make_word_file
-from mdrecall.embed.offline.word_file import Card, read_card
+from mdrecall.embed.offline.word_file import RECORD_BITS, Card, read_card
 from mdrecall.errors import ArgumentError
 
-# A dictionary of half a million words is smaller.
+# Dictionaries are smaller.
 _MAX_BYTES = 64_000_000
-_MAX_WORDS = 500_000
+# A word file can number as many.
+_MAX_WORDS = 1 << RECORD_BITS
 _MAX_WORD_CHARS = 40
 # The frequency of a word if the file does not tell.
 _USUAL_FREQUENCY = 3.5

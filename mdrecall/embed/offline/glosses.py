@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.pieces import Pieces, words
 from mdrecall.embed.offline.word_file import (
+    COST_STEP,
     MAX_WEIGHT,
     PIECES,
+    RECORD_BITS,
     Card,
     hash_word,
     pack_card,
     pack_record,
+    read_pieces,
     word_length,
 )
 
@@ -27,6 +30,12 @@ _EXPLANATION_SHARE = 0.5
 _STYLE = frozenset(("to", "a", "an", "the", "of", "sth", "sb", "someone", "something", "etc", "ie", "eg", "esp"))
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>")
 _LN_10 = 2.302585
+# The scripts whose words are looked up by their translation; in others no text is known to share no word with a query.
+_LOOKED_UP = ("han", "kana", "hangul")
+# Side meanings and rare words are not looked up: without these limits (two thirds of the main meaning's weight, less
+# than once in a million words) the files are a megabyte larger and no more questions are answered.
+_LEAST_WEIGHT = 10
+_HIGHEST_COST = 14.0
 
 
 class Entry(NamedTuple):
@@ -63,9 +72,26 @@ def make_word_file(entries: Iterable[Entry], table: Table, card: Card) -> bytes:
             records[key] = record
             longest = max(longest, len(word))
     hashes = sorted(records)
-    body = b"".join(key.to_bytes(4, "little") for key in hashes) + b"".join(records[key] for key in hashes)
+    ordered = [records[key] for key in hashes]
+    backward = _find_backward(ordered) if card.script in _LOOKED_UP else []
+    body = b"".join((*map(_to_bytes, (*hashes, *backward)), *ordered))
     digest = hashlib.sha256(body).hexdigest()
-    return pack_card(card._replace(words=len(hashes), longest=longest, digest=digest)) + body
+    return pack_card(card._replace(words=len(hashes), longest=longest, digest=digest, backward=len(backward))) + body
+
+
+def _to_bytes(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
+def _find_backward(records: Sequence[bytes]) -> list[int]:
+    """Return the way back: the main meanings of each record that is not rare as one number each, ascending."""
+    frequent = ((number, record) for number, record in enumerate(records) if record[-1] * COST_STEP <= _HIGHEST_COST)
+    return sorted(
+        piece << RECORD_BITS | number
+        for number, record in frequent
+        for piece, weight in read_pieces(record)
+        if weight >= _LEAST_WEIGHT
+    )
 
 
 def make_record(entry: Entry, table: Table) -> bytes:

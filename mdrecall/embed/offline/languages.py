@@ -1,6 +1,7 @@
 """The words of other languages in a text, and what each adds to its vector.
 
-The vector of a word has two parts. Its *meaning* is the sum of the table's rows for the pieces of its translation. Its
+The vector of a word has two parts. Its *meaning* is the sum of the table's rows for the pieces of its translation,
+without the direction that frequent words have in common: it makes texts alike that only share what every text has. Its
 *own direction* is drawn from its hash, so that a text with the same word is closer than one with a similar word, and a
 name that no dictionary has is still found by its characters.
 
@@ -90,6 +91,16 @@ class Part(NamedTuple):
     pieces: tuple[tuple[int, float], ...]
     own: tuple[tuple[int, float], ...]
     """Dimensions with what is added to each."""
+
+
+class Table(NamedTuple):
+    """The table as arrays."""
+
+    rows: Any
+    """Signed bytes, one row for each piece."""
+    scales: Any
+    common: Any
+    """The direction that frequent words have in common, one unit long."""
 
 
 class Languages:
@@ -202,6 +213,28 @@ class Languages:
         for word, weight in _weigh(cutter.cut(folded)[0], weights):
             yield _make_part(cutter.file, word, weight, dimensions)
 
+    def cut_numbers(self, folded: str) -> Iterator[tuple[WordFile, int]]:
+        """Yield the records of the words of a text in scripts without spaces."""
+        for language in filter(None, (self._find_unspaced(folded), *self._hangul(folded))):
+            file = self.files[language]
+            if pattern := _SPACED.get(file.card.script):
+                yield from ((file, number) for word in pattern.findall(folded) for number in self._numbers(file, word))
+            else:
+                yield from ((file, cut.number) for cut in self._cutter(language).cut(folded)[0] if cut.number >= 0)
+
+    def looked_up(self, folded: str) -> list[str]:
+        """Return the languages whose words are looked up in a text by their translation."""
+        if folded.isascii():
+            return []
+        count = len(re.findall(_UNSPACED, folded))
+        kana = len(re.findall(_KANA, folded))
+        return [*((["ja"] if kana >= _KANA_SHARE * count else ["zh"]) if count else []), *self._hangul(folded)]
+
+    def _hangul(self, folded: str) -> list[str]:
+        """Return the languages in Hangul if a text has any."""
+        languages = [language for language, file in self.files.items() if file.card.script == "hangul"]
+        return languages if languages and _SPACED["hangul"].search(folded) else []
+
     def _cutter(self, language: str) -> Cutter:
         if language not in self._cutters:
             self._cutters[language] = Cutter(self.files[language])
@@ -218,7 +251,7 @@ class Languages:
             return "zh"
         return "ja"
 
-    def add_sums(self, folded: Sequence[str], languages: Sequence[Found], sums: Any, rows: Any, scales: Any) -> None:
+    def add_sums(self, folded: Sequence[str], languages: Sequence[Found], sums: Any, table: Table) -> None:
         """Add the vectors of the words that are cut out of each text to its row in ``sums``."""
         texts: dict[str, list[tuple[int, str]]] = {}
         for number, (text, found) in enumerate(zip(folded, languages, strict=True)):
@@ -228,7 +261,7 @@ class Languages:
             cutter = self._cutter(language)
             for group in group_parts(numbered, _CHARS_AT_ONCE):
                 numbers, some = zip(*group, strict=True)
-                _add_vectors(cutter.file, cutter.cut_many(some), numbers, sums, rows, scales)
+                _add_vectors(cutter.file, cutter.cut_many(some), numbers, sums, table)
 
 
 def added_files(folder: str) -> list[WordFile]:
@@ -315,21 +348,22 @@ def _make_part(file: WordFile, word: Cut, weight: float, dimensions: int) -> Par
     return Part(tuple((piece, weight * meaning * share) for piece, share in pieces), tuple(direction))
 
 
-def _add_vectors(file: WordFile, found: CutTexts, texts: Sequence[int], sums: Any, rows: Any, scales: Any) -> None:
+def _add_vectors(file: WordFile, found: CutTexts, texts: Sequence[int], sums: Any, table: Table) -> None:
     """Add the vectors of the words that were found to the rows of their texts."""
     import numpy
 
     distinct, first, which = numpy.unique(found.hashes, return_index=True, return_inverse=True)
-    vectors = _vectors(file, distinct, found.numbers[first], found.lengths[first], rows, scales)
+    vectors = _vectors(file, distinct, found.numbers[first], found.lengths[first], table)
     bounds = numpy.searchsorted(found.owners, numpy.arange(len(texts) + 1)).tolist()
     for text, (start, end) in zip(texts, pairwise(bounds), strict=True):
         sums[text] += vectors[which[start:end]].sum(0)
 
 
-def _vectors(file: WordFile, hashes: Any, numbers: Any, lengths: Any, rows: Any, scales: Any) -> Any:
+def _vectors(file: WordFile, hashes: Any, numbers: Any, lengths: Any, table: Table) -> Any:
     """Return the vectors of words, one row for each."""
     import numpy
 
+    rows, scales, common = table
     records = numpy.frombuffer(file.records, numpy.uint8).reshape(-1, RECORD_BYTES)[numbers]
     is_known, is_char = numbers >= 0, lengths == 1
     scale = numpy.exp2((records[:, -2].astype(numpy.float32) - SCALE_MIDDLE) / SCALE_STEPS)
@@ -341,6 +375,7 @@ def _vectors(file: WordFile, hashes: Any, numbers: Any, lengths: Any, rows: Any,
         has_meaning |= weight > 0
         pieces = records[:, 2 * place].astype(numpy.int32) | records[:, 2 * place + 1].astype(numpy.int32) << 8
         vectors += rows[pieces] * (scale * weight * scales[pieces]).astype(numpy.float32)[:, None]
+    vectors -= (vectors @ common)[:, None] * common
     costs = numpy.where(is_known, records[:, -1], UNKNOWN_COST) * COST_STEP
     points, sizes = zip(*LENGTHS, strict=True)
     size = numpy.interp(costs, points, sizes) * numpy.where(is_char, _CHAR_OWN, _OWN) / math.sqrt(_OWN_DIMENSIONS)

@@ -1,6 +1,7 @@
 """Split words into pieces of the table's vocabulary."""
 
 import re
+from functools import cached_property
 
 from mdrecall.core.text.words import fold
 
@@ -26,6 +27,11 @@ class Pieces(dict[str, tuple[int, ...]]):
     def is_whole(self, word: str) -> bool:
         """True if a word is a piece by itself: English has it, or it is a frequent name."""
         return word in self._numbers
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The pieces by their numbers; those that continue a word begin with ``##``."""
+        return self.vocabulary.split("\n")
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         pieces = self[word] = self._split(word)

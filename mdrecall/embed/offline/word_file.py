@@ -1,10 +1,10 @@
 """Word files: what the words of another language mean, each as a few English word pieces of the table.
 
-A file begins with one line of JSON (its *card*) and has two parts after it: the hashes of all words in ascending
-order, and one record for each in the same order. A record holds up to three pieces of the table, a weight from 0 to 15
-for each, the scale of the whole, and how improbable the word is. The file is mapped, so a process pays only for the
-words that it meets, and the words themselves are not stored: two words with the same hash would be taken for each
-other, which happens to one in a hundred thousand.
+A file begins with one line of JSON (its *card*) and has three parts after it: the hashes of all words in ascending
+order, the way back from pieces to words, and one record for each word in the order of the hashes. A record holds up to
+three pieces of the table, a weight from 0 to 15 for each, the scale of the whole, and how improbable the word is. The
+file is mapped, so a process pays only for the words that it meets, and the words themselves are not stored: two words
+with the same hash would be taken for each other, which happens to one in a hundred thousand.
 """
 
 import array
@@ -13,6 +13,7 @@ import math
 import mmap
 import sys
 from bisect import bisect_left
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -30,7 +31,9 @@ SCALE_STEPS = 16
 SCALE_MIDDLE = 128
 #: Costs are stored in steps of this size; the cost of a word is the natural logarithm of its improbability.
 COST_STEP = 0.1
-_FORMAT = 1
+#: The way back is stored as numbers of 32 bits: the piece, and the number of a record in these last bits.
+RECORD_BITS = 17
+_FORMAT = 2
 # How long the vector of a word is, by its cost: the mean length of the English table's rows at the same frequency
 # (2.05 for a word that occurs once in a million words, 0.42 for one that occurs ten thousand times). Frequent words
 # say little.
@@ -52,13 +55,15 @@ class Card(NamedTuple):
     longest: int
     """The characters of its longest word."""
     digest: str
-    """SHA-256 over hashes and records."""
+    """SHA-256 over all parts."""
     source: str
     licence: str
     common: str = ""
     """Its most frequent words, separated by spaces: they tell that a text is in this language."""
     compounds: bool = False
     """True if words are joined to longer ones without a space, as in German."""
+    backward: int = 0
+    """How many entries its way back has; 0 if its words are never looked up by their translation."""
 
 
 class Word(NamedTuple):
@@ -121,7 +126,14 @@ class WordFile:
     @cached_property
     def hashes(self) -> Any:
         """The hashes as unsigned numbers of 32 bits."""
-        part = memoryview(self._data)[self.start : self.start + 4 * self.card.words]
+        return self._numbers(self.start, self.card.words)
+
+    @cached_property
+    def _backward(self) -> Any:
+        return self._numbers(self.start + 4 * self.card.words, self.card.backward)
+
+    def _numbers(self, start: int, count: int) -> Any:
+        part = memoryview(self._data)[start : start + 4 * count]
         if sys.byteorder == "big":
             swapped = array.array("I", bytes(part))
             swapped.byteswap()
@@ -131,7 +143,7 @@ class WordFile:
     @cached_property
     def records(self) -> Any:
         """The records as bytes."""
-        first = self.start + 4 * self.card.words
+        first = self.start + 4 * (self.card.words + self.card.backward)
         return memoryview(self._data)[first : first + RECORD_BYTES * self.card.words]
 
     def find(self, word: str) -> int:
@@ -140,20 +152,37 @@ class WordFile:
         number = bisect_left(hashes, wanted)
         return number if number < len(hashes) and hashes[number] == wanted else -1
 
+    def find_by_piece(self, piece: int) -> Iterator[int]:
+        """Yield the numbers of the records of which a piece is a main meaning."""
+        entries, wanted = self._backward, piece << RECORD_BITS
+        place = bisect_left(entries, wanted)
+        while place < len(entries) and entries[place] >> RECORD_BITS == piece:
+            yield entries[place] - wanted
+            place += 1
+
     def cost(self, number: int) -> int:
         """Return how improbable the word of a record is, in steps of ``COST_STEP``."""
         return int(self.records[number * RECORD_BYTES + RECORD_BYTES - 1])
 
+    def weight(self, number: int, piece: int) -> int:
+        """Return the weight of a piece in a record; 0 if it is not there."""
+        return dict(read_pieces(self._record(number))).get(piece, 0)
+
+    def _record(self, number: int) -> bytes:
+        return bytes(self.records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES])
+
     def read(self, number: int) -> Word:
         """Return what a record says."""
-        record = self.records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES]
+        record = self._record(number)
         scale = 2.0 ** ((record[-2] - SCALE_MIDDLE) / SCALE_STEPS)
-        pieces = []
-        for place in range(PIECES):
-            weight = record[2 * PIECES + place // 2] >> (4 * (place % 2)) & MAX_WEIGHT
-            if weight:
-                pieces.append((record[2 * place] | record[2 * place + 1] << 8, weight * scale))
-        return Word(tuple(pieces), record[-1] * COST_STEP)
+        pieces = tuple((piece, weight * scale) for piece, weight in read_pieces(record))
+        return Word(pieces, record[-1] * COST_STEP)
+
+
+def read_pieces(record: Any) -> list[tuple[int, int]]:
+    """Return the pieces of a record with their weights from 1 to 15."""
+    weights = [record[2 * PIECES + place // 2] >> (4 * (place % 2)) & MAX_WEIGHT for place in range(PIECES)]
+    return [(record[2 * place] | record[2 * place + 1] << 8, weight) for place, weight in enumerate(weights) if weight]
 
 
 def read_card(data: Any, path: str) -> Card:
@@ -167,7 +196,7 @@ def read_card(data: Any, path: str) -> Card:
         raise _unreadable(path, "it does not begin with a card") from error
     if known != _FORMAT:
         raise _unreadable(path, f"its format is {known}, and only {_FORMAT} is known")
-    if len(data) != len(line) + 1 + card.words * (4 + RECORD_BYTES):
+    if len(data) != len(line) + 1 + card.words * (4 + RECORD_BYTES) + 4 * card.backward:
         raise _unreadable(path, "it is not complete")
     return card
 

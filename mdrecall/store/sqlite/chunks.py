@@ -56,6 +56,8 @@ _PLAIN = f"SELECT rowid {_NEWEST}"
 # Rows are counted up to here: at about 60 ns a row, counting a million of them would be felt.
 _MOST_COUNTED = 100_000
 _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyword MATCH ? LIMIT ?)"
+# A list of as many documents is kept until the index changes, for questions about a time; 8 MB of them at most.
+_MOST_LISTED = 30_000
 # The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
 _MOST_REMEMBERED = 5_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
@@ -95,6 +97,7 @@ class SqliteChunks:
     def __init__(self, file: IndexFile) -> None:
         self._file = file
         self._counts: _Counts | None = None
+        self._listed: tuple[int, tuple[StoredDocument, ...]] | None = None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -125,10 +128,16 @@ class SqliteChunks:
     def list_documents(self) -> list[StoredDocument]:
         """Return every document, in no particular order."""
         with self._file.reading() as db:
-            return [
+            revision = current_revision(db)
+            if self._listed and self._listed[0] == revision:
+                return list(self._listed[1])
+            found = [
                 StoredDocument(number, source, file_path(path), mtime_ns, head)
                 for number, source, path, mtime_ns, head in rows(db, _DOCUMENTS)
             ]
+        if len(found) <= _MOST_LISTED:
+            self._listed = revision, tuple(found)
+        return found
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""

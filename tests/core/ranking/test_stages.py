@@ -62,10 +62,11 @@ def candidate(
     mtime_ns: int = 0,
     similarity: Similarity | None = None,
     cosines: tuple[float, ...] = (),
+    translated: float | None = None,
     **more: Any,
 ) -> Candidate:
     chunk = StoredChunk(number, source, path, line, line + text.count("\n"), text, (), mtime_ns, records)
-    return Candidate(ReadChunk(chunk, Weighted(number, strength), similarity, cosines), **more)
+    return Candidate(ReadChunk(chunk, Weighted(number, strength), similarity, cosines, translated), **more)
 
 
 def similar(value: float) -> Similarity:
@@ -438,21 +439,24 @@ def test_an_empty_answer_says_that_nothing_matches_or_names_the_best_match() -> 
     )
 
 
-def test_a_name_in_a_note_of_another_script_makes_it_worth_more() -> None:
-    asked = context("walrus habits of the far north", weight=0.35)
-    silent, named = (
-        find_passages([candidate(text=text, strength=strength, similarity=similar(0.8), cosines=(0.8,))], asked)[
-            0
-        ].worth
-        for text, strength in (("小猫对鸡肉过敏，只能吃鱼", 0.0), ("小猫对鸡肉过敏 walrus", 0.05))
-    )
-    assert named > silent
-
-
 def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:
-    chinese = candidate(text="小猫对鸡肉过敏", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
+    chinese = candidate(text="小猫对鸡肉过敏", strength=0.0, similarity=similar(0.9), cosines=(0.9,), translated=0.0)
     english = candidate(2, text="nothing of it", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
     other, same = score_candidates(find_passages([chinese, english], context(weight=0.35)), context(weight=0.35))
     assert (other.chunk.id, same.chunk.id) == (1, 2)
-    assert other.score == pytest.approx(probability(wordless_worth(0.9)), abs=0.03)
+    assert other.score == pytest.approx(probability(wordless_worth(0.9)), abs=0.02)
     assert other.score > same.score
+
+
+def test_a_note_in_another_script_gains_by_translated_words_and_loses_nothing_by_a_shared_one() -> None:
+    def score(translated: float, strength: float = 0.0, trust: float = 1.0) -> float:
+        note = candidate(
+            text="小猫对鸡肉过敏", strength=strength, similarity=similar(0.5), cosines=(0.5,), translated=translated
+        )
+        query = context(weight=0.35)
+        query = query._replace(query=query.query._replace(trust=trust))
+        return score_candidates(find_passages([note], query), query)[0].score
+
+    assert score(0.0) < score(0.3) < score(0.9)
+    assert score(0.3, strength=0.1) >= score(0.3)
+    assert score(0.9, trust=0.5) < score(0.9)

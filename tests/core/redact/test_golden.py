@@ -36,6 +36,7 @@ def test_a_password_in_a_sentence_is_masked_though_openclaw_leaves_it() -> None:
         ("a" * 17, "***"),
         ("abcdefghijklmnopqr", "abcdef…opqr"),
         ("😀" * 8, "***"),
+        ("\uffff" * 17, "***"),
         ("😀" * 9, "😀😀😀…😀😀"),
         ("abcde😀ghijklmnop😀xyz", "abcde…xyz"),
     ],
