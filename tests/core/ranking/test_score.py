@@ -150,3 +150,13 @@ def test_nothing_is_unlikely_and_everything_is_likely() -> None:
     assert probability(0.0) < 0.15
     assert probability(1.0 - query_cost(1.0, 1.0, is_unspaced=False)) > 0.9
     assert vector_probability(0.0) < 0.1 < 0.5 < vector_probability(1.0)
+
+
+def test_only_the_chunks_that_are_given_count() -> None:
+    matches = [match("walrus", {1: 0.5, 2: 0.5, 3: 0.5}), match("abc123", {1: 1.0, 2: 1.0, 3: 1.0})]
+    weights = weigh(matches, 100, frozenset({"abc123"}))
+    everything, some = strengths(matches, weights), strengths(matches, weights, {1, 3})
+    assert {one.chunk_id for one in rank(everything, 9)} == {1, 2, 3}
+    assert {one.chunk_id for one in rank(some, 9)} == {1, 3}
+    assert some.get(1) == everything.get(1)
+    assert (some.get(2).strength, some.get(2).identified) == (0.0, 0.0)

@@ -1,5 +1,6 @@
 """Each stage of the ranking by itself."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -7,7 +8,12 @@ import pytest
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
+<<<<<<< HEAD
 from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
+=======
+from mdrecall.core.ranking.recency import prefer_times
+from mdrecall.core.ranking.score import Similarity, Weighted, probability, vector_probability, weigh
+>>>>>>> main
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
@@ -29,6 +35,7 @@ from mdrecall.core.ranking.stages import (
     spread_over_files,
     to_results,
 )
+from mdrecall.core.ranking.times import read_times
 from mdrecall.core.text.passages import Passage
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Match, Mode, SourceName, StoredChunk, Traits
@@ -460,3 +467,21 @@ def test_a_note_in_another_script_gains_by_translated_words_and_loses_nothing_by
     assert score(0.0) < score(0.3) < score(0.9)
     assert score(0.3, strength=0.1) >= score(0.3)
     assert score(0.9, trust=0.5) < score(0.9)
+
+
+def test_a_note_of_the_time_that_is_asked_for_gains_worth_and_tells_it() -> None:
+    today = date(2026, 3, 12).toordinal()
+    asked = context("lunch yesterday")._replace(times=read_times("lunch yesterday", today))
+    on_the_day = candidate(1, path="memory/2026-03-11.md", worth=0.5)
+    on_another = candidate(2, path="memory/2026-03-01.md", worth=0.5)
+    gained, same = prefer_times([on_the_day, on_another], asked)
+    assert gained.time > 0
+    assert gained.worth == 0.5 + gained.time
+    assert same == on_another
+    assert prefer_times([on_the_day], context("lunch")) == [on_the_day]
+
+
+@pytest.mark.parametrize(("number", "is_code"), [("12345", True), ("1234", False)])
+def test_a_long_number_identifies_something(number: str, is_code: bool) -> None:
+    query = f"ticket {number}"
+    assert bool(read_naming(query, parse_query(query)).identifiers) is is_code

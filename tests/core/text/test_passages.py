@@ -62,6 +62,11 @@ def test_a_half_full_passage_ends_at_a_blank_line_or_a_list_item_and_another_doe
     assert texts(f"{half[1:]}\n\nb") == [f"{half[1:]}\n\nb"]
 
 
+def test_a_passage_does_not_reach_over_many_blank_lines() -> None:
+    assert texts("a" + "\n" * PASSAGE_UNITS + "b") == ["a", "b"]
+    assert texts("a\n\n\nb") == ["a\n\n\nb"]
+
+
 def test_a_long_line_is_cut_into_sentences() -> None:
     sentence = "The pool is heated with the waste heat of the ice rink. "
     found = texts(sentence * 10)
