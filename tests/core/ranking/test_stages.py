@@ -8,12 +8,8 @@ import pytest
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
-<<<<<<< HEAD
-from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
-=======
 from mdrecall.core.ranking.recency import prefer_times
-from mdrecall.core.ranking.score import Similarity, Weighted, probability, vector_probability, weigh
->>>>>>> main
+from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
