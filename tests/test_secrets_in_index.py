@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
+from mdrecall.store.sqlite.texts import add_function
 from tests.core.redact.test_planted import (
     BARE,
     NAMED,
@@ -44,11 +46,22 @@ def planted(draw: st.DrawFn) -> list[tuple[str, str]]:
     return found
 
 
+def stored_texts(index: str) -> list[str]:
+    """The texts of all chunks, which are compressed in the file."""
+    db = apsw.Connection(index, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        add_function(db)
+        return [str(text) for (text,) in db.execute("SELECT unpack_text(text) FROM chunks")]
+    finally:
+        db.close()
+
+
 def left_in(memory: Memory, secrets: list[str]) -> list[str]:
     """Secrets of which more than a mask shows is in a file of the index, in whatever letters the index keeps words."""
     secret_of = {piece.encode("ascii"): secret for secret in secrets for piece in pieces_of(secret.lower())}
     assert all(PRINTABLE.fullmatch(piece) for piece in secret_of)
     files = [Path(path).read_bytes().lower() for path, _ in memory.index_files()]
+    files += [text.lower().encode() for text in stored_texts(memory.settings.index_path)]
     runs = {run for data in files for run in PRINTABLE.findall(data)}
     places = (run[at : at + SHOWN + 1] for run in runs for at in range(len(run) - SHOWN))
     return sorted({secret_of[piece] for piece in places if piece in secret_of})

@@ -3,11 +3,22 @@
 Both ways of rounding, with numpy and without, give the same bytes: a single changed file does not load numpy.
 """
 
+import math
 import sys
 from array import array
 from collections.abc import Sequence
+from functools import cache
+from operator import mul
 
 _MOST = 127
+# A number of a passage's vector is kept in two bits, its sign and whether it is large, and read as one of two sizes.
+# The limit between them and the sizes lose least on numbers that are normally distributed (Lloyd and Max). With four
+# bits instead of two, no question set got better answers.
+_LARGE = 0.9816
+_SIZES = (3, 10, -3, -10)
+# A vector that was rounded so much lies a little beside its direction, which makes every cosine smaller. On passages of
+# conversations, manuals and made-up notes the true cosine was 1.08 to 1.11 times that of the rounded vector.
+_GAIN = 1.09
 # From this many vectors on, loading numpy takes less time than rounding without it.
 _MANY = 2_000
 
@@ -58,3 +69,73 @@ def _to_int8_numpy(vectors: Sequence[bytes]) -> list[bytes]:
     rounded = numpy.rint(rows * factors[:, None]).astype(numpy.int8).tobytes()
     size = rows.shape[1]
     return [rounded[start : start + size] for start in range(0, len(rounded), size)]
+
+
+# The numbers that the first, second, third and fourth pair of bits of a byte stand for.
+_UNPACKED = [bytes(_SIZES[byte >> shift & 3] % 256 for byte in range(256)) for shift in (6, 4, 2, 0)]
+
+
+def pack_passages(chunks: Sequence[bytes], size: int) -> list[bytes]:
+    """Return the vectors of the passages of chunks, ``size`` signed bytes each, with four numbers in a byte."""
+    if "numpy" in sys.modules or len(chunks) >= _MANY:
+        return _pack_passages_numpy(chunks, size)
+    return [
+        b"".join(_pack(passages[start : start + size]) for start in range(0, len(passages), size))
+        for passages in chunks
+    ]
+
+
+def correct_passage_cosine(cosine: float) -> float:
+    """Return what the cosine of a passage probably was before its vector was rounded to two bits a number."""
+    return max(-1.0, min(1.0, round(cosine * _GAIN, 5)))
+
+
+def unpack_passages(packed: bytes, size: int) -> bytes:
+    """Return the vectors of the passages of a chunk as signed bytes, which keep about their direction."""
+    width = -(-size // 4)
+    numbers = bytearray(4 * len(packed))
+    for place, table in enumerate(_UNPACKED):
+        numbers[place::4] = packed.translate(table)
+    has_empty = bytes(width) in packed
+    if size % 4 == 0 and not has_empty:
+        return bytes(numbers)
+    parts = (
+        numbers[4 * start : 4 * start + size] if any(packed[start : start + width]) else bytes(size)
+        for start in range(0, len(packed), width)
+    )
+    return b"".join(parts)
+
+
+@cache
+def _codes(limit: int) -> bytes:
+    """Return the two bits of every byte; all of a vector without length are 0, and never those of another one."""
+    signed = [byte - 256 if byte > 127 else byte for byte in range(256)]
+    return bytes(2 * (number < 0) + (abs(number) > limit) for number in signed)
+
+
+def _find_limit(square: int, size: int) -> int:
+    return math.floor(_LARGE * math.sqrt(square / size))
+
+
+def _pack(vector: bytes) -> bytes:
+    numbers = array("b", vector)
+    codes = vector.translate(_codes(_find_limit(sum(map(mul, numbers, numbers)), len(vector))))
+    codes += bytes(-len(codes) % 4)
+    pairs = (int.from_bytes(codes[place::4], "big") << 6 - 2 * place for place in range(4))
+    return sum(pairs).to_bytes(len(codes) // 4, "big")
+
+
+def _pack_passages_numpy(chunks: Sequence[bytes], size: int) -> list[bytes]:
+    import numpy
+
+    if not chunks:
+        return []
+    found = numpy.frombuffer(b"".join(chunks), numpy.int8).reshape(-1, size).astype(numpy.int16)
+    squares = numpy.einsum("ij,ij->i", found, found, dtype=numpy.int64)
+    limits = numpy.floor(_LARGE * numpy.sqrt(squares / size)).astype(numpy.int16)
+    codes = numpy.zeros((len(found), -(-size // 4) * 4), numpy.uint8)
+    codes[:, :size] = 2 * (found < 0) + (numpy.abs(found) > limits[:, None])
+    quarters = codes.reshape(len(found), codes.shape[1] // 4, 4)
+    packed = quarters[:, :, 0] << 6 | quarters[:, :, 1] << 4 | quarters[:, :, 2] << 2 | quarters[:, :, 3]
+    ends = numpy.cumsum([len(passages) // size for passages in chunks]).tolist()
+    return [packed[start:end].tobytes() for start, end in zip([0, *ends], ends, strict=False)]

@@ -21,6 +21,8 @@ _SLICE_NUMBERS = 512 * 256
 _BLOCKS_AT_ONCE = 128
 # Rows of removed chunks stay where they are until they are a sixteenth of all, because moving the rest takes longer.
 _FEWEST_DEAD, _DEAD_SHARE = 1_000, 16
+# Lengths are measured at the first search, when the rows are floats anyway.
+_UNKNOWN_LENGTH = -1.0
 # The cosine of a removed chunk: below all others.
 _DEAD_COSINE = -2.0
 
@@ -123,9 +125,9 @@ class MatrixEngine:
             places, is_there = self._find(wanted)
             is_there &= ~numpy.isin(places, self._dead)
             places = places[is_there]
-            rows, lengths = self._rows[places].astype(numpy.float32), self._lengths[places]
+            rows = self._rows[places].astype(numpy.float32)
         vector = self._read_query(query)
-        found = _divide(_multiply(rows, vector), lengths, vector).tolist()
+        found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
         known = wanted[is_there].tolist()
         return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found, strict=True)}
 
@@ -137,7 +139,7 @@ class MatrixEngine:
             return {}
         wanted = self._read_query(query)
         rows = numpy.frombuffer(b"".join(blobs.values()), numpy.int8).reshape(-1, len(wanted)).astype(numpy.float32)
-        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).round(PLACES).tolist()
+        cosines = _divide(_multiply(rows, wanted), _lengths(rows), wanted).astype(numpy.float64).round(PLACES).tolist()
         found: dict[int, list[float]] = {}
         start = 0
         for chunk_id, blob in blobs.items():
@@ -158,6 +160,8 @@ class MatrixEngine:
             part = self._slice[: end - start]
             part[...] = self._rows[start:end]
             _multiply(part, query, products[start:end])
+            if (self._lengths[start:end] == _UNKNOWN_LENGTH).any():
+                self._lengths[start:end] = _lengths(part)
         cosines = _divide(products, self._lengths[: self._count], query)
         cosines[self._dead] = _DEAD_COSINE
         return cosines
@@ -226,13 +230,7 @@ class MatrixEngine:
         self._write(slice(first, end), rows)
 
     def _write(self, places: Any, rows: Any) -> None:
-        numpy = self._numpy
-        lengths = numpy.empty(len(rows), numpy.float32)
-        for start, end in self._slices(0, len(rows)):
-            part = self._slice[: end - start]
-            part[...] = rows[start:end]
-            lengths[start:end] = _lengths(part)
-        self._rows[places], self._lengths[places] = rows, lengths
+        self._rows[places], self._lengths[places] = rows, _UNKNOWN_LENGTH
 
     def _reserve(self, count: int) -> None:
         """Make room for rows in place, without a second copy of the matrix."""

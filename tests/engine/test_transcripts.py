@@ -12,6 +12,7 @@ import pytest
 from mdrecall.engine import transcripts
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.engine.transcripts import GrowthThresholds
+from mdrecall.store.sqlite.texts import add_function
 from mdrecall.types import Space
 from mdrecall.types.documents import part_path
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
@@ -175,12 +176,13 @@ def test_growth_is_stored_without_looking_at_what_is_there(agent: TranscriptFold
         store.vectors.pending(space, 0, 10)
         db.exec_trace = None
     db = apsw.Connection(store.file_path)
+    add_function(db)
     asks = [(sql, bindings) for sql, bindings in ran if sql.startswith(("SELECT", "DELETE", "UPDATE"))]
     steps = [row[3] for sql, bindings in asks for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
     db.close()
     assert len(steps) > 10
-    # There are few spaces, and the history keeps a bounded number of revisions.
-    bounded = ("VIRTUAL", "spaces", "history")
+    # There are few spaces and one dictionary, and the history keeps a bounded number of revisions.
+    bounded = ("VIRTUAL", "spaces", "dictionaries", "history")
     assert [step for step in steps if "SCAN" in step and not any(word in step for word in bounded)] == []
 
 

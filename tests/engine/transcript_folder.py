@@ -11,6 +11,7 @@ from mdrecall.engine.indexer import ChunkSize, describe_index_format
 from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite.texts import add_function
 
 SIZE = ChunkSize(32, 8)
 AT_ONCE = GrowthThresholds(0, 0)
@@ -52,10 +53,11 @@ class TranscriptFolder:
 
     def content(self, store: SqliteStore | None = None) -> list[tuple[Any, ...]]:
         db = apsw.Connection((store or self.store).file_path)
+        add_function(db)
         found = list(
             db.execute(
                 """
-                SELECT path, hash, ordinal, start_line, end_line, overlap, trail, records, text
+                SELECT path, hash, ordinal, start_line, end_line, overlap, trail, records, unpack_text(text)
                 FROM chunks JOIN documents ON documents.id = document_id ORDER BY path, ordinal
                 """
             )

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from mdrecall.store.sqlite.texts import add_function
 from tests.conftest import Workspace
 
 _DOCUMENTS = "SELECT source, path, hash, size, recipe FROM documents ORDER BY source, path"
 _CHUNKS = """
-    SELECT source, path, ordinal, start_line, end_line, overlap, trail, text
+    SELECT source, path, ordinal, start_line, end_line, overlap, trail, unpack_text(text)
     FROM chunks JOIN documents ON documents.id = document_id ORDER BY source, path, ordinal
 """
 _TERMS = """
@@ -43,6 +44,7 @@ def content_of(index: Path | str) -> Content:
     db = apsw.Connection(os.fspath(index), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.set_busy_timeout(10_000)
+        add_function(db)
         return _content(db)
     finally:
         db.close()
@@ -104,6 +106,7 @@ def digest_of(index: Path | str) -> dict[str, tuple[int, int]]:
     db = apsw.Connection(os.fspath(index), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.set_busy_timeout(10_000)
+        add_function(db)
         db.execute("BEGIN")
         spaces = _checked(db)
         queries = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "terms": _TERMS}

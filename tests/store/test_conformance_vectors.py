@@ -40,7 +40,10 @@ def test_the_cosine_of_every_passage_is_found_in_order(open_vectors: OpenStore) 
     none = put(store, "b.md", (1, 0, 0, 0))
     zero = put(store, "c.md", (0, 0, 0, 0), pack_passages((0, 0, 0, 0)))
     found = store.vectors.passage_cosines(find_space(store), pack((1, 0, 0, 0)), [one, none, zero])
-    assert found == {one: [0.0, 1.0, 1.0], zero: [0.0]}
+    # A number of a passage's vector may be rounded to two bits.
+    assert [round(cosine) for cosine in found[one]] == [0, 1, 1]
+    assert found.keys() == {one, zero}
+    assert list(found[zero]) == [0.0]
 
 
 def test_a_vector_that_is_replaced_is_seen_by_others(open_vectors: OpenStore) -> None:

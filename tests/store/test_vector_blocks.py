@@ -1,6 +1,10 @@
 """Vectors in blocks: what is put, replaced and removed is what is read, in whatever order."""
 
+import math
+import random
 from array import array
+from collections.abc import Sequence
+from operator import mul
 from pathlib import Path
 
 import apsw
@@ -8,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.store.int8 import read_floats, to_floats, to_int8, write_floats
+from mdrecall.store.int8 import pack_passages, read_floats, to_floats, to_int8, unpack_passages, write_floats
 from mdrecall.store.matrix import ChangedVectors, MatrixEngine
 from mdrecall.store.sqlite import SqliteStore, VectorSearch
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE
@@ -181,3 +185,32 @@ def test_vectors_of_an_older_format_are_kept(tmp_path: Path) -> None:
         assert found == [(1, 1.0), (2, 0.5), (3, 0.0)]
     finally:
         store.admin.close()
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    return float(sum(map(mul, one, other))) / math.sqrt(sum(map(mul, one, one)) * sum(map(mul, other, other)))
+
+
+@pytest.mark.parametrize("size", [4, 64, 255, 256])
+def test_passages_in_two_bits_keep_about_their_direction(size: int) -> None:
+    draw = random.Random(size)
+    vectors = [[max(-127, min(127, round(draw.gauss(0, 40)))) for _ in range(size)] for _ in range(20)]
+    vectors[7] = [0] * size
+    blobs = [array("b", vector).tobytes() for vector in vectors]
+    (packed,) = pack_passages([b"".join(blobs)], size)
+    assert len(packed) == 20 * -(-size // 4)
+    back = array("b", unpack_passages(packed, size))
+    for place, vector in enumerate(vectors):
+        kept = back[place * size : (place + 1) * size]
+        assert not any(kept) if place == 7 else cosine(vector, kept) > (0.9 if size > 4 else 0.7)
+
+
+@given(st.lists(st.lists(st.integers(-127, 127), min_size=6, max_size=6), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_passages_are_packed_alike_with_numpy_and_without(vectors: list[list[int]]) -> None:
+    from mdrecall.store import int8
+
+    blobs = [array("b", vector).tobytes() for vector in vectors]
+    chunks = [b"".join(blobs), b"".join(blobs[:2]), b""]
+    without = [b"".join(int8._pack(part[at : at + 6]) for at in range(0, len(part), 6)) for part in chunks]
+    assert int8._pack_passages_numpy(chunks, 6) == without

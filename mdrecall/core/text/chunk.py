@@ -14,8 +14,9 @@ from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
 from mdrecall.core.text.words import count_unspaced
 from mdrecall.types import Chunk
 
-#: Changes whenever the same text would be cut elsewhere, into chunks or passages; part of the index format.
-CHUNKER_VERSION = 2
+#: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the
+#: index format.
+CHUNKER_VERSION = 3
 
 # Chunk sizes are set in tokens; a token of a language model is about four characters of English.
 UNITS_PER_TOKEN = 4

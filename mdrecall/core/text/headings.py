@@ -32,11 +32,6 @@ _PLAIN, _BLANK = Line(BETWEEN_LINES, False, 0, ""), Line(BETWEEN_LINES, True, 0,
 _ITEM, _BLOCK = Line(LIST_ITEM, False, 0, ""), Line(BLOCK, False, 0, "")
 
 
-def read_lines(lines: list[str]) -> list[Line]:
-    """Return the role of every line of a document, or of a part of it that begins outside any fence."""
-    return list(_shapes(lines))
-
-
 def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
     """Yield for every line the headings above it and the fence around it; a heading is not above itself."""
     stack: list[Line] = []
@@ -62,33 +57,36 @@ def heading_title(heading: str) -> str:
     return heading.lstrip("#").strip()
 
 
-def _shapes(lines: list[str]) -> Iterator[Line]:
+def read_lines(lines: list[str]) -> list[Line]:
+    """Return the role of every line of a document, or of a part of it that begins outside any fence."""
     fence = ""
     front_matter = bool(lines) and lines[0].rstrip() == "---" and "---" in (line.rstrip() for line in lines[1:200])
     after_break = True
-    for index, raw in enumerate(lines):
-        line = raw.rstrip()
+    bare = [line.strip() for line in lines]
+    found: list[Line] = []
+    add = found.append
+    for index, line in enumerate(bare):
         if fence or front_matter:
-            closes = line == "---" and index > 0 if front_matter else _closes(line, fence)
-            yield Line(INSIDE_BLOCK, not line, 0, fence[:HEADING_CHARS])
-            if closes:
+            add(Line(INSIDE_BLOCK, not line, 0, fence[:HEADING_CHARS]))
+            if lines[index].rstrip() == "---" and index > 0 if front_matter else _closes(line, fence):
                 fence, front_matter, after_break = "", False, True
             continue
         if not line:
-            yield _BLANK
+            add(_BLANK)
             after_break = True
             continue
-        first = line.lstrip()[0]
-        if (first == "#" or _is_underlined(lines, index)) and (heading := _heading(lines, index, line)):
-            yield heading
-        elif first in "`~" and (opening := _FENCE.match(line)):
-            yield _BLOCK
+        first = line[0]
+        if (first == "#" or _is_underlined(bare, index)) and (heading := _heading(lines, index, lines[index].rstrip())):
+            add(heading)
+        elif first in "`~" and (opening := _FENCE.match(lines[index])):
+            add(_BLOCK)
             fence = opening[1]
         elif after_break:
-            yield _BLOCK
+            add(_BLOCK)
         else:
-            yield _ITEM if first in "-*+0123456789" and _LIST_ITEM.match(line) else _PLAIN
+            add(_ITEM if first in "-*+0123456789" and _LIST_ITEM.match(lines[index].rstrip()) else _PLAIN)
         after_break = False
+    return found
 
 
 def _closes(line: str, fence: str) -> bool:
@@ -96,8 +94,10 @@ def _closes(line: str, fence: str) -> bool:
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
 
 
-def _is_underlined(lines: list[str], index: int) -> bool:
-    return index + 1 < len(lines) and lines[index + 1].lstrip()[:1] in ("=", "-")
+def _is_underlined(bare: list[str], index: int) -> bool:
+    """True if the next line is nothing but ``=`` or ``-``."""
+    below = bare[index + 1] if index + 1 < len(bare) else ""
+    return below[:1] in ("=", "-") and not below.strip(below[0])
 
 
 def _heading(lines: list[str], index: int, line: str) -> Line | None:

@@ -22,7 +22,7 @@ from mdrecall.core.text.stem import stem
 JOINERS = "-./:@\\#&=?%~+"
 
 #: Changes whenever the same text would give other terms; part of the index format.
-ANALYSER_VERSION = 1
+ANALYSER_VERSION = 2
 
 # Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -190,6 +190,7 @@ class Analyser:
         """Return the name terms of a text; to be fast, it reads only words with a joiner or a capital inside."""
         found: dict[str, None] = {}
         end = 0
+        text = text.replace("\t", " ")
         for hint in _NAME_HINT.finditer(text):
             if hint.start() < end:
                 continue

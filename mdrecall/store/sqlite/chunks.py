@@ -15,6 +15,7 @@ from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import current_revision
 from mdrecall.store.sqlite.sql import rows, single
+from mdrecall.store.sqlite.texts import FRONT_MATTER_MARKS, UNPACK
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import file_path
 
@@ -27,19 +28,20 @@ _COUNTS = """
               WHERE document_id IN (SELECT id FROM documents AS own WHERE own.source = documents.source)) END
     FROM documents GROUP BY source
 """
-_CHUNK = """
-    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, text, trail,
+_CHUNK = f"""
+    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {UNPACK}(text), trail,
         mtime_ns, records
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
 _SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
-_OWN_TEXT = "SELECT text FROM chunks WHERE document_id=? AND ordinal=?"
+_OWN_TEXT = f"SELECT {UNPACK}(text) FROM chunks WHERE document_id=? AND ordinal=?"
 
 # As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
-_DOCUMENTS = """
+_DOCUMENTS = f"""
     SELECT documents.id, source, path, mtime_ns,
-        CASE WHEN source <> 'sessions' AND substr(text, 1, 3) = '---' THEN substr(text, 1, 1000) ELSE '' END
+        CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {FRONT_MATTER_MARKS}
+        THEN substr({UNPACK}(text), 1, 1000) ELSE '' END
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
 """
 _CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"

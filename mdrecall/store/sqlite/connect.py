@@ -13,6 +13,7 @@ from mdrecall.store.sqlite.revisions import forget_everything
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
 from mdrecall.store.sqlite.side_file_guard import FileReplaced, attach, close
 from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
+from mdrecall.store.sqlite.texts import add_function
 
 _MAGIC = b"SQLite format 3\0"
 _FORMATS_AT = slice(18, 20)
@@ -117,6 +118,7 @@ def _open(location: IndexLocation, flags: int, query: str = "") -> apsw.Connecti
         name = f"file:{quote(location.path)}{query}"
     db = apsw.Connection(name, flags=flags)
     db.set_busy_timeout(_BUSY_MS)
+    add_function(db)
     return db
 
 

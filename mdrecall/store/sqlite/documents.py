@@ -11,6 +11,7 @@ from mdrecall.store.sqlite.chunks import encode_names
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import DocumentRows, bump, forget_chunks, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
+from mdrecall.store.sqlite.texts import load_dictionary, make_dictionary, pack_text
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
@@ -153,8 +154,11 @@ def _insert_rows(
     db: apsw.Connection, documents: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]], terms: list[tuple[Any, ...]]
 ) -> None:
     """Insert rows, and empty the lists that they were collected in."""
-    for statement, collected in ((_PUT_DOCUMENT, documents), (_PUT_CHUNK, chunks), (_PUT_TERMS, terms)):
+    dictionary = load_dictionary(db) or make_dictionary(db, (row[-1] for row in chunks))
+    packed = [(*row[:-1], pack_text(row[-1], dictionary)) for row in chunks]
+    for statement, collected in ((_PUT_DOCUMENT, documents), (_PUT_CHUNK, packed), (_PUT_TERMS, terms)):
         db.executemany(statement, collected)
+    for collected in (documents, chunks, terms):
         collected.clear()
 
 

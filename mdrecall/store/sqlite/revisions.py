@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 import apsw
 
 from mdrecall.store.caches import ChangedStamps
+from mdrecall.store.int8 import unpack_passages
 from mdrecall.store.matrix import ChangedVectors
 from mdrecall.store.sqlite.sql import rows, single
 from mdrecall.store.sqlite.vector_blocks import count_vectors, find_vectors, read_blocks, remove_vectors
@@ -84,7 +85,8 @@ def forget_everything(db: apsw.Connection) -> None:
     db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0; DELETE FROM removed")
     invalidate_caches(db)
     db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
-    db.execute("DELETE FROM gone; DELETE FROM transcripts; DELETE FROM meta WHERE key='recipe'")
+    db.execute("DELETE FROM gone; DELETE FROM transcripts; DELETE FROM dictionaries;"
+               "DELETE FROM meta WHERE key='recipe'")  # fmt: skip
 
 
 def is_stored(db: apsw.Connection, space: int) -> bool:
@@ -109,28 +111,6 @@ class DocumentRows:
         gone = rows(self._db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
         newer = rows(self._db, f"{_STAMPS} AND revision > ?", (settle_ns, source, seen))
         return ChangedStamps([path for (path,) in gone], _stamps(newer))
-
-
-# A number of a passage's vector is stored in half a byte, from -7 to 7: there are many passages, and only the direction
-# of a vector matters. These tables turn signed bytes into halves and back.
-_SIGNED = [byte - 256 if byte > 127 else byte for byte in range(256)]
-_TO_LOW = bytes(round(value * 7 / 128) + 8 for value in _SIGNED)
-_TO_HIGH = bytes(half << 4 for half in _TO_LOW)
-_FROM_LOW = bytes(((byte & 15) - 8) % 256 for byte in range(256))
-_FROM_HIGH = bytes(((byte >> 4) - 8) % 256 for byte in range(256))
-
-
-def pack_halves(numbers: bytes) -> bytes:
-    """Return signed bytes, an even number of them, in half as many bytes."""
-    high, low = numbers[0::2].translate(_TO_HIGH), numbers[1::2].translate(_TO_LOW)
-    return (int.from_bytes(high, "big") | int.from_bytes(low, "big")).to_bytes(len(high), "big")
-
-
-def unpack_halves(packed: bytes) -> bytes:
-    """Return the signed bytes, now from -8 to 7."""
-    numbers = bytearray(2 * len(packed))
-    numbers[0::2], numbers[1::2] = packed.translate(_FROM_HIGH), packed.translate(_FROM_LOW)
-    return bytes(numbers)
 
 
 class SpaceRows:
@@ -173,8 +153,10 @@ class SpaceRows:
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
+        size = single(self.db, "SELECT dimensions FROM spaces WHERE id=?", (self.number,))
         statement = f"SELECT vectors FROM windows_{self.number} WHERE chunk_id=?"
-        return {chunk_id: unpack_halves(blob) for chunk_id in ids for (blob,) in rows(self.db, statement, (chunk_id,))}
+        found = ((chunk_id, blob) for chunk_id in ids for (blob,) in rows(self.db, statement, (chunk_id,)))
+        return {chunk_id: unpack_passages(blob, size) for chunk_id, blob in found}
 
     def vectors_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         """Return the vectors of chunks as signed bytes. A chunk without one is left out."""

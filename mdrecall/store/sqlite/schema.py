@@ -190,6 +190,38 @@ def m008_vectors_in_blocks(db: apsw.Connection) -> None:
         db.execute("DROP TABLE old_vectors")
 
 
+def m009_compressed_texts(db: apsw.Connection) -> None:
+    """Texts in bytes, which may be compressed (``texts``), and the dictionary that they are compressed with.
+
+    Vectors of passages take a quarter of a byte for each number. The older ones are dropped, and come back when the
+    index is rebuilt.
+    """
+    columns = "id, document_id, ordinal, start_line, end_line, overlap, trail, records"
+    db.execute(
+        f"""
+        CREATE TABLE dictionaries(key INTEGER PRIMARY KEY, words BLOB NOT NULL) STRICT;
+        CREATE TABLE new_chunks(
+            id INTEGER PRIMARY KEY,
+            document_id INTEGER NOT NULL REFERENCES documents(id),
+            ordinal INTEGER NOT NULL,
+            start_line INTEGER NOT NULL,
+            end_line INTEGER NOT NULL,
+            overlap INTEGER NOT NULL,
+            trail TEXT NOT NULL,
+            records TEXT NOT NULL,
+            text BLOB NOT NULL,
+            UNIQUE(document_id, ordinal)
+        ) STRICT;
+        INSERT INTO new_chunks({columns}, text)
+        SELECT {columns}, CAST(CASE WHEN substr(text, 1, 3) = '---' THEN 'P' ELSE 'p' END || text AS BLOB) FROM chunks;
+        DROP TABLE chunks;
+        ALTER TABLE new_chunks RENAME TO chunks;
+        """
+    )
+    for (space,) in list(db.execute("SELECT id FROM spaces WHERE stored")):
+        db.execute(f"DELETE FROM windows_{space}")
+
+
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
@@ -199,5 +231,6 @@ MIGRATIONS = (
     m006_transcripts,
     m007_history,
     m008_vectors_in_blocks,
+    m009_compressed_texts,
 )
 VERSION = len(MIGRATIONS)

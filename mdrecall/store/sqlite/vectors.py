@@ -1,8 +1,8 @@
 """Vectors in the index: one table for each embedding space, so that an old space serves while a new one is filled.
 
-A chunk's vector is stored once, as signed bytes (``vector_blocks``). Those of its passages, as half bytes, are stored
-apart, because they are read only for the few chunks that are ranked closely. Their tables are called windows, as in
-older indexes.
+A chunk's vector is stored once, as signed bytes (``vector_blocks``). Those of its passages, four numbers in a byte, are
+stored apart, because they are read only for the few chunks that are ranked closely. Their tables are called windows, as
+in older indexes.
 """
 
 import sys
@@ -17,12 +17,13 @@ from typing import NamedTuple, TypeAlias
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.int8 import to_int8
+from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8
 from mdrecall.store.matrix import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, pack_halves, start_revision
+from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
+from mdrecall.store.sqlite.texts import UNPACK
 from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors, read_offsets, stored_between
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
@@ -42,8 +43,8 @@ _TABLES = f"""
     CREATE TABLE IF NOT EXISTS windows_{{number}}(chunk_id INTEGER PRIMARY KEY, vectors BLOB NOT NULL) STRICT;
     UPDATE spaces SET stored = 1 WHERE id = {{number}};
 """
-_PENDING = """
-    SELECT chunks.id, document_id, path, ordinal, overlap, trail, text
+_PENDING = f"""
+    SELECT document_id, path, ordinal, overlap, trail, {UNPACK}(text)
     FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?
 """
 _COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)), {PLACES}), 0.0)"
@@ -280,9 +281,11 @@ class SqliteVectors:
             known = [(chunk_id, made) for chunk_id, made in items if chunk_id in there]
             rounded = to_int8([made.vector for _, made in known])
             put_vectors(db, space, number, dict(zip([chunk_id for chunk_id, _ in known], rounded, strict=True)))
+            with_passages = [(chunk_id, made.passages) for chunk_id, made in known if made.passages]
+            packed = pack_passages([passages for _, passages in with_passages], len(rounded[0]) if rounded else 0)
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, vectors) VALUES(?, ?)",
-                [(chunk_id, pack_halves(made.passages)) for chunk_id, made in known if made.passages],
+                [(chunk_id, windows) for (chunk_id, _), windows in zip(with_passages, packed, strict=True)],
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
@@ -343,7 +346,8 @@ class SqliteVectors:
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (engine, tables):
-            return engine.passage_cosines(tables, query, ids)
+            found = engine.passage_cosines(tables, query, ids)
+        return {chunk_id: list(map(correct_passage_cosine, cosines)) for chunk_id, cosines in found.items()}
 
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
@@ -363,7 +367,7 @@ def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterato
     """Give chunks with their whole text, of which the part shared with the chunk before is usually at hand."""
     last_document, last_id, last_text = 0, 0, ""
     for chunk_id in islice(_without_vector(db, space, after, limit), limit):
-        ((_, document_id, path, ordinal, overlap, trail, own),) = rows(db, _PENDING, (chunk_id,))
+        ((document_id, path, ordinal, overlap, trail, own),) = rows(db, _PENDING, (chunk_id,))
         if not overlap:
             text = own
         elif (last_document, last_id) == (document_id, chunk_id - 1) and len(last_text) >= overlap:

@@ -98,6 +98,10 @@ def test_names_are_found_wherever_they_stand_in_a_text() -> None:
     ]  # fmt: skip
 
 
+def test_a_name_after_a_tab_is_a_name() -> None:
+    assert Analyser().indexable("foo\tbar-baz\tplan.md and so on")[1].split() == ["bar-baz", "plan.md"]
+
+
 def test_what_is_remembered_is_bounded_and_does_not_change_the_terms() -> None:
     forgetful, plain = Analyser(max_remembered=3), Analyser()
     text = "DEC-1 DEC-2 DEC-3 DEC-4 DEC-5 memorySearch running runs"
