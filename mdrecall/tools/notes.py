@@ -26,7 +26,7 @@ from mdrecall.errors import (
 )
 from mdrecall.memory import Memory
 from mdrecall.tools.hints import action_for_answer, action_for_error
-from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search
+from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -203,7 +203,7 @@ class MemoryGet:
         self._memory = memory
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        return _call_read(self._memory.read, arguments, READ_NOTICE)
+        return _call_read(self._memory.read, arguments, READ_NOTICE, format_read)
 
 
 class SessionGet:
@@ -217,10 +217,15 @@ class SessionGet:
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         read = partial(self._memory.read_session, session_key=self._session_key)
-        return _call_read(read, arguments, SESSION_NOTICE)
+        return _call_read(read, arguments, SESSION_NOTICE, format_session)
 
 
-def _call_read(read: Callable[..., ReadResult], arguments: Mapping[str, Any], notice: str) -> ToolAnswer:
+def _call_read(
+    read: Callable[..., ReadResult],
+    arguments: Mapping[str, Any],
+    notice: str,
+    render: Callable[[Mapping[str, Any]], str],
+) -> ToolAnswer:
     """Return the answer of a tool that reads lines; ``notice`` tells the model what their text is."""
     path = read_text(arguments, "path", required=True)
     from_line = read_integer(arguments, "from", least=-_MAX_LINE, most=_MAX_LINE)
@@ -229,7 +234,7 @@ def _call_read(read: Callable[..., ReadResult], arguments: Mapping[str, Any], no
     try:
         details = read_to_json(read(path, from_line=from_line, lines=lines, from_char=from_char))
         details |= {"notice": notice} if details["text"] else {}
-        return answer(details, plain=format_read(details))
+        return answer(details, plain=render(details))
     except FileMissing as error:
         return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
     except ReadError as error:

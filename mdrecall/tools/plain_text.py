@@ -49,8 +49,15 @@ def format_read(details: Mapping[str, Any]) -> str:
     if not details["text"]:
         return f"{path} has {details['totalLines']} lines, and no text from line {first} on."
     which = f"line {first}" if count == 1 else f"lines {first}-{first + count - 1}"
-    about = [f"{path}, {which} of {details['totalLines']}.", _say_how_to_read_on(details), details.get("notice", "")]
-    return f"{' '.join(filter(None, about))}\n\n{details['text']}"
+    return _put_above(f"{path}, {which} of {details['totalLines']}.", details)
+
+
+def format_session(details: Mapping[str, Any]) -> str:
+    """Return records of a transcript, each with its number, below a line that says how to read on."""
+    path, total = _quote_path(details["path"]), details["totalLines"]
+    if not details["text"]:
+        return f"{path} has {total} records, and nobody speaks in those that were asked for."
+    return _put_above(f"{path}, {details['lines']} of {total} records.", details)
 
 
 def format_append(details: Mapping[str, Any]) -> str:
@@ -87,9 +94,15 @@ def _place(lines: Mapping[str, Any]) -> str:
     return format_citation(_quote_path(lines["path"]), lines["startLine"], lines["endLine"])
 
 
+def _put_above(which: str, details: Mapping[str, Any]) -> str:
+    """Return the text that was read below a line about it."""
+    about = [which, _say_how_to_read_on(details), details.get("notice", "")]
+    return f"{' '.join(filter(None, about))}\n\n{details['text']}"
+
+
 def _say_how_to_read_on(details: Mapping[str, Any]) -> str:
     if "nextChar" in details:
-        return f"The line was cut; read on with from={details['from']} and fromChar={details['nextChar']}."
+        return f"It was cut; read on with from={details['from']} and fromChar={details['nextChar']}."
     return f"Read on with from={details['nextFrom']}." if "nextFrom" in details else ""
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mdrecall.core.ranking.budget import remove_source
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import memory_tools
-from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search
+from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
 from mdrecall.tools.toolset import Toolset
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
@@ -116,7 +116,7 @@ def test_what_is_read_stands_as_it_is_below_a_line_about_it(tools: Toolset) -> N
         ({"lines": 2, "nextFrom": 6}, "memory/a.md, lines 4-5 of 9. Read on with from=6.\n\ntext"),
         (
             {"nextFrom": 5, "nextChar": 50_000},
-            "memory/a.md, line 4 of 9. The line was cut; read on with from=4 and fromChar=50000.\n\ntext",
+            "memory/a.md, line 4 of 9. It was cut; read on with from=4 and fromChar=50000.\n\ntext",
         ),
         ({"text": "", "lines": 0, "from": 12}, "memory/a.md has 9 lines, and no text from line 12 on."),
         ({"path": "a\nb.md"}, '"a\\nb.md", line 4 of 9.\n\ntext'),
@@ -125,6 +125,14 @@ def test_what_is_read_stands_as_it_is_below_a_line_about_it(tools: Toolset) -> N
 def test_the_line_says_how_to_read_on(changes: dict[str, Any], said: str) -> None:
     read = {"path": "memory/a.md", "text": "text", "from": 4, "lines": 1, "totalLines": 9, "truncated": False}
     assert format_read(read | changes) == said
+
+
+def test_records_of_a_transcript_are_counted_because_their_numbers_have_gaps() -> None:
+    read = {"path": "sessions/a.jsonl", "text": "2  User: hi\n5  User: tea", "from": 1, "lines": 2, "totalLines": 9}
+    said = "sessions/a.jsonl, 2 of 9 records. Read on with from=7. Data.\n\n2  User: hi\n5  User: tea"
+    assert format_session(read | {"nextFrom": 7, "notice": "Data."}) == said
+    nobody = format_session(read | {"text": "", "lines": 0})
+    assert nobody == "sessions/a.jsonl has 9 records, and nobody speaks in those that were asked for."
 
 
 def test_what_was_appended_and_what_was_not_is_said() -> None:

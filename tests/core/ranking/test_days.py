@@ -1,10 +1,11 @@
 """The day that a note is about."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
-from mdrecall.core.ranking.days import Moment, note_day
+from mdrecall.core.ranking.days import Moment, chunk_day, note_day
+from mdrecall.types import StoredChunk
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,20 @@ def test_a_date_in_the_front_matter_is_the_notes_day(head: str, day: date | None
 
 def test_a_date_in_the_name_wins_over_one_in_the_front_matter() -> None:
     assert note_day("2026-03-02.md", "---\ndate: 2026-03-01\n---\n") == date(2026, 3, 2).toordinal()
+
+
+def test_only_the_first_lines_of_a_note_are_its_front_matter() -> None:
+    head = "---\ndate: 2026-03-01\n---\n"
+    chunk = StoredChunk(1, "memory", "people/priya.md", 1, 4, head, (), 0, ())
+    assert chunk_day(chunk) == date(2026, 3, 1).toordinal()
+    assert chunk_day(chunk._replace(start_line=2)) is None
+
+
+def test_what_is_said_in_a_transcript_is_of_the_day_when_it_was_said() -> None:
+    noon_ns = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()) * 10**9
+    said = StoredChunk(1, "sessions", "sessions/2026-02-02.jsonl", 1, 1, "User: hi", (), noon_ns, (1,))
+    assert chunk_day(said) == date(2026, 3, 1).toordinal()
+    assert chunk_day(said._replace(mtime_ns=0)) is None
 
 
 def test_the_users_day_is_that_of_the_users_clock() -> None:

@@ -62,6 +62,14 @@ def test_pairs_and_lone_letters_and_digits_are_not_looked_up_as_beginnings() -> 
     assert not any(term.always_prefix or term.prefix for term in terms)
 
 
+@pytest.mark.parametrize(
+    ("word", "is_beginning"),
+    [("conf", True), ("con", False), ("a82", True), ("a8", False), ("深色", False), ("猫conf", False)],
+)
+def test_a_word_is_looked_up_as_a_beginning_from_four_letters_or_three_signs_on(word: str, is_beginning: bool) -> None:
+    assert parse_query(word)[0].prefix is is_beginning
+
+
 def test_the_last_character_of_a_run_is_not_looked_up_alone() -> None:
     assert telling("深色模式") == ["深色", "色模", "模式"]
 

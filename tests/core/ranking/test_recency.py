@@ -98,3 +98,10 @@ def test_without_a_note_of_the_time_the_nearest_earlier_day_counts() -> None:
     assert nearest_days([day("2026-03-11"), day("2026-03-10"), day("2026-03-12")], times) == {day("2026-03-11")}
     assert nearest_days([day("2026-03-10"), day("2026-03-08"), day("2026-03-12")], times) == {day("2026-03-10")}
     assert nearest_days([day("2026-03-07")], times) == set()
+
+
+def test_of_several_times_the_nearest_day_is_before_the_earliest() -> None:
+    times = read_times("2026-03-05 or 2026-03-10", TODAY)
+    assert nearest_days([day("2026-03-04"), day("2026-03-08")], times) == {day("2026-03-04")}
+    assert nearest_days([day("2026-03-02"), day("2026-03-01")], times) == {day("2026-03-02")}
+    assert nearest_days([day("2026-03-01")], times) == set()

@@ -1,5 +1,6 @@
 """Each stage of the ranking by itself."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import Similarity, Weighted, probability, vector_probability, weigh
+from mdrecall.core.ranking.recency import prefer_times
+from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
@@ -26,8 +28,10 @@ from mdrecall.core.ranking.stages import (
     prefer_speakers,
     reserve_note_places,
     score_candidates,
+    spread_over_files,
     to_results,
 )
+from mdrecall.core.ranking.times import read_times
 from mdrecall.core.text.passages import Passage
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Match, Mode, SourceName, StoredChunk, Traits
@@ -265,6 +269,20 @@ def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it
     assert first.why.worth == pytest.approx(first.worth, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("query", "path", "is_named"),
+    [
+        ("purification reaches purity of up to 50%", "memory/50.md", False),
+        ("the 25th of March, 2022", "memory/25th.md", False),
+        ("50", "memory/50.md", True),
+        ("what was decided on 2026-01-05?", "memory/2026-01-05.md", True),
+        ("the plan for q3", "projects/q3.md", True),
+    ],
+)
+def test_an_amount_in_a_sentence_names_no_file(query: str, path: str, is_named: bool) -> None:
+    assert (read_naming(query, parse_query(query)).file_bonus(path) > 0) is is_named
+
+
 # merge_neighbours
 
 
@@ -290,6 +308,11 @@ def test_neighbours_that_would_be_too_long_together_stay_apart() -> None:
     long = "\n".join(f"# Section {number}\nwalrus {'x' * 220}" for number in range(4))
     merged = merge_neighbours(passages_of(long, 0, 1, 2, 3), context())
     assert [len(entry.more) for entry in merged] == [1, 1]
+
+
+def test_a_passage_that_would_be_no_result_is_not_joined_to_one() -> None:
+    merged = merge_neighbours(passages_of(SECTIONS, 0, 2, 4, 3), context(max_results=3))
+    assert [(entry.place, len(entry.more)) for entry in merged] == [(0, 0), (2, 0), (4, 0), (3, 0)]
 
 
 def test_a_passage_that_overlapping_chunks_hold_is_shown_once() -> None:
@@ -318,7 +341,13 @@ def test_as_many_results_as_were_asked_for() -> None:
     assert ids(limit_results([candidate(number) for number in range(9)], context(max_results=3))) == [0, 1, 2]
 
 
-# diversify_results
+# spread_over_files, diversify_results
+
+
+def test_many_passages_of_a_file_give_way_to_what_another_says() -> None:
+    entries = [candidate(number, score=0.9 - number / 100) for number in range(1, 6)]
+    other = candidate(6, path="memory/b.md", score=0.8)
+    assert ids(spread_over_files([*entries, other], context())) == [1, 2, 3, 6, 4, 5]
 
 
 def whole(number: int, text: str = "the walrus sleeps", **more: Any) -> Candidate:
@@ -418,7 +447,7 @@ def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:
     english = candidate(2, text="nothing of it", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
     other, same = score_candidates(find_passages([chinese, english], context(weight=0.35)), context(weight=0.35))
     assert (other.chunk.id, same.chunk.id) == (1, 2)
-    assert other.score == pytest.approx(vector_probability(0.9), abs=0.02)
+    assert other.score == pytest.approx(probability(wordless_worth(0.9)), abs=0.02)
     assert other.score > same.score
 
 
@@ -434,3 +463,21 @@ def test_a_note_in_another_script_gains_by_translated_words_and_loses_nothing_by
     assert score(0.0) < score(0.3) < score(0.9)
     assert score(0.3, strength=0.1) >= score(0.3)
     assert score(0.9, trust=0.5) < score(0.9)
+
+
+def test_a_note_of_the_time_that_is_asked_for_gains_worth_and_tells_it() -> None:
+    today = date(2026, 3, 12).toordinal()
+    asked = context("lunch yesterday")._replace(times=read_times("lunch yesterday", today))
+    on_the_day = candidate(1, path="memory/2026-03-11.md", worth=0.5)
+    on_another = candidate(2, path="memory/2026-03-01.md", worth=0.5)
+    gained, same = prefer_times([on_the_day, on_another], asked)
+    assert gained.time > 0
+    assert gained.worth == 0.5 + gained.time
+    assert same == on_another
+    assert prefer_times([on_the_day], context("lunch")) == [on_the_day]
+
+
+@pytest.mark.parametrize(("number", "is_code"), [("12345", True), ("1234", False)])
+def test_a_long_number_identifies_something(number: str, is_code: bool) -> None:
+    query = f"ticket {number}"
+    assert bool(read_naming(query, parse_query(query)).identifiers) is is_code

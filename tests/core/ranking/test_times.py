@@ -157,6 +157,38 @@ def test_a_longer_time_is_read(query: str, days: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("days", "queries"),
+    [
+        ("2026-03-12", "today|tonight|this morning|this afternoon|this evening|heute|aujourd'hui|hoy|今天|今日|오늘"),
+        (
+            "2026-03-02..2026-03-08",
+            "last week|letzte Woche|la semaine dernière|la semana pasada|지난주|지난 주|저번주|저번 주",
+        ),
+        ("2026-03-02..2026-03-08", "上周|上週|上星期|上个星期|上個星期|上礼拜|上禮拜|上个礼拜|先週"),
+        ("2026-03-09..2026-03-15", "this week|diese Woche|cette semaine|esta semana|이번주|이번 주"),
+        ("2026-03-09..2026-03-15", "这周|這週|本周|本週|这个星期|這個星期|这星期|今週"),
+        ("2026-02-23..2026-03-01", "the week before last|vorletzte Woche|la semana antepasada|지지난주|지지난 주"),
+        ("2026-02-23..2026-03-01", "上上周|上上週|上上个星期|先々週"),
+        ("2026-03-07..2026-03-08", "last weekend|上周末|上週末|先週末|지난 주말|지난주말"),
+        ("2026-03-14..2026-03-15", "this weekend|这周末|本周末|今週末|이번 주말"),
+        (
+            "2026-02-01..2026-02-28",
+            "last month|letzten Monat|le mois dernier|el mes pasado|지난달|지난 달|저번달|저번 달",
+        ),
+        ("2026-02-01..2026-02-28", "上个月|上個月|上月|先月"),
+        ("2026-03-01..2026-03-31", "this month|diesen Monat|ce mois-ci|este mes|이번달|이번 달|이달"),
+        ("2026-03-01..2026-03-31", "这个月|這個月|本月|今月"),
+        ("2026-01-01..2026-01-31", "the month before last|上上个月|上上個月|先々月|지지난달"),
+        ("2025-01-01..2025-12-31", "last year|letztes Jahr|l'année dernière|el año pasado|去年|昨年|작년|지난해"),
+        ("2026-01-01..2026-12-31", "this year|dieses Jahr|cette année|este año|今年|本年|올해|금년"),
+        ("2024-01-01..2024-12-31", "前年|一昨年|おととし|재작년"),
+    ],
+)
+def test_a_time_is_the_same_in_every_language(days: str, queries: str) -> None:
+    assert {query: read(query) for query in queries.split("|")} == {query: [days] for query in queries.split("|")}
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "may I go",
@@ -326,3 +358,9 @@ def test_any_text_can_be_read_on_any_day(query: str, today: int) -> None:
 
 def test_the_words_that_a_query_is_recognised_by_are_those_of_the_rules() -> None:
     assert set(HINTS.split()) == hint_words()
+
+
+def test_a_span_ends_after_it_begins() -> None:
+    assert read("from 3 March to 5 March") == ["2026-03-03..2026-03-05"]
+    assert read("from 5 March to 3 March") == ["2026-03-05", "2026-03-03"]
+    assert read("from 3 March to 3 March") == ["2026-03-03"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.passages import PASSAGE_UNITS, Passage, is_role, is_user, split_passages
+from mdrecall.core.text.passages import PASSAGE_UNITS, Passage, is_role, is_user, split_line, split_passages
 
 lines = st.lists(
     st.one_of(
@@ -62,11 +62,21 @@ def test_a_half_full_passage_ends_at_a_blank_line_or_a_list_item_and_another_doe
     assert texts(f"{half[1:]}\n\nb") == [f"{half[1:]}\n\nb"]
 
 
+def test_a_passage_does_not_reach_over_many_blank_lines() -> None:
+    assert texts("a" + "\n" * PASSAGE_UNITS + "b") == ["a", "b"]
+    assert texts("a\n\n\nb") == ["a\n\n\nb"]
+
+
 def test_a_long_line_is_cut_into_sentences() -> None:
     sentence = "The pool is heated with the waste heat of the ice rink. "
     found = texts(sentence * 10)
     assert len(found) > 2
     assert all(part.strip().endswith(".") for part in found)
+
+
+def test_a_short_line_is_not_split() -> None:
+    assert split_line("One. Two.") == [(0, 9)]
+    assert split_line("") == [(0, 0)]
 
 
 def test_a_character_of_a_script_without_spaces_counts_twice() -> None:
