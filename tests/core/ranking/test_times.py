@@ -28,6 +28,8 @@ def read(query: str) -> list[str]:
         ("yesterday's lunch", "2026-03-11"),
         ("Yesterday evening", "2026-03-11"),
         ("last night", "2026-03-11"),
+        ("ce mercredi", "2026-03-11"),
+        ("ce dimanche", "2026-03-15"),
         ("today", "2026-03-12"),
         ("this morning", "2026-03-12"),
         ("what happened the day before yesterday", "2026-03-10"),

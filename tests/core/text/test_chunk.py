@@ -222,3 +222,12 @@ def test_a_document_of_several_blocks_is_cut_like_a_short_one() -> None:
     assert set(in_code) == {("# Title", "## Part", "```")}
     assert {chunk.trail for chunk in chunks if "word word" in chunk.text} == {("# Title", "## Part")}
     assert not any(word.startswith("ord ") for word in said.split("word "))
+
+
+def test_what_is_repeated_leaves_room_for_the_line_that_follows() -> None:
+    text = "\n".join(["a" * 20] * 6 + ["b" * 110])
+    chunks = chunk_markdown(text, tokens=32, overlap=16)
+    ends = [chunk.end_line for chunk in chunks]
+    assert ends == sorted(set(ends)), "a chunk that ends no later than the one before says nothing new"
+    assert all(len(chunk.text) <= 128 for chunk in chunks)
+    assert chunks[-1].text == "b" * 110
