@@ -46,6 +46,7 @@ from mdrecall.core.ranking.stages import (
     rerank_candidates,
     reserve_note_places,
     score_candidates,
+    spread_over_files,
     to_results,
 )
 from mdrecall.core.ranking.times import QueryTimes, read_times
@@ -69,6 +70,7 @@ STAGES: tuple[Stage, ...] = (
     explain_scores,  # on request: why each candidate has its score
     drop_low_scores,  # the minimum score
     merge_neighbours,  # passages that follow each other become one result
+    spread_over_files,  # from its fourth result on, a file counts less
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
     reserve_note_places,  # sessions leave half of the places to notes
@@ -234,6 +236,7 @@ class Searcher:
             embedded.trust if embedded else 0.0,
             embedded.traits if embedded else None,
             mode == "vector" and embedded is not None and embedded.trust >= 1,
+            is_unspaced_text(asked.query),
         )
 
     def _match(self, terms: Sequence[Term]) -> list[Match]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.features import Query, ReadChunk
+from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.recency import prefer_newest, prefer_times, quiet_time_words
@@ -105,7 +105,8 @@ def locate(
         stored = _store(weighted.chunk_id, documents[entry.document], entry.chunk)
         candidates.append(Candidate(ReadChunk(stored, weighted)))
     options = RankingOptions(max_results=_EVERY, min_score=0.0)
-    context = RankingContext(options, "keyword", matches, Query(weights, naming, analyser), query, explain, times=times)
+    asked = Query(weights, naming, analyser, is_unspaced=is_unspaced_text(query))
+    context = RankingContext(options, "keyword", matches, asked, query, explain, times=times)
     for stage in _STAGES:
         candidates = stage(candidates, context)
     return [(entries[candidate.chunk.id].document, candidate) for candidate in candidates]

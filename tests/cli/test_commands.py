@@ -187,7 +187,7 @@ def test_config_show_tells_where_each_value_came_from(workspace: Workspace, run:
     assert "hush" not in ran.out
     values = {entry["key"]: entry for entry in run("config", "show", "--json").json}
     assert values["memorySearch.query.minScore"] == {
-        "key": "memorySearch.query.minScore", "value": 0.02, "origin": "default",
+        "key": "memorySearch.query.minScore", "value": 0.01, "origin": "default",
     }  # fmt: skip
     assert values["memorySearch.remote.apiKey"]["value"] == "***"
 

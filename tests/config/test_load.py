@@ -44,7 +44,7 @@ DEFAULTS: dict[str, Any] = {
     "memorySearch.sync.sessions.deltaMessages": 50,
     "memorySearch.sync.sessions.postCompactionForce": True,
     "memorySearch.query.maxResults": 20,
-    "memorySearch.query.minScore": 0.02,
+    "memorySearch.query.minScore": 0.01,
     "memorySearch.query.hybrid.enabled": True,
     "memorySearch.query.hybrid.vectorWeight": 0.35,
     "memorySearch.query.hybrid.textWeight": 0.65,

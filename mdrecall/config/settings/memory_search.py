@@ -148,7 +148,7 @@ class QuerySettings(NamedTuple):
     """``memorySearch.query``."""
 
     max_results: int = setting(whole(1), 20, "The maximum number of results, each a passage of a few lines.")
-    min_score: float = setting(number(0, 1), 0.02, "Leave out results below this score, which is a probability.")
+    min_score: float = setting(number(0, 1), 0.01, "Leave out results below this score, which is a probability.")
     hybrid: Hybrid = section(Hybrid)
 
 

@@ -4,6 +4,11 @@ from collections.abc import Sequence, Set
 
 from mdrecall.types import SearchResult
 
+# Three results of a file count fully: a fact and what belongs to it. Each further one counts this much of the one
+# before, because a file that was shown several times has probably said what it knows.
+_FULL_RESULTS = 3
+_REPEATED_FILE = 0.8
+
 
 def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
     """Return the order of results by maximal marginal relevance (MMR): high scores that repeat no earlier result.
@@ -26,6 +31,24 @@ def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float)
         for place in left:
             repetition[place] = max(repetition[place], overlap(words[place], words[best]))
     return taken
+
+
+def places_in_files(files: Sequence[str]) -> list[int]:
+    """Return the place of each result among those of its file, counted from 0."""
+    counts: dict[str, int] = {}
+    places = []
+    for file in files:
+        places.append(counts.get(file, 0))
+        counts[file] = places[-1] + 1
+    return places
+
+
+def spread(scores: Sequence[float], files: Sequence[str]) -> list[int]:
+    """Return the order of results, best first, in which a file counts less from its fourth result on."""
+    places = places_in_files(files)
+    pairs = zip(scores, places, strict=True)
+    worth = [score * _REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for score, place in pairs]
+    return sorted(range(len(worth)), key=lambda place: -worth[place])
 
 
 def overlap(left: Set[str], right: Set[str]) -> float:

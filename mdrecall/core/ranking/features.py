@@ -13,7 +13,7 @@ from mdrecall.core.ranking.score import (
     chunk_words,
     likeness,
     mix,
-    trust_cost,
+    query_cost,
     wordless_worth,
 )
 from mdrecall.core.text.chunk import title_text
@@ -50,6 +50,8 @@ class Query(NamedTuple):
     """The share of the query that the embedder understands."""
     traits: Traits | None = None
     by_vectors_only: bool = False
+    is_unspaced: bool = False
+    """True if the query is mostly in a script without spaces between words."""
 
 
 class ReadChunk(NamedTuple):
@@ -243,8 +245,15 @@ def _own_worth(features: Features, chunk_identified: float, query: Query) -> flo
     whole = mix(features.words, features.chunk_likeness, query.vector_weight, chunk_identified)
     own = mix(features.coverage, features.likeness, query.vector_weight, features.identified)
     more = NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours + TITLE_WEIGHT * features.title + features.naming
-    cost = trust_cost(query.trust) if features.likeness is not None else 0.0
-    return CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own + more - cost
+    return CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own + more - find_cost(features, query)
+
+
+def find_cost(features: Features, query: Query) -> float:
+    """Return what is taken off the worth of a passage because of the query; nothing in a search by vectors only."""
+    if query.by_vectors_only:
+        return 0.0
+    trust = 0.0 if features.likeness is None else query.trust
+    return query_cost(trust, query.weights.commonness, is_unspaced=query.is_unspaced)
 
 
 def is_unspaced_text(text: str) -> bool:

@@ -59,13 +59,21 @@ def read_naming(query: str, terms: Iterable[Term]) -> Naming:
     has_quotes = any(mark in query for mark in '"“「«')
     matches = re.finditer(_QUOTED, query) if has_quotes else ()
     phrases = (" ".join(fold(next(filter(None, match.groups()))).split()) for match in matches)
-    files = {fold(token) for token in tokens(query) if "/" in token or "." in token or any(map(str.isdigit, token))}
+    files = set(filter(_can_name_file, map(fold, tokens(query))))
     return Naming(
         _find_identifiers(list(terms)),
         tuple(dict.fromkeys(phrases)),
         _normalise(fold(query).strip(_EDGES)),
         frozenset(files),
     )
+
+
+def _can_name_file(token: str) -> bool:
+    """True if a word of a sentence may be a file's name: the 2 of "about 2 weeks" does not ask for ``2.md``."""
+    if "/" in token or "." in token:
+        return True
+    is_amount = (token.isdigit() and len(token) < _MIN_DIGITS) or re.fullmatch(_QUANTITY, token) is not None
+    return any(map(str.isdigit, token)) and not is_amount
 
 
 def is_spelled_out(name: str, text: str) -> bool:

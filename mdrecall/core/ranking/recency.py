@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from mdrecall.core.ranking.days import chunk_day, format_day
-from mdrecall.core.ranking.stages import Candidate, RankingContext, raw_worth, score_of
+from mdrecall.core.ranking.features import find_cost
+from mdrecall.core.ranking.stages import Candidate, RankingContext, score_of
 from mdrecall.core.ranking.times import QueryTimes, read_range, remove_spans
 from mdrecall.core.text.stopwords import find_stop_words, stop_words_of
 from mdrecall.core.text.words import surface_words, tokens
@@ -156,8 +157,8 @@ def prefer_newest(candidates: Sequence[Candidate], context: RankingContext) -> l
 def _find_near_equals(first: Sequence[Candidate], context: RankingContext) -> list[int]:
     """Return the places of the candidates that may state the same: nearly as good, with nearly as many of the words."""
     best = max(first, key=lambda entry: entry.worth)
-    least = _NEAR_EQUAL * raw_worth(best, context)
-    good = [place for place, entry in enumerate(first) if raw_worth(entry, context) >= least]
+    least = _NEAR_EQUAL * _raw_worth(best, context)
+    good = [place for place, entry in enumerate(first) if _raw_worth(entry, context) >= least]
     covered = {place: found.coverage for place in good if (found := first[place].features)}
     most = max(covered.values(), default=0.0)
     return [
@@ -170,10 +171,15 @@ def _find_near_equals(first: Sequence[Candidate], context: RankingContext) -> li
 def _age_among(entry: Candidate, factor: float, context: RankingContext) -> Candidate:
     if factor == 1:
         return entry
-    lost = (1 - factor) * raw_worth(entry, context)
+    lost = (1 - factor) * _raw_worth(entry, context)
     changed = entry._replace(worth=entry.worth - lost, recency=factor)
     why = entry.why and entry.why._replace(recency=round(factor, 4), worth=round(changed.worth, 4))
     return changed._replace(score=score_of(changed, context), why=why)
+
+
+def _raw_worth(entry: Candidate, context: RankingContext) -> float:
+    """Return the worth of a candidate as a share, without what the query costs."""
+    return entry.worth + (find_cost(entry.features, context.query) if entry.features else 0.0)
 
 
 def _share_of_names(entry: Candidate) -> float:

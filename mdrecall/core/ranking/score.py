@@ -33,13 +33,16 @@ IDENTIFIER_BONUS = 0.4
 # How many chunks exactly as strong as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
 
-# The logistic curve, fitted on whole question sets and rounded: 7 * worth - 2.5 - 1.2 * trust. Without a likeness
-# (trust 0) the same worth means more, so trust has a cost.
-_SLOPE = 7.0
-_MIDDLE = 2.5 / _SLOPE
-_TRUST_COST = 1.2 / _SLOPE
+# The logistic curve, fitted on whole question sets and rounded: 8 * worth - 3 - trust - 0.3 * commonness, and + 0.5 for
+# a query without spaces. Without a likeness (trust 0) the same worth means more, so trust has a cost. Words that many
+# chunks hold prove less; in scripts without spaces, pairs of characters that are no words count as missing words.
+_SLOPE = 8.0
+_MIDDLE = 3.0 / _SLOPE
+_TRUST_COST = 1.0 / _SLOPE
+_COMMON_COST = 0.3 / _SLOPE
+_UNSPACED_GAIN = 0.5 / _SLOPE
 
-# The same for a search by vectors only, fitted like the other: 3.7 * worth - 3.5. Likeness alone proves less.
+# The same for a search by vectors only: 3.7 * worth - 3.5. Likeness alone proves less.
 _VECTOR_SLOPE = 3.7
 _VECTOR_MIDDLE = 0.95
 
@@ -81,6 +84,8 @@ class Weights(NamedTuple):
     """The terms that were only found as the beginning of longer ones."""
     names: Mapping[str, frozenset[str]]
     """The words of each name, which mean the same when they occur together."""
+    commonness: float = 0.0
+    """How many chunks hold the terms: the logarithm, on average, each term by its weight."""
 
     def share(self, held: Iterable[str]) -> float:
         """Return the share of the query's weight that these terms have; at most 1."""
@@ -120,7 +125,13 @@ def weigh(matches: Iterable[Match], chunk_count: int, identifiers: frozenset[str
         identifiers & by_term.keys(),
         tuple(match.term.text for match in matches if match.loose),
         {match.term.text: frozenset(map(stem, match.term.parts)) for match in matches if match.term.parts},
+        _find_commonness(matches, by_term),
     )
+
+
+def _find_commonness(matches: Sequence[Match], by_term: Mapping[str, float]) -> float:
+    logs = math.fsum(by_term[match.term.text] * math.log1p(match.held_by) for match in matches)
+    return logs / (math.fsum(by_term.values()) or 1.0)
 
 
 def leave_out_stop_words(matches: Sequence[Match]) -> list[Match]:
@@ -195,9 +206,12 @@ def wordless_worth(likeness: float) -> float:
     return _MIDDLE + _VECTOR_SLOPE / _SLOPE * (likeness - _VECTOR_MIDDLE)
 
 
-def trust_cost(trust: float) -> float:
-    """Return what to take off a worth into which a likeness was mixed that is trusted this much."""
-    return _TRUST_COST * trust
+def query_cost(trust: float, commonness: float, *, is_unspaced: bool) -> float:
+    """Return what to take off the worth of all that is found for a query.
+
+    ``trust`` is how much the likeness is trusted that was mixed in; 0 if there is none.
+    """
+    return _TRUST_COST * trust + _COMMON_COST * commonness - (_UNSPACED_GAIN if is_unspaced else 0.0)
 
 
 def idf(held_by: int, chunk_count: int) -> float:

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
-from mdrecall.core.ranking.diversity import diversify
+from mdrecall.core.ranking.diversity import diversify, places_in_files, spread
 from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worth, read_passages
-from mdrecall.core.ranking.score import probability, trust_cost, vector_probability
+from mdrecall.core.ranking.score import probability, vector_probability
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
@@ -24,8 +24,6 @@ _USER_FACTOR = 1.1
 _WEAK = 0.2
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
-# For each result, this many of the best passages may be joined to a neighbour. Weaker ones would only dilute it.
-_LOOKED_AT = 3
 
 
 #: The answer to a query of punctuation only.
@@ -185,12 +183,6 @@ def score_of(entry: Candidate, context: RankingContext) -> float:
     return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
 
 
-def raw_worth(entry: Candidate, context: RankingContext) -> float:
-    """Return the worth of a candidate as a share, without what a vector of its own costs."""
-    has_cost = context.mode != "vector" and entry.features is not None and entry.features.likeness is not None
-    return entry.worth + (trust_cost(context.query.trust) if has_cost else 0.0)
-
-
 def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
     # Path and line decide between equals: the order in which chunks were indexed must not.
     chunk = entry.chunk
@@ -202,7 +194,7 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
     merged: list[Candidate] = []
     by_chunk: dict[int, list[int]] = {}
     chunks_of: dict[str, list[int]] = {}
-    good = _LOOKED_AT * context.options.max_results
+    most = context.options.max_results
     for rank, entry in enumerate(candidates):
         chunk = entry.found.chunk
         siblings = chunks_of.setdefault(chunk.path, [])
@@ -213,7 +205,8 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
         if own is None:
             own = by_chunk[chunk.id] = []
             siblings.append(chunk.id)
-        elif rank < good and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
+        # A passage that would be no result by itself would only make its neighbour longer.
+        elif rank < most and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
             merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
             continue
         own.append(len(merged))
@@ -262,14 +255,14 @@ def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> 
     most = context.options.max_per_file
     if most is None:
         return list(candidates)
-    counts: dict[str, int] = {}
-    kept = []
-    for candidate in candidates:
-        path = candidate.chunk.path
-        counts[path] = counts.get(path, 0) + 1
-        if counts[path] <= most:
-            kept.append(candidate)
-    return kept
+    places = places_in_files([entry.chunk.path for entry in candidates])
+    return [entry for entry, place in zip(candidates, places, strict=True) if place < most]
+
+
+def spread_over_files(candidates: Sequence[Candidate], _: RankingContext) -> list[Candidate]:
+    """Move the many candidates of one file a little down, so that they do not crowd out what other files say."""
+    order = spread([entry.score for entry in candidates], [entry.chunk.path for entry in candidates])
+    return [candidates[place] for place in order]
 
 
 def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

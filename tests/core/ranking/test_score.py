@@ -10,9 +10,9 @@ from mdrecall.core.ranking.score import (
     idf,
     mix,
     probability,
+    query_cost,
     rank,
     strengths,
-    trust_cost,
     vector_probability,
     weigh,
 )
@@ -104,6 +104,17 @@ def test_the_same_note_keeps_its_score_when_unrelated_notes_are_added(more: int)
     assert found.strength == pytest.approx(0.28, abs=0.02)
 
 
+def test_words_that_many_chunks_hold_prove_less_however_many_notes_are_added() -> None:
+    rare, common = match("dementia", {1: 0.5}), match("task", dict.fromkeys(range(200), 0.5))
+    costs = [
+        query_cost(1.0, weigh([one], count).commonness, is_unspaced=False)
+        for one in (rare, common)
+        for count in (400, 9000)
+    ]
+    assert costs[0] == costs[1] < costs[2] == costs[3]
+    assert weigh([match("never", {})], 100).commonness == 0
+
+
 @given(shares, shares)
 def test_the_words_of_a_chunk_lie_between_its_terms_and_its_best_passage(strength: float, coverage: float) -> None:
     words = chunk_words(strength, coverage)
@@ -140,7 +151,7 @@ def test_more_worth_is_never_less_likely_and_always_a_probability(worth: float, 
 
 def test_nothing_is_unlikely_and_everything_is_likely() -> None:
     assert probability(0.0) < 0.15
-    assert probability(1.0 - trust_cost(1.0)) > 0.9
+    assert probability(1.0 - query_cost(1.0, 1.0, is_unspaced=False)) > 0.9
     assert vector_probability(0.0) < 0.1 < 0.5 < vector_probability(1.0)
 
 

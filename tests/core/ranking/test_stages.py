@@ -9,7 +9,7 @@ from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.recency import prefer_times
-from mdrecall.core.ranking.score import Similarity, Weighted, probability, vector_probability, weigh
+from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
@@ -28,6 +28,7 @@ from mdrecall.core.ranking.stages import (
     prefer_speakers,
     reserve_note_places,
     score_candidates,
+    spread_over_files,
     to_results,
 )
 from mdrecall.core.ranking.times import read_times
@@ -268,6 +269,20 @@ def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it
     assert first.why.worth == pytest.approx(first.worth, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("query", "path", "is_named"),
+    [
+        ("purification reaches purity of up to 50%", "memory/50.md", False),
+        ("the 25th of March, 2022", "memory/25th.md", False),
+        ("50", "memory/50.md", True),
+        ("what was decided on 2026-01-05?", "memory/2026-01-05.md", True),
+        ("the plan for q3", "projects/q3.md", True),
+    ],
+)
+def test_an_amount_in_a_sentence_names_no_file(query: str, path: str, is_named: bool) -> None:
+    assert (read_naming(query, parse_query(query)).file_bonus(path) > 0) is is_named
+
+
 # merge_neighbours
 
 
@@ -293,6 +308,11 @@ def test_neighbours_that_would_be_too_long_together_stay_apart() -> None:
     long = "\n".join(f"# Section {number}\nwalrus {'x' * 220}" for number in range(4))
     merged = merge_neighbours(passages_of(long, 0, 1, 2, 3), context())
     assert [len(entry.more) for entry in merged] == [1, 1]
+
+
+def test_a_passage_that_would_be_no_result_is_not_joined_to_one() -> None:
+    merged = merge_neighbours(passages_of(SECTIONS, 0, 2, 4, 3), context(max_results=3))
+    assert [(entry.place, len(entry.more)) for entry in merged] == [(0, 0), (2, 0), (4, 0), (3, 0)]
 
 
 def test_a_passage_that_overlapping_chunks_hold_is_shown_once() -> None:
@@ -321,7 +341,13 @@ def test_as_many_results_as_were_asked_for() -> None:
     assert ids(limit_results([candidate(number) for number in range(9)], context(max_results=3))) == [0, 1, 2]
 
 
-# diversify_results
+# spread_over_files, diversify_results
+
+
+def test_many_passages_of_a_file_give_way_to_what_another_says() -> None:
+    entries = [candidate(number, score=0.9 - number / 100) for number in range(1, 6)]
+    other = candidate(6, path="memory/b.md", score=0.8)
+    assert ids(spread_over_files([*entries, other], context())) == [1, 2, 3, 6, 4, 5]
 
 
 def whole(number: int, text: str = "the walrus sleeps", **more: Any) -> Candidate:
@@ -421,7 +447,7 @@ def test_a_note_in_another_script_is_judged_by_its_likeness_alone() -> None:
     english = candidate(2, text="nothing of it", strength=0.0, similarity=similar(0.9), cosines=(0.9,))
     other, same = score_candidates(find_passages([chinese, english], context(weight=0.35)), context(weight=0.35))
     assert (other.chunk.id, same.chunk.id) == (1, 2)
-    assert other.score == pytest.approx(vector_probability(0.9), abs=0.02)
+    assert other.score == pytest.approx(probability(wordless_worth(0.9)), abs=0.02)
     assert other.score > same.score
 
 
