@@ -2,20 +2,29 @@
 
 The notes were written in their language and not translated from the questions. Each language's notes are a workspace;
 ``mixed`` asks everything in one workspace with all notes, where notes in other languages may answer too and come first.
-Printed are the share of questions whose note comes first,
-and of those whose note is among the first five.
+Printed are the share of questions whose note comes first, with its 95 % interval (Wilson), and of those whose note is
+among the first five.
+
+With ``--cost`` nothing of that: printed is what each language costs, as processor time of embedding its notes and of
+one search from the command line, and as memory of a process that has searched in it.
 """
 
 import argparse
+import math
 import os
+import resource
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from mdrecall import Memory
-from mdrecall.types import MODES
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.types import MODES, EmbedInput
 
 
 class Question(NamedTuple):
@@ -161,14 +170,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.languages", description=__doc__)
     parser.add_argument("--mode", choices=MODES, default="hybrid")
     parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
+    parser.add_argument("--cost", action="store_true", help="print what each language costs instead")
     parser.add_argument("--missed", action="store_true", help="also print the questions whose note is not first")
     options = parser.parse_args(arguments)
-    print(f"{'questions → notes':18}{'n':>5}{'first':>8}{'in five':>9}")
+    if options.cost:
+        return print_costs()
+    print(f"{'questions → notes':18}{'n':>5}{'first':>8}{'interval':>16}{'in five':>9}")
     for label, notes, questions in workspaces():
         score = ask_all(notes, questions, options)
-        shares = f"{score.first / score.questions:>8.3f}{score.in_five / score.questions:>9.3f}"
+        low, high = interval(score.first, score.questions)
+        shares = f"{score.first / score.questions:>8.3f}{low:>9.3f}–{high:.3f} {score.in_five / score.questions:>9.3f}"
         print(f"{label:18}{score.questions:>5}{shares}")
     return 0
+
+
+def interval(hits: int, count: int) -> tuple[float, float]:
+    """Return the bounds of the Wilson interval for 95 %."""
+    z, share = 1.96, hits / count
+    middle = share + z * z / (2 * count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return (middle - half) / (1 + z * z / count), (middle + half) / (1 + z * z / count)
 
 
 def workspaces() -> Iterator[tuple[str, dict[str, str], list[Question]]]:
@@ -182,22 +203,84 @@ def workspaces() -> Iterator[tuple[str, dict[str, str], list[Question]]]:
 
 def ask_all(notes: dict[str, str], questions: list[Question], options: argparse.Namespace) -> Score:
     first = in_five = 0
+    with lay_out(notes) as (workspace, env), Memory.open(workspace, env=env) as memory:
+        memory.sync()
+        for question in questions:
+            answer = memory.search(question.text, max_results=10, mode=options.mode, min_score=options.min_score)
+            found = list(dict.fromkeys(Path(result.path).stem for result in answer))
+            first += found[:1] == [question.note]
+            in_five += question.note in found[:5]
+            if options.missed and found[:1] != [question.note]:
+                print(f"  {question.text} → {question.note}; found {', '.join(found[:5]) or 'nothing'}")
+    return Score(len(questions), first, in_five)
+
+
+@contextmanager
+def lay_out(notes: dict[str, str]) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield a workspace with these notes, and an environment with a state folder of its own."""
     with tempfile.TemporaryDirectory(prefix="mdrecall-languages-") as folder:
         memory_dir = Path(folder, "workspace", "memory")
         memory_dir.mkdir(parents=True)
         for name, text in notes.items():
             (memory_dir / f"{name}.md").write_text(text + "\n", encoding="utf-8")
         env = {**os.environ, "MDRECALL_STATE_DIR": str(Path(folder, "state")), "HOME": str(Path(folder, "home"))}
-        with Memory.open(memory_dir.parent, env=env) as memory:
-            memory.sync()
-            for question in questions:
-                answer = memory.search(question.text, max_results=10, mode=options.mode, min_score=options.min_score)
-                found = list(dict.fromkeys(Path(result.path).stem for result in answer))
-                first += found[:1] == [question.note]
-                in_five += question.note in found[:5]
-                if options.missed and found[:1] != [question.note]:
-                    print(f"  {question.text} → {question.note}; found {', '.join(found[:5]) or 'nothing'}")
-    return Score(len(questions), first, in_five)
+        yield memory_dir.parent, env
+
+
+# --- costs
+
+# The best of so many: the machine may be doing other things.
+REPEATS = 15
+
+
+def print_costs() -> int:
+    print(f"{'notes':6}{'embedding':>12}{'cold search':>14}{'English question':>18}{'memory':>11}")
+    for language, notes in NOTES.items():
+        own = {"zh": "备份", "ja": "予約", "de": "Zahnarzt", "en": "dentist"}[language]
+        with lay_out(notes) as (workspace, env):
+            cold = [time_cold_search(workspace, env, question) for question in (own, "when is the dentist")]
+            kilobytes = measure_memory(workspace, env, own)
+        print(
+            f"{language:6}{time_embedding(notes):>9.2f} µs{cold[0]:>11.0f} ms{cold[1]:>15.0f} ms"
+            f"{kilobytes / 1024:>8.1f} MB"
+        )
+    return 0
+
+
+def time_embedding(notes: dict[str, str]) -> float:
+    """Return the microseconds of processor time that embedding takes for each character."""
+    embedder = OfflineEmbedder()
+    inputs = [EmbedInput("", text) for text in notes.values()] * 20
+    best = math.inf
+    for _ in range(REPEATS):
+        before = time.process_time()
+        embedder.embed_chunks(inputs)
+        best = min(best, time.process_time() - before)
+    return best * 1e6 / sum(len(text) for _, text in inputs)
+
+
+def time_cold_search(workspace: Path, env: dict[str, str], question: str) -> float:
+    """Return the milliseconds of processor time of a search from the command line."""
+    best = math.inf
+    for _ in range(REPEATS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "mdrecall", "search", question, "--no-warm", "--workspace", str(workspace)]
+        subprocess.run(command, env=env, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+    return best
+
+
+def measure_memory(workspace: Path, env: dict[str, str], question: str) -> int:
+    """Return the kilobytes in memory of a process that has searched here (on Linux)."""
+    code = (
+        "from mdrecall import Memory\n"
+        f"with Memory.open({str(workspace)!r}) as memory:\n"
+        f"    [memory.search(text) for text in ({question!r}, 'when is the dentist') * 10]\n"
+        "    print(*(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmRSS')))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
+    return int(shown.stdout)
 
 
 if __name__ == "__main__":

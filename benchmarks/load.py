@@ -13,7 +13,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from benchmarks.speed import make_words
+from benchmarks.scale import read_words
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer
 
@@ -73,7 +73,7 @@ def _open(place: Place, on_search: bool) -> Memory:
 
 def read(place: Place, threads: int, pace: float, seconds: float, on_search: bool, begin: Barrier) -> None:
     """Search from several threads, each so many times a second."""
-    words = make_words()[20:4000]
+    words = read_words()[20:4000]
     with _recording(place) as record, _open(place, on_search) as memory:
 
         def search(number: int) -> None:
@@ -169,7 +169,7 @@ class Writer:
         self._made = 0
         self._old = sorted(path.relative_to(workspace).as_posix() for path in workspace.rglob("*.md"))
         self._own: dict[str, str] = {}
-        self._words = make_words()
+        self._words = read_words()
         self.held = ""
         """A note that is neither deleted nor moved."""
 

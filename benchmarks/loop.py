@@ -19,7 +19,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import SETTLE_S, make_workspace
+from benchmarks.scale import write_notes
+from benchmarks.speed import SETTLE_S
 
 TICK_S = 0.001
 COUNT = 200
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run_separately(way: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure one way in a process of its own, so that it shares no imports and caches with the other."""
     with tempfile.TemporaryDirectory(prefix="mdrecall-loop-") as scratch:
-        make_workspace(Path(scratch) / "workspace", options.files)
+        write_notes(Path(scratch) / "workspace", options.files)
         env = {**os.environ, "MDRECALL_STATE_DIR": f"{scratch}/state", "HOME": f"{scratch}/home"}
         command = [sys.executable, "-m", "benchmarks.loop", "--run", way, "--workspace", f"{scratch}/workspace"]
         if options.switch_ms:

@@ -28,7 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import make_workspace
+from benchmarks.scale import write_notes
 
 SETTLE_S = 2.2
 QUERIES = 200
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
     load = [round(os.getloadavg()[0], 2)]
-    words = make_workspace(scratch / "workspace", count)
+    words = write_notes(scratch / "workspace", count)
     env = {**os.environ, "MDRECALL_STATE_DIR": str(scratch / "state"), "HOME": str(scratch / "home")}
     queries = [" ".join(random.Random(seed).choices(words, k=4)) for seed in range(QUERIES)]
     serve = [sys.executable, "-m", "mdrecall", "mcp", "--workspace", str(scratch / "workspace")]
@@ -122,7 +122,7 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
 def measure_greeting(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
     """Measure the first two answers as the machine is, and again with every core busy."""
     load = [round(os.getloadavg()[0], 2)]
-    make_workspace(scratch / "workspace", count)
+    write_notes(scratch / "workspace", count)
     env = {**os.environ, "MDRECALL_STATE_DIR": str(scratch / "state"), "HOME": str(scratch / "home")}
     serve = [sys.executable, "-m", "mdrecall", "mcp", "--workspace", str(scratch / "workspace")]
     table: dict[str, dict[str, float]] = {"ms": {}, "ratios": {}}

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import make_workspace
+from benchmarks.scale import write_notes
 
 LATENCY_S = 0.02
 DIMENSIONS = 384
@@ -48,7 +48,7 @@ def measure(scratch: Path, files: int, chars: int, concurrency: int) -> dict[str
     from mdrecall.memory import Memory
 
     workspace = scratch / "workspace"
-    make_workspace(workspace, files, chars)
+    write_notes(workspace, files, chars)
     here, there = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(there,), daemon=True)
     server.start()

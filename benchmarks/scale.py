@@ -1,4 +1,5 @@
-"""Notes with the word frequencies of real text: ``python -m benchmarks.scale DIR --notes 2001``.
+"""Notes with the word frequencies of real text: ``python -m benchmarks.scale DIR --notes 2001``; many vectors:
+``python -m benchmarks.scale DIR --vectors 1000000``.
 
 Words come from the vocabulary of the offline embedder, which lists them by how often people use them, and are drawn by
 Zipf's law. Every note has topics of its own, whose words return, and names, identifiers, headings and lists.
@@ -7,11 +8,22 @@ Text of random letters flatters every figure: it has no common words, and nothin
 
 import argparse
 import random
+import resource
+import subprocess
+import sys
+import time
+from array import array
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mdrecall.store.sqlite import SqliteStore
 
 NOTE_CHARS = 1_600
+# How many vectors are written at once.
+_AT_ONCE = 10_000
 # The share of words that belong to the topics of a note: what makes rare words cluster in few notes.
 _TOPIC_SHARE = 0.2
 _TOPIC_WORDS = 40
@@ -25,9 +37,61 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="where to write the notes; must not exist yet")
     parser.add_argument("--notes", type=int, default=2_001, help="how many notes")
     parser.add_argument("--chars", type=int, default=NOTE_CHARS, help="how long each is, about")
+    parser.add_argument("--vectors", type=int, help="instead of notes, make an index of so many vectors and search it")
+    parser.add_argument("--search", action="store_true", help="only search the vectors that are there")
     options = parser.parse_args(arguments)
-    options.folder.mkdir(parents=True)
+    if options.vectors or options.search:
+        return measure_vectors(options.folder, options.vectors)
     write_notes(options.folder, options.notes, options.chars)
+    return 0
+
+
+def measure_vectors(folder: Path, count: int | None) -> int:
+    """Fill an index with random vectors, and search it in a new process, whose memory and time are printed."""
+    if count is None:
+        return _search_vectors(folder)
+    _fill_vectors(folder, count)
+    again = [sys.executable, "-m", "benchmarks.scale", str(folder), "--search"]
+    return subprocess.run(again, check=False).returncode
+
+
+def _open_store(folder: Path) -> "SqliteStore":
+    from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+
+    path = str(folder / "index.sqlite")
+    return SqliteStore(path, is_ours=True, owner=Owner("main", "/"), search=VectorSearch("matrix"))
+
+
+def _fill_vectors(folder: Path, count: int) -> None:
+    import numpy
+
+    from mdrecall.types import Chunk, Document, Embedding, IndexedChunk, Space
+
+    folder.mkdir(parents=True)
+    store = _open_store(folder)
+    space = store.vectors.ensure_space(Space("test", "random", "f", 256))
+    draw = numpy.random.default_rng(1)
+    for first in range(0, count, _AT_ONCE):
+        some = range(first, min(count, first + _AT_ONCE))
+        chunks = [
+            IndexedChunk(Chunk(number, number, f"note {number}", 0, ()), f"note {number}", "", "") for number in some
+        ]
+        store.documents.put([(Document("memory", f"{first}.md", "", "00", (0, 0, 0, 0), 0), chunks)], "benchmark")
+        rows = draw.standard_normal((len(some), 256)).astype("<f4")
+        store.vectors.put(space, [(number + 1, Embedding(rows[number - first].tobytes())) for number in some])
+    store.vectors.mark_filled(space, store.vectors.text_counter())
+    store.admin.close()
+
+
+def _search_vectors(folder: Path) -> int:
+    store = _open_store(folder)
+    query = array("f", [1.0] * 256).tobytes()
+    for name in ("first search", "second search", "third search"):
+        began, cpu = time.perf_counter(), time.process_time()
+        store.vectors.nearest(store.vectors.spaces()[0], query, 120)
+        print(f"{name}: {time.perf_counter() - began:.3f} s, {time.process_time() - cpu:.3f} s of CPU")
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    store.admin.close()
     return 0
 
 
@@ -42,11 +106,10 @@ def read_words() -> list[str]:
 
 
 def write_notes(folder: Path, count: int, chars: int = NOTE_CHARS) -> list[str]:
-    """Write dated notes below ``memory``, a thousand in each folder, and return words that queries can be made of."""
+    """Write dated notes below ``memory``, and return words that queries can be made of."""
+    (folder / "memory").mkdir(parents=True)
     for number, text in enumerate(make_notes(count, chars)):
-        place = folder / "memory" / f"{number // 1_000:03d}"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{_day(number)}.md").write_text(text, encoding="utf-8")
+        (folder / "memory" / f"{_day(number)}.md").write_text(text, encoding="utf-8")
     return read_words()[50:8_000]
 
 

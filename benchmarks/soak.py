@@ -31,7 +31,8 @@ from typing import Any, NamedTuple
 
 from benchmarks import load
 from benchmarks.load import Place
-from benchmarks.speed import SETTLE_S, make_workspace
+from benchmarks.scale import write_notes
+from benchmarks.speed import SETTLE_S
 from mdrecall.memory import Memory
 from tests.reliability.content import digest_of, files_beside
 
@@ -107,7 +108,7 @@ class Soak:
         for name in ("home", "records"):
             (self._scratch / name).mkdir()
         self._say(f"making {options.files:,} notes")
-        make_workspace(self._workspace, options.files)
+        write_notes(self._workspace, options.files)
         time.sleep(SETTLE_S)
         self._say("indexing them")
         self._command("index")

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import make_words
+from benchmarks.scale import read_words
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def measure(scratch: Path, megabytes: float, growths: int) -> dict[str, Any]:
     config = {"agents": {"defaults": {"memorySearch": search}}}
     (scratch / ".openclaw" / "openclaw.json").write_text(json.dumps(config))
     draw = random.Random(20260210)
-    words = make_words()[:4000]
+    words = read_words()[:4000]
     transcript = folder / "talk.jsonl"
     with transcript.open("w") as file:
         while file.tell() < megabytes * 1e6:

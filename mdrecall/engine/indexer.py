@@ -138,7 +138,8 @@ class Indexer:
         stamp_of, stamps = known.get, listing.stamps
         unsettled = [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
         unsettled.sort(key=lambda path: (-stamps[path][1], path))
-        gone = known.keys() - stamps.keys()
+        # As many as before, and every one of them known: then none is gone.
+        gone = known.keys() - stamps.keys() if unsettled or len(known) != len(stamps) else ()
         vanished = sorted(path for path in gone if not is_below(path, listing.lost))
         self._compared = FileChanges(known, listing, unsettled, vanished)
         return self._compared

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import struct
+import weakref
 from collections.abc import Collection
 from typing import Final
 
@@ -37,9 +38,11 @@ class FolderQueue:
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._file = self._libc.inotify_init1(_CLOEXEC_NONBLOCK)
+        self._file: int = self._libc.inotify_init1(_CLOEXEC_NONBLOCK)
         if self._file < 0:
             raise _last_error()
+        # A user may have 128 of them: one that nobody closes must not stay open.
+        self._close = weakref.finalize(self, os.close, self._file)
         self._pid = os.getpid()
         self._folders: dict[str, int] = {}
         self._watches: set[int] = set()
@@ -81,9 +84,7 @@ class FolderQueue:
 
     def close(self) -> None:
         """Follow nothing any more; may be called twice."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._close()
 
     def _read(self) -> bytes:
         try:

@@ -16,7 +16,7 @@ class ChangedStamps(NamedTuple):
 
     removed: Iterable[str] | None
     """The paths of removed documents; None if that is no longer known, and ``newer`` is everything."""
-    newer: Iterable[tuple[str, tuple[int, ...]]]
+    newer: Mapping[str, tuple[int, ...]]
     """Paths with stamps that are new or have changed."""
 
 
@@ -57,7 +57,7 @@ class StampCache:
 
 def _apply(changed: ChangedStamps, known: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
     if changed.removed is None:
-        return dict(changed.newer)
+        return changed.newer
     current = dict(known)
     for path in changed.removed:
         current.pop(path, None)

@@ -236,6 +236,12 @@ class MatrixEngine:
         """Make room for rows in place, without a second copy of the matrix."""
         if count <= len(self._ids):
             return
+        if not self._count:
+            # Growing an empty matrix would fill it with zeros first.
+            numpy = self._numpy
+            self._ids, self._lengths = numpy.empty(count, numpy.int64), numpy.empty(count, numpy.float32)
+            self._rows = numpy.empty((count, self._rows.shape[1]), numpy.int8)
+            return
         # An eighth more than there was, so that adding one chunk at a time does not move the matrix each time.
         room = max(count, len(self._ids) * 9 // 8)
         for held in (self._ids, self._lengths):

@@ -1,6 +1,7 @@
 """A process with an open memory answers the commands of others, and none of them depends on it."""
 
 import os
+import pty
 import select
 import signal
 import socket
@@ -379,6 +380,32 @@ def test_output_that_nobody_reads_ends_as_without_it(notes: Workspace) -> None:
             assert done.returncode == 2
             assert b"No space left on device" in done.stderr
             assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["search", "tea"], ["search", "zzqx"], ["status"]], ids=" ".join)
+def test_a_terminal_shows_the_same_colours_in_the_same_order(command: list[str], notes: Workspace) -> None:
+    env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm"}
+
+    def show(*more: str) -> bytes:
+        main_end, terminal = pty.openpty()
+        started = [sys.executable, "-c", PATIENT, *command, *more]
+        with subprocess.Popen(started, env=env, stdout=terminal, stderr=terminal) as process:
+            os.close(terminal)
+            shown = b""
+            # The end of a terminal is an error.
+            with suppress(OSError):
+                while part := os.read(main_end, 1 << 16):
+                    shown += part
+            process.wait()
+        os.close(main_end)
+        return shown
+
+    with Memory.open(env=env) as memory, listening(memory, env) as door:
+        memory.sync()
+        cold, began = show("--no-warm"), door.used_at
+        assert show() == cold
+        assert door.used_at > began
+        assert b"\x1b[" in cold or command[1:] == ["zzqx"]
 
 
 def test_an_interrupted_command_ends_at_once(notes: Workspace) -> None:

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline import OfflineEmbedder, embedder
+from mdrecall.embed.offline.added import add_language
 from mdrecall.embed.offline.cutting import RUN_CHARS, Cutter
 from mdrecall.embed.offline.glosses import Entry, make_word_file
+from mdrecall.embed.offline.korean import inflect
 from mdrecall.embed.offline.languages import Found, split_compound
 from mdrecall.embed.offline.translation import _scan, _scan_numpy
 from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, pack_record, word_length
@@ -324,6 +326,36 @@ def test_a_language_in_hangul_is_translated_with_its_endings(tmp_path: Path) -> 
     first, second = korean.translated_shares("when is the meeting", notes)
     assert first > second == 0
     assert korean.translated_shares("예약을 취소해 주세요", ["the reservation", "the meeting"]) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("word", "forms"),
+    [
+        ("마시다", {"마시", "마셔", "마셨", "마신", "마실", "마십"}),
+        ("하다", {"하", "해", "했", "한", "할", "합"}),
+        ("오다", {"오", "와", "왔", "온", "올", "옵"}),
+        ("가다", {"가", "갔", "간", "갈", "갑"}),
+        ("먹다", {"먹"}),
+        ("회의", set()),
+        ("다", set()),
+    ],
+)
+def test_korean_verbs_are_inflected(word: str, forms: set[str]) -> None:
+    assert set(inflect(word)) == forms
+
+
+def test_a_dictionary_of_korean_knows_particles_and_inflected_forms(tmp_path: Path) -> None:
+    dictionary = tmp_path / "ko.tsv"
+    dictionary.write_text(
+        "마시다\tto drink\t4.6\n먹다\tto eat\t5\n물\twater\t5\n회의\tmeeting\t4.5\n", encoding="utf-8"
+    )
+    add_language(str(dictionary), "ko", str(tmp_path / "languages"), OFFLINE.gloss_table())
+    languages = OfflineEmbedder(str(tmp_path / "languages"))._languages
+    file = languages.files["ko"]
+    pieces = OFFLINE.gloss_table().pieces
+    for word, gloss in {"마셨습니다": "drink", "먹었다": "eat", "물을": "water", "회의에서는": "meeting"}.items():
+        assert [file.read(number).pieces[0][0] for number in languages._numbers(file, word)] == list(pieces[gloss])
+    assert languages._numbers(file, "물리학") == []
 
 
 def test_a_query_is_translated_without_numpy() -> None:

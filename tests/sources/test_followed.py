@@ -1,5 +1,6 @@
 """A listing that is used again while nothing has changed is at every moment what a new one would be."""
 
+import gc
 import os
 import random
 import shutil
@@ -253,3 +254,11 @@ def test_a_forked_process_takes_no_events_away(both: Both) -> None:
     os.close(writer)
     both.check()
     assert "memory/new.md" in both.followed.scan().stamps
+
+
+def test_files_that_nobody_closes_hold_no_descriptor(both: Both) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        FollowedFiles(both.files, 1000, FolderQueue).scan()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -9,11 +9,13 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.core.text.scripts import SCRIPTS, script_share
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.glosses import Entry, Table, make_word_file
+from mdrecall.embed.offline.korean import inflect
 from mdrecall.embed.offline.word_file import RECORD_BITS, Card, read_card
 from mdrecall.errors import ArgumentError
 
@@ -58,7 +60,8 @@ def add_language(path: str, code: str, folder: str, table: Table) -> Card:
         " ".join(_find_common(dictionary, path)) if script == "latin" else "",
         header.get("compounds", "").lower() in ("yes", "true"),
     )
-    data = make_word_file(dictionary.entries, table, card)
+    entries = _add_inflected(dictionary.entries) if script == "hangul" else dictionary.entries
+    data = make_word_file(entries, table, card)
     made = read_card(data, path)
     if not made.words:
         raise _refuse(f"{path} has no word with an English translation.", _FORMAT_HINT)
@@ -131,6 +134,13 @@ def _find_script(dictionary: Dictionary, path: str, code: str) -> str:
     if script in _CUT:
         raise _refuse(f"Words in this script are Chinese (zh) or Japanese (ja), not {code}.", "Use zh or ja.")
     return script
+
+
+def _add_inflected(entries: list[Entry]) -> list[Entry]:
+    """Return the entries and the beginnings of inflected forms that are no words, as far as there is room."""
+    known = {entry.word for entry in entries}
+    formed = (entry._replace(word=form) for entry in entries for form in inflect(entry.word) if form not in known)
+    return [*entries, *islice(formed, _MAX_WORDS - len(entries))]
 
 
 def _find_common(dictionary: Dictionary, path: str) -> list[str]:

@@ -64,8 +64,10 @@ class Cutter:
         choice = [Cut("", -1)] * len(run)
         for start in range(len(run) - 1, -1, -1):
             best[start], choice[start] = UNKNOWN_COST + best[start + 1], Cut(run[start], -1)
+            hashed = HASH_START
             for end in range(start + 1, min(len(run), start + longest) + 1):
-                number = file.find(run[start:end])
+                hashed = (hashed ^ ord(run[end - 1])) * HASH_FACTOR & 0xFFFFFFFF
+                number = file.find_hash(hashed)
                 if number >= 0 and (cost := file.cost(number) + WORD_COST + best[end]) < best[start]:
                     best[start], choice[start] = cost, Cut(run[start:end], number)
         found: list[Cut] = []
@@ -151,17 +153,22 @@ def _choose_steps(left: Any, costs: Any) -> Any:
     import numpy
 
     longest = len(costs)
+    by_place = numpy.ascontiguousarray(costs.T)
     best = numpy.zeros(len(left) + longest, numpy.int32)
+    # The best costs that follow a place, one for each length of its first word.
+    following = numpy.lib.stride_tricks.sliding_window_view(best, longest)
     steps = numpy.zeros(len(left), numpy.int32)
     order = numpy.argsort(left, kind="stable")
     bounds = numpy.searchsorted(left[order], numpy.arange(1, RUN_CHARS + 2))
     for first, last in pairwise(bounds):
         places = order[first:last]
         if len(places):
-            offers = numpy.stack([costs[step, places] + best[places + step + 1] for step in range(longest)])
+            offers = by_place[places]
+            offers += following[places + 1]
             # Of equally probable cuts the one with the shorter first word is taken, as in plain Python.
-            steps[places] = offers.argmin(0) + 1
-            best[places] = offers.min(0)
+            chosen = offers.argmin(1)
+            steps[places] = chosen + 1
+            best[places] = offers[numpy.arange(len(places)), chosen]
     return steps
 
 

@@ -235,12 +235,15 @@ class OfflineEmbedder:
         tokens = map(self._languages.tokens, folded, map(find_words, folded), languages)
         for group in group_parts(enumerate(tokens), _WORDS_AT_ONCE):
             table, place = self._word_table([held for _, held in group])
-            take, add = table.take, numpy.add.reduce
+            words = chain.from_iterable(held for _, held in group)
+            places = numpy.fromiter(map(place.__getitem__, words), numpy.intp)
+            start = 0
             for number, held in group:
                 # The rows of one text fit into the processor's cache; those of many at once took three times as long.
                 is_short = len(folded[number]) <= _SHORT_CHARS and folded[number].isascii()
-                gathered = take([place[word] for word in held], axis=0)
-                sums[number] += add(gathered, axis=0, dtype=numpy.int32 if is_short else numpy.int64)
+                gathered = table.take(places[start : start + len(held)], axis=0)
+                sums[number] += numpy.add.reduce(gathered, axis=0, dtype=numpy.int32 if is_short else numpy.int64)
+                start += len(held)
         if not all(map(str.isascii, folded)):
             cut = numpy.zeros((len(texts), self.dimensions), numpy.float32)
             self._languages.add_sums(folded, languages, cut, self._numpy_table())

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter, CutTexts
+from mdrecall.embed.offline.korean import can_follow
 from mdrecall.embed.offline.pieces import find_words
 from mdrecall.embed.offline.word_file import (
     COST_STEP,
@@ -44,8 +45,9 @@ _OWN_DIMENSIONS = 16
 _RANDOM_FACTOR, _RANDOM_STEP = 1664525, 1013904223
 # From this share of kana on a text is Japanese; Chinese texts quote a word at most.
 _KANA_SHARE = 0.1
-# A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways.
-_SHORT_CHARS = 40
+# A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways,
+# which takes time. A longer one would be a sentence, and Japanese sentences have kana.
+_SHORT_CHARS = 20
 # Bounds the memory while texts are cut: each character needs about a kilobyte.
 _CHARS_AT_ONCE = 8_000
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
@@ -201,8 +203,8 @@ class Languages:
         if number >= 0:
             return [number]
         if file.card.script == "hangul":
-            beginnings = (file.find(word[:end]) for end in range(len(word) - 1, 0, -1))
-            return [number for number in beginnings if number >= 0][:1]
+            ends = (end for end in range(len(word) - 1, 0, -1) if can_follow(word[end:], word[:end]))
+            return [number for end in ends if (number := file.find(word[:end])) >= 0][:1]
         return split_compound(file, word) if file.card.compounds else []
 
     # --- scripts without spaces

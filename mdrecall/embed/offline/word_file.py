@@ -148,7 +148,11 @@ class WordFile:
 
     def find(self, word: str) -> int:
         """Return the number of a word's record; -1 if the file does not have the word."""
-        wanted, hashes = hash_word(word), self.hashes
+        return self.find_hash(hash_word(word))
+
+    def find_hash(self, wanted: int) -> int:
+        """Return the number of the record of the word with a hash; -1 if there is none."""
+        hashes = self.hashes
         number = bisect_left(hashes, wanted)
         return number if number < len(hashes) and hashes[number] == wanted else -1
 

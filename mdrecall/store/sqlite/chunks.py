@@ -19,10 +19,14 @@ from mdrecall.store.sqlite.texts import FRONT_MATTER_MARKS, UNPACK
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import file_path
 
+# Where there is one source, all chunks are its own: to find out of which document each is takes twenty times as long.
 _COUNTS = """
-    SELECT source, CASE source WHEN 'sessions' THEN (SELECT count(*) FROM transcripts)
-        ELSE count(DISTINCT documents.id) END, count(chunks.id)
-    FROM documents LEFT JOIN chunks ON chunks.document_id = documents.id GROUP BY source
+    SELECT source, CASE source WHEN 'sessions' THEN (SELECT count(*) FROM transcripts) ELSE count(*) END,
+        CASE WHEN (SELECT min(source) FROM documents) = (SELECT max(source) FROM documents)
+        THEN (SELECT count(*) FROM chunks)
+        ELSE (SELECT count(*) FROM chunks
+              WHERE document_id IN (SELECT id FROM documents AS own WHERE own.source = documents.source)) END
+    FROM documents GROUP BY source
 """
 _CHUNK = f"""
     SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {UNPACK}(text), trail,

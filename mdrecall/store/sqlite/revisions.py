@@ -4,7 +4,7 @@ A number is never used again, not even after an older state of the index was res
 or one more than the last. The last numbers are remembered, so that a cache which has seen a state that is gone notices.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 import apsw
@@ -163,5 +163,5 @@ class SpaceRows:
         return find_vectors(self.db, self.number, ids)
 
 
-def _stamps(found: Iterable[tuple[object, ...]]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    return ((row[0], row[2:] if row[1] else ()) for row in found)  # type: ignore[misc]
+def _stamps(found: Iterable[tuple[object, ...]]) -> dict[str, tuple[int, ...]]:
+    return {row[0]: row[2:] if row[1] else () for row in found}  # type: ignore[misc]

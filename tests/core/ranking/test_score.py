@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +7,7 @@ from hypothesis import strategies as st
 from mdrecall.core.ranking.score import (
     IDENTIFIER_BONUS,
     chunk_words,
+    idf,
     mix,
     probability,
     query_cost,
@@ -160,3 +163,10 @@ def test_only_the_chunks_that_are_given_count() -> None:
     assert {one.chunk_id for one in rank(some, 9)} == {1, 3}
     assert some.get(1) == everything.get(1)
     assert (some.get(2).strength, some.get(2).identified) == (0.0, 0.0)
+
+
+def test_a_rare_term_weighs_as_bm25_says() -> None:
+    assert idf(1, 100) == pytest.approx(math.log(1 + 99.5 / 1.5))
+    assert idf(10, 100) == pytest.approx(math.log(1 + 90.5 / 10.5))
+    assert idf(0, 100) == idf(1, 100)
+    assert idf(100, 50) == pytest.approx(math.log(1 + 0.5 / 100.5))

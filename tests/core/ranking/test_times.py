@@ -28,6 +28,8 @@ def read(query: str) -> list[str]:
         ("yesterday's lunch", "2026-03-11"),
         ("Yesterday evening", "2026-03-11"),
         ("last night", "2026-03-11"),
+        ("ce mercredi", "2026-03-11"),
+        ("ce dimanche", "2026-03-15"),
         ("today", "2026-03-12"),
         ("this morning", "2026-03-12"),
         ("what happened the day before yesterday", "2026-03-10"),
@@ -160,6 +162,10 @@ def test_a_longer_time_is_read(query: str, days: str) -> None:
     ("days", "queries"),
     [
         ("2026-03-12", "today|tonight|this morning|this afternoon|this evening|heute|aujourd'hui|hoy|今天|今日|오늘"),
+        ("2026-03-12", "今早|今晚|今朝|今夜|きょう|今儿"),
+        ("2026-03-11", "yesterday|gestern|hier|ayer|昨天|昨日|昨晚|昨夜|きのう|昨儿|어제|어젯밤|간밤"),
+        ("2026-03-10", "vorgestern|avant-hier|anteayer|前天|一昨日|おととい|그저께|그제|엊그제|엊그저께"),
+        ("2026-03-09", "大前天"),
         (
             "2026-03-02..2026-03-08",
             "last week|letzte Woche|la semaine dernière|la semana pasada|지난주|지난 주|저번주|저번 주",

@@ -222,3 +222,20 @@ def test_a_document_of_several_blocks_is_cut_like_a_short_one() -> None:
     assert set(in_code) == {("# Title", "## Part", "```")}
     assert {chunk.trail for chunk in chunks if "word word" in chunk.text} == {("# Title", "## Part")}
     assert not any(word.startswith("ord ") for word in said.split("word "))
+
+
+def test_what_is_repeated_leaves_room_for_the_line_that_follows() -> None:
+    text = "\n".join(["a" * 20] * 6 + ["b" * 110])
+    chunks = chunk_markdown(text, tokens=32, overlap=16)
+    ends = [chunk.end_line for chunk in chunks]
+    assert ends == sorted(set(ends)), "a chunk that ends no later than the one before says nothing new"
+    assert all(len(chunk.text) <= 128 for chunk in chunks)
+    assert chunks[-1].text == "b" * 110
+
+
+@pytest.mark.parametrize(
+    ("above", "trail"), [("", ("# Title",)), ("intro\n\n", ("# Title",)), ("intro\n", ()), ("a\nb\n", ())]
+)
+def test_an_underlined_title_is_one_at_the_top_or_below_a_blank_line(above: str, trail: tuple[str, ...]) -> None:
+    text = f"{above}Title\n=====\n\n" + "a line below it\n" * 40
+    assert chunk_markdown(text, tokens=32, overlap=0)[-1].trail == trail
