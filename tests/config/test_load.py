@@ -116,6 +116,8 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.queryTimeoutMs": 3000,
     "mdrecall.searchWaitMs": 250,
     "mdrecall.firstIndexWaitMs": 30_000,
+    "mdrecall.warm.enabled": True,
+    "mdrecall.warm.idleMinutes": 30,
     "mdrecall.watch.scanSeconds": 60,
     "mdrecall.remote.concurrency": 1,
     "mdrecall.remote.batchMinChunks": 1,
