@@ -70,7 +70,7 @@ STAGES: tuple[Stage, ...] = (
     explain_scores,  # on request: why each candidate has its score
     drop_low_scores,  # the minimum score
     merge_neighbours,  # passages that follow each other become one result
-    spread_over_files,  # from its fourth result on, a file counts less
+    spread_over_files,  # which results there are: from its fourth on, a file counts less
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
     reserve_note_places,  # sessions leave half of the places to notes

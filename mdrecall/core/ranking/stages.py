@@ -259,10 +259,14 @@ def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> 
     return [entry for entry, place in zip(candidates, places, strict=True) if place < most]
 
 
-def spread_over_files(candidates: Sequence[Candidate], _: RankingContext) -> list[Candidate]:
-    """Move the many candidates of one file a little down, so that they do not crowd out what other files say."""
+def spread_over_files(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Choose as many results as were asked for, of which one file has fewer than its scores would give it.
+
+    They come first, in the order of their scores, and the others after them.
+    """
     order = spread([entry.score for entry in candidates], [entry.chunk.path for entry in candidates])
-    return [candidates[place] for place in order]
+    chosen, rest = order[: context.options.max_results], order[context.options.max_results :]
+    return [candidates[place] for place in (*sorted(chosen), *sorted(rest))]
 
 
 def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

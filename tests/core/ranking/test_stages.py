@@ -347,7 +347,8 @@ def test_as_many_results_as_were_asked_for() -> None:
 def test_many_passages_of_a_file_give_way_to_what_another_says() -> None:
     entries = [candidate(number, score=0.9 - number / 100) for number in range(1, 6)]
     other = candidate(6, path="memory/b.md", score=0.8)
-    assert ids(spread_over_files([*entries, other], context())) == [1, 2, 3, 6, 4, 5]
+    assert ids(spread_over_files([*entries, other], context(max_results=4))) == [1, 2, 3, 6, 4, 5]
+    assert ids(spread_over_files([*entries, other], context(max_results=6))) == [1, 2, 3, 4, 5, 6]
 
 
 def whole(number: int, text: str = "the walrus sleeps", **more: Any) -> Candidate:
