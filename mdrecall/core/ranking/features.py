@@ -19,7 +19,7 @@ from mdrecall.core.ranking.score import (
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import heading_title, titles
 from mdrecall.core.text.passages import Passage, split_passages
-from mdrecall.core.text.words import Analyser, count_unspaced, is_plain_word, tokens
+from mdrecall.core.text.words import Analyser, count_unspaced, is_plain_word
 from mdrecall.types import StoredChunk, Traits
 
 # The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
@@ -36,6 +36,8 @@ TRANSLATED_WEIGHT = 0.8
 _TRANSLATED_OFFSET = 0.1
 
 _NONE: frozenset[str] = frozenset()
+# What may stand around a word in a sentence and is no part of it.
+_PUNCTUATION = ".,;:!?()[]\"'"
 
 
 class Query(NamedTuple):
@@ -105,7 +107,7 @@ class ReadPassage(NamedTuple):
 
 
 class TermFinder:
-    """Finds the terms of one query in texts, and remembers the tokens that it has seen: most of them return."""
+    """Finds the terms of one query in texts, and remembers the words that it has seen: most of them return."""
 
     def __init__(self, weights: Weights, analyser: Analyser) -> None:
         self._weights = weights
@@ -119,36 +121,37 @@ class TermFinder:
 
     def find(self, text: str) -> frozenset[str]:
         """Return the query terms that a text holds."""
-        if not (holding := self._find_tokens(text)):
+        if not (holding := self._find_words(text)):
             return _NONE
         held = frozenset().union(*map(self._holds.__getitem__, holding))
         return self._add_names(held, text) if self._weights.names else held
 
     def find_each(self, text: str, passages: Sequence[Passage]) -> list[frozenset[str]]:
         """Return the query terms that each passage of a text holds."""
-        if self._weights.names or not text.isascii():
+        if self._weights.names or count_unspaced(text):
             return [self.find(text[entry.start : entry.end]) for entry in passages]
-        # Few tokens of a text hold a term. Looking for those is quicker than cutting every passage into tokens.
+        # Few words of a text hold a term. Looking for those is quicker than reading every passage by itself.
         held = [_NONE] * len(passages)
         starts = [entry.start for entry in passages]
-        for token in self._find_tokens(text):
-            start = text.find(token)
+        for word in self._find_words(text):
+            start = text.find(word)
             while start >= 0:
-                end = start + len(token)
-                if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
-                    held[bisect_right(starts, start) - 1] |= self._holds[token]
-                start = text.find(token, end)
+                end = start + len(word)
+                if (not start or text[start - 1].isspace()) and (end == len(text) or text[end].isspace()):
+                    held[bisect_right(starts, start) - 1] |= self._holds[word]
+                start = text.find(word, end)
         return held
 
-    def _find_tokens(self, text: str) -> set[str]:
-        """Return the tokens of a text that hold a term of the query."""
-        there = set(tokens(text))
+    def _find_words(self, text: str) -> set[str]:
+        """Return what stands between spaces in a text and holds a term of the query."""
+        there = set(text.split())
         fresh = there - self._seen
         self._seen |= fresh
-        for token in fresh:
+        for word in fresh:
             # Most words begin with another letter than any term, and so do their stems.
-            if token[0] not in self._other_initials or not is_plain_word(token):
-                self._read(token)
+            bare = word.strip(_PUNCTUATION)
+            if bare[:1] not in self._other_initials or not is_plain_word(bare):
+                self._read(word)
         return there & self._holds.keys()
 
     def share(self, held: frozenset[str]) -> float:
@@ -158,12 +161,12 @@ class TermFinder:
             share = self._shares[held] = self._weights.share(held)
         return share
 
-    def _read(self, token: str) -> None:
-        """Remember which terms of the query a token holds."""
-        terms = self._analyser.terms_of(token)
+    def _read(self, word: str) -> None:
+        """Remember which terms of the query a word holds."""
+        terms = self._analyser.terms_of(word)
         begun = (one for one in self._weights.beginnings if any(term.startswith(one) for term in terms))
         if held := (terms & self._wanted).union(begun):
-            self._holds[token] = held
+            self._holds[word] = held
 
     def _add_names(self, held: frozenset[str], text: str) -> frozenset[str]:
         """Add the names whose words are all there, and leave out words that only names consist of."""

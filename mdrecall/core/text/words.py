@@ -178,9 +178,13 @@ class Analyser:
         words = " ".join(word for token in tokens(text) for word in surface_words(token))
         return words, self._names_in(_nfkc(text))
 
-    def terms_of(self, token: str) -> frozenset[str]:
-        """Return the terms of one token."""
-        return self._terms.get(token) or self._learn(token)
+    def terms_of(self, word: str) -> frozenset[str]:
+        """Return the terms of what stands between spaces."""
+        terms = self._terms.get(word)
+        if terms is None:
+            terms = self.terms(word)
+            self._remember(self._terms, word, terms)
+        return terms
 
     def terms(self, text: str) -> frozenset[str]:
         """Return all terms of a text."""
