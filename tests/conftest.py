@@ -19,6 +19,8 @@ settings.register_profile(
     "mdrecall", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
 )
 settings.load_profile("mdrecall")
+# Where a test does not say how many examples it needs, a quick run makes do with a few; the whole run has a hundred.
+settings.register_profile("quick", settings.get_profile("mdrecall"), max_examples=20)
 
 # What takes seconds a test, starts many processes or walks a large table. The quick run leaves it out.
 _SLOW = (

@@ -288,6 +288,7 @@ def test_a_file_that_went_away_after_the_comparison_has_no_new_content(workspace
     assert found == {"memory/a.md": False, "memory/b.md": True, "memory/c.md": False}
 
 
+@pytest.mark.slow
 def test_one_file_that_makes_a_bug_show_costs_no_other_file_its_place(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

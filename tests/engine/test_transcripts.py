@@ -125,6 +125,7 @@ def test_a_file_that_is_written_over_while_it_is_read_is_read_again(
     assert agent.content() == agent.reindexed()
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_middle_of_a_conversation_is_told_and_taken_up_again(agent: TranscriptFolder) -> None:
     agent.write("gone.jsonl", message("the seal"))
     agent.indexer.sync()

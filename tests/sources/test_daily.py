@@ -309,6 +309,7 @@ def entry(who: str, number: int, size: int) -> str:
     return f"## {who} {number}\n" + f"{who}-{number} " * size + f"\nend of {who} {number}\n"
 
 
+@pytest.mark.slow
 def test_two_processes_lose_and_tear_nothing(tmp_path: Path) -> None:
     writers = [python(_MANY, str(tmp_path), who, "0", "1000", "3") for who in ("ada", "bob")]
     for process in writers:

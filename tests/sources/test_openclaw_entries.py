@@ -196,6 +196,7 @@ def test_several_processes_lose_no_update(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [FILE]
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_the_file_whole_and_the_next_one_goes_on(tmp_path: Path) -> None:
     for number in range(8):
         process = python(_COUNT, str(tmp_path), f"round{number}", "100000")

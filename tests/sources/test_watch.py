@@ -367,6 +367,7 @@ def test_every_folder_is_one_watch_on_one_descriptor(notes: Notes) -> None:
     notes.is_seen("19/299/b.md")
 
 
+@pytest.mark.slow
 @needs_proc
 def test_refreshing_and_closing_leave_nothing_behind(notes: Notes) -> None:
     open_before, threads_before = descriptors(), threads()

@@ -239,6 +239,7 @@ class Cycles(RuleBasedStateMachine):
 TestCycles = Cycles.TestCase
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.integers(0), st.sampled_from([None, 16_384, 30_000, 60_000]))
 def test_in_hundreds_of_cycles_each_that_passes_the_threshold_has_exactly_one_flush(

@@ -147,6 +147,7 @@ def test_a_character_that_costs_more_than_a_part_of_a_line_still_fits_into_a_chu
     assert [chunk.text for chunk in chunks] == [rare * 6, rare * 4]
 
 
+@pytest.mark.slow
 def test_ten_megabytes_and_a_million_characters_in_a_line_are_fine() -> None:
     many_lines = "\n".join(f"- item {number} of a very long list" for number in range(300_000))
     assert len(many_lines) > 10_000_000
