@@ -26,7 +26,10 @@ def test_the_included_languages_are_listed_with_their_licences(run: Run) -> None
     listed = {entry["language"]: entry for entry in run("language", "list", "--json").json}
     assert {"zh", "ja", "de", "fr", "es", "it", "pt", "ru"} <= listed.keys()
     assert all("CC BY-SA 4.0" in entry["licence"] and not entry["added"] for entry in listed.values())
-    assert "Chinese" in run("language", "list").out
+    shown = run("language", "list").out
+    assert "Chinese" in shown
+    assert " included " in shown
+    assert " added " not in shown
 
 
 def test_a_language_that_is_added_is_searched_and_one_that_is_removed_is_not(
@@ -37,6 +40,7 @@ def test_a_language_that_is_added_is_searched_and_one_that_is_removed_is_not(
     before = run("search", "when is the conference", "--json").json["results"]
     assert "memory/a.md" not in [result["path"] for result in before]
     added = run("language", "add", "ko", korean, "--json").json
+    assert [line for line in run("language", "list").out.splitlines() if line.startswith("ko") and " added " in line]
     assert (added["language"], added["script"], added["words"], added["licence"]) == (
         "ko",
         "hangul",
