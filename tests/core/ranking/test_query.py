@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import MAX_TERMS, parse_query
 
 
@@ -94,3 +95,15 @@ def test_a_pasted_page_is_cut_to_the_words_that_count() -> None:
 @given(st.text(max_size=300))
 def test_any_query_can_be_parsed(query: str) -> None:
     assert len(parse_query(query)) <= max(MAX_TERMS, len(query))
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("look at src/app.py today", {"src/app.py"}),
+        ("a long-term plan and/or none", set()),
+        ("mail me@example", {"me@example"}),
+    ],
+)
+def test_a_word_with_a_path_or_an_address_in_it_names_one_thing(query: str, named: set[str]) -> None:
+    assert read_naming(query, parse_query(query)).identifiers == named
