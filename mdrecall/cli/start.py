@@ -120,7 +120,7 @@ def open_address(folder: str, name: str) -> "tuple[str, int | None]":
 
 
 def receive(connection: "socket", size: int, deadline: float) -> bytes:
-    """Return exactly so many bytes; raise ``OSError`` if they do not come before the deadline."""
+    """Return exactly ``size`` bytes; raise ``OSError`` if they do not arrive before the deadline."""
     import time
 
     parts, left = [], size

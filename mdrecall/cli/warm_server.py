@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # The arguments and the environment of a process are seldom larger than a tenth of this.
 _MAX_REQUEST_BYTES = 1 << 20
-# Commands that run at once; one that comes while so many are there does the work itself.
+# How many commands are answered at once. Any further command does the work itself.
 _MAX_CLIENTS = 8
 # A command sends its request at once. A process that sends none, or does not read its answer, is left after this.
 _RECEIVE_S = 1.0
