@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline import OfflineEmbedder, embedder
+from mdrecall.embed.offline import OfflineEmbedder, embedder, languages, word_vectors
 from mdrecall.embed.offline.added import add_language
 from mdrecall.embed.offline.cutting import RUN_CHARS, Cutter
 from mdrecall.embed.offline.glosses import Entry, make_word_file
@@ -147,8 +147,8 @@ def test_one_text_and_many_are_cut_alike(texts: list[str]) -> None:
         one_by_one = [(number, word) for number, text in enumerate(texts) for word in cutter.cut(text)[0]]
         together = cutter.cut_many(texts)
         assert together.owners.tolist() == [number for number, _ in one_by_one]
-        assert together.hashes.tolist() == [hash_word(word.text) for _, word in one_by_one]
-        assert together.numbers.tolist() == [word.number for _, word in one_by_one]
+        numbers = [word.number if word.number >= 0 else -ord(word.text) for _, word in one_by_one]
+        assert together.numbers.tolist() == numbers
         assert together.lengths.tolist() == [len(word.text) for _, word in one_by_one]
 
 
@@ -164,6 +164,20 @@ def test_a_query_and_a_note_in_other_scripts_have_the_same_vector(text: str) -> 
     query = array("f", OFFLINE.embed_query(text, {}))
     note = array("f", OFFLINE.embed_chunks([EmbedInput("", text)])[0].vector)
     assert query.tolist() == pytest.approx(note.tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("most", [16_000, 40])
+def test_a_note_has_the_same_vector_alone_and_beside_others(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(word_vectors, "_MAX_WORDS", most)
+    monkeypatch.setattr(languages, "_CHARS_AT_ONCE", 40)
+    texts = [
+        "数据库每天凌晨两点自动备份。",
+        "猫は牛乳を飲むとお腹をこわす。",
+        "龘 会議は火曜日 cats",
+        "备份文件保留三十天 backup",
+    ]
+    inputs = [EmbedInput("备忘", text + other) for text in texts for other in texts]
+    assert OFFLINE.embed_chunks(inputs) == [OFFLINE.embed_chunks([one])[0] for one in inputs]
 
 
 # --- languages
