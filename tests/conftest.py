@@ -34,7 +34,6 @@ _SLOW = (
     "engine/test_jobs",
     "engine/test_ranking.py",
     "engine/test_transcripts_any_order.py",
-    "hosts/",
     "mcp_server/",
     "plugins/",
     "providers/",

@@ -1,6 +1,7 @@
 """The model server, and homes of the hosts."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,4 +30,8 @@ def real_host(tmp_path: Path, model: Model) -> Iterator[OpenHost]:
 
     yield open_host
     for host in opened:
-        assert until(lambda mark=host.mark: not marked(mark)), f"{host.name} left processes: {marked(host.mark)}"
+        assert until(partial(_has_ended, host)), f"{host.name} left processes: {marked(host.mark)}"
+
+
+def _has_ended(host: Host) -> bool:
+    return not marked(host.mark)

@@ -210,12 +210,8 @@ def _stream_chat(answer: dict[str, Any]) -> Events:
 
 
 def _read_gemini(body: Any) -> list[Turn]:
-    return [
-        Turn(
-            content.get("role", "user"), _text(content["parts"]), sum("functionResponse" in p for p in content["parts"])
-        )
-        for content in body["contents"]
-    ]
+    turns = [(content.get("role", "user"), content["parts"]) for content in body["contents"]]
+    return [Turn(role, _text(parts), sum("functionResponse" in part for part in parts)) for role, parts in turns]
 
 
 def _write_gemini(body: Any, reply: Reply) -> dict[str, Any]:
