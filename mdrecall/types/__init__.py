@@ -45,7 +45,7 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
-from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
+from mdrecall.types.transcripts import Conversation, HostRecord, Step, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -70,6 +70,7 @@ __all__ = [
     "FallbackNotice",
     "FileChange",
     "Holder",
+    "HostRecord",
     "IndexedChunk",
     "Issue",
     "Job",
@@ -96,6 +97,7 @@ __all__ = [
     "StageStep",
     "Stamp",
     "Status",
+    "Step",
     "Stop",
     "StoredChunk",
     "StoredDocument",
