@@ -24,6 +24,8 @@ from mdrecall.embed.offline.translation import _scan, _scan_numpy
 from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, pack_record, word_length
 from mdrecall.errors import ModelFileError
 from mdrecall.types import EmbedInput
+from training import corpus, dictionaries
+from training import languages as making
 
 WORDS = Path(embedder.__file__).parent / "words"
 OFFLINE = OfflineEmbedder()
@@ -383,6 +385,34 @@ print(OfflineEmbedder().translated_shares("dentist", ["周五看牙医", "汽车
 
 
 # --- making word files
+
+
+def test_the_included_files_are_compared_byte_for_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("de.words", "ru.words", "common.i8"):
+        (tmp_path / name).write_bytes((WORDS / name).read_bytes())
+    assert making.compare(tmp_path, is_complete=True) == 0
+    (tmp_path / "ru.words").write_bytes((WORDS / "ru.words").read_bytes()[:-1] + b"\0")
+    (tmp_path / "common.i8").write_bytes(b"made from two languages only")
+    assert making.compare(tmp_path, is_complete=False) == 1
+    assert capsys.readouterr().out.splitlines()[-2:] == ["de.words is the same", "ru.words differs"]
+
+
+def test_the_common_direction_is_that_of_the_included_files() -> None:
+    files = [WordFile(str(path)) for path in sorted(WORDS.glob("*.words"))]
+    assert making.find_common(files, OFFLINE.gloss_table().rows) == (WORDS / "common.i8").read_bytes()
+
+
+def test_another_version_of_a_dictionary_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def download(command: list[str], folder: Path) -> str:
+        asked.append(command[-1])
+        return "not found"
+
+    monkeypatch.setattr(corpus, "_download", download)
+    with pytest.raises(corpus.Unavailable, match=r"edict 2021\.02\.03-1: not found"):
+        dictionaries.read_files(dictionaries.EDICT, tmp_path)
+    assert asked == ["edict=2021.02.03-1"]
 
 
 def test_the_same_dictionary_gives_the_same_bytes() -> None:

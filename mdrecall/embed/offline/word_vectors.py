@@ -19,6 +19,7 @@ from mdrecall.embed.offline.word_file import (
     HASH_FACTOR,
     HASH_START,
     LENGTHS,
+    MAX_WEIGHT,
     PIECES,
     RECORD_BYTES,
     SCALE_MIDDLE,
@@ -137,7 +138,7 @@ class WordVectors:
         import numpy
 
         is_known = numbers >= 0
-        records = numpy.frombuffer(self._file.records, numpy.uint8).reshape(-1, RECORD_BYTES)[numbers * is_known]
+        records = read_records(self._file)[numbers * is_known]
         vectors, has_meaning = self._sum_pieces(records, numpy.where(is_char, _CHAR_MEANING, MEANING) * is_known)
         costs = numpy.where(is_known, records[:, -1], UNKNOWN_COST) * COST_STEP
         points, sizes = zip(*LENGTHS, strict=True)
@@ -157,15 +158,31 @@ class WordVectors:
         import numpy
 
         rows, scales, common = self._table
-        scale = numpy.exp2((records[:, -2].astype(numpy.float32) - SCALE_MIDDLE) / SCALE_STEPS)
-        scale *= shares
         vectors = numpy.zeros((len(records), rows.shape[1]), numpy.float32)
         has_meaning = numpy.zeros(len(records), bool)
-        for place in range(PIECES):
-            weight = records[:, 2 * PIECES + place // 2] >> (4 * (place % 2)) & 15
+        for pieces, weight in read_columns(records):
             has_meaning |= weight > 0
-            pieces = records[:, 2 * place].astype(numpy.int32) | records[:, 2 * place + 1].astype(numpy.int32) << 8
-            vectors += rows[pieces] * (scale * weight * scales[pieces]).astype(numpy.float32)[:, None]
+            vectors += rows[pieces] * (shares * weight * scales[pieces]).astype(numpy.float32)[:, None]
         # Row by row, because a product of matrices rounds a row differently beside others.
         vectors -= numpy.einsum("ij,j->i", vectors, common)[:, None] * common
         return vectors, has_meaning
+
+
+def read_records(file: WordFile) -> Any:
+    """Return the records of a word file, one row of bytes for each."""
+    import numpy
+
+    return numpy.frombuffer(file.records, numpy.uint8).reshape(-1, RECORD_BYTES)
+
+
+def read_columns(records: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the first pieces of all records with their weights, then the second ones, and so on."""
+    import numpy
+
+    scale = numpy.exp2((records[:, -2].astype(numpy.float32) - SCALE_MIDDLE) / SCALE_STEPS)
+    for place in range(PIECES):
+        weight = records[:, 2 * PIECES + place // 2] >> (4 * (place % 2)) & MAX_WEIGHT
+        yield (
+            records[:, 2 * place].astype(numpy.int32) | records[:, 2 * place + 1].astype(numpy.int32) << 8,
+            scale * weight,
+        )
