@@ -44,7 +44,7 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
-from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
+from mdrecall.types.transcripts import Conversation, HostRecord, Step, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -69,6 +69,7 @@ __all__ = [
     "FallbackNotice",
     "FileChange",
     "Holder",
+    "HostRecord",
     "IndexedChunk",
     "Issue",
     "Job",
@@ -94,6 +95,7 @@ __all__ = [
     "Space",
     "Stamp",
     "Status",
+    "Step",
     "Stop",
     "StoredChunk",
     "StoredDocument",
