@@ -68,6 +68,8 @@ class Digest(NamedTuple):
     """Empty if nothing in the part is worth a line."""
     last: HostRecord | None
     """The last record that was read; None if there is none."""
+    at: str = ""
+    """The time of the last record that has one."""
 
 
 class _Message(NamedTuple):
@@ -77,7 +79,7 @@ class _Message(NamedTuple):
 
 class _Command(NamedTuple):
     text: str
-    count: int
+    times: int
     is_ok: bool | None
 
 
@@ -109,12 +111,13 @@ def make_digest(
     part.end_turn()
     lines = part.lines()
     if first is None or last is None or not lines:
-        return Digest("", last)
+        return Digest("", last, times[-1] if times else "")
     heading = f"## Session {_span([clock(at) for at in times])}{_one_line(redact(origin.place))[:_MAX_NAME_CHARS]}"
     host, session = safe_name(origin.host), safe_name(origin.session)
     label = f"({host} {session[:8]}{'…' if len(session) > 8 else ''})"
     mark = f"<!-- mdrecall:digest host={host} session={session} lines={first.number}-{last.number} -->"
-    return Digest("\n".join((f"{heading.rstrip()} {label}", *lines, mark)) + "\n", last)
+    text = "\n".join((f"{heading.rstrip()} {label}", *lines, mark)) + "\n"
+    return Digest(text, last, times[-1] if times else "")
 
 
 class _Part:
@@ -197,7 +200,7 @@ class _Part:
         name = command[:_MAX_COMMAND_CHARS]
         known = self._commands.get(name)
         if known or (len(self._commands) < _MAX_COUNTED and not _only_looks(command)):
-            self._commands[name] = _Command(command, (known.count if known else 0) + more, is_ok)
+            self._commands[name] = _Command(command, (known.times if known else 0) + more, is_ok)
 
     def _quotations(self) -> list[str]:
         """Return the sentences that decide something or leave it open: the last ones, the person's before the agent's.
@@ -245,9 +248,9 @@ def _item(title: str, things: Iterable[_T], limit: int, show: Callable[[_T], str
 
 def _outcome(command: _Command) -> str:
     word = {True: "ok", False: "failed", None: ""}[command.is_ok]
-    if command.count < 2:
+    if command.times < 2:
         return f" ({word})" if word else ""
-    return f" ({command.count}, last {word})" if word else f" ({command.count})"
+    return f" ({command.times}, last {word})" if word else f" ({command.times})"
 
 
 def _span(times: list[str]) -> str:
