@@ -1,10 +1,10 @@
 """Attacks that a memory must survive: ``python -m benchmarks.attacks sizes`` and others (``--help``).
 
 ``sizes`` indexes 500 notes of odd shapes, each shape once as large as a note may be and then in any size up to a
-megabyte, and looks at the memory that it takes. The others do something to an index while two processes search it with several threads, for a minute: replace it
-by a rename, delete it, or restore an older state in place. ``requests`` begins HTTP requests that never end, and looks
-whether others are still served. The tests run the same machinery for a shorter time;
-``pip install -e '.[dev]'`` has what it needs.
+megabyte, and looks at the memory that it takes. The others do something to an index while two processes search it with
+several threads, for a minute: replace it by a rename, delete it, or restore an older state in place. ``requests``
+begins HTTP requests that never end, and looks if others are still served. The tests do the same for a shorter
+time; ``pip install -e '.[dev]'`` has what it needs.
 """
 
 import argparse
