@@ -1,15 +1,15 @@
 """Digests of a host's session in the day's note: written once, whole or not at all, whatever is killed.
 
-Each digest begins where the last one ended. Before a section is written, it is saved in the session's file. A process
-that is killed meanwhile leaves it there, and the next one looks whether the note has it: not at all, in part, or as a
-whole. Run as a program, this module finishes the digest of one session after its host has ended.
+Each digest begins where the last one ended. A section is saved as pending before it is written. If the process is
+killed meanwhile, the next one completes it before it writes anything else: the note has nothing of the section, a part
+at its end, or the whole. Run as a program, this module finishes the digest of one session after its host has ended.
 """
 
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -17,15 +17,20 @@ from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.digest import Digest, Origin, find_mark, make_digest
-from mdrecall.errors import ReadError
+from mdrecall.errors import ReadError, RecallError
 from mdrecall.hosts.progress import (
+    Pending,
     Progress,
+    drop_pending,
     list_progress,
+    load_pending,
     load_progress,
-    lock_session,
+    lock_progress,
+    progress_folder,
     progress_path,
+    save_pending,
     save_progress,
-    stamp_of_file,
+    stamp_of_transcript,
 )
 from mdrecall.hosts.repository import place_of
 from mdrecall.sources.clock import user_time
@@ -53,7 +58,7 @@ def digest_session(event: "HookEvent", settings: Settings, now: datetime) -> str
     """
     if event.is_subagent or not event.session:
         return None
-    path = _register(event, settings, now)
+    path = _register(event, settings)
     if event.event != "session-end":
         return _continue(path, settings, now)
     if _has_more(load_progress(path)):
@@ -61,80 +66,87 @@ def digest_session(event: "HookEvent", settings: Settings, now: datetime) -> str
     return None
 
 
-def finish_digests(event: "HookEvent", settings: Settings, now: datetime) -> list[str]:
-    """Write what earlier sessions left undigested, and register the one that starts. Return the paths of the notes."""
+def finish_digests(
+    event: "HookEvent", settings: Settings, now: datetime, *, has_time: Callable[[], bool] = lambda: True
+) -> list[str]:
+    """Write what earlier sessions left undigested, and register the one that starts. Return the paths of the notes.
+
+    Sessions that ``has_time`` leaves out come next time. A session that fails does not keep the others from it.
+    """
     written: list[str] = []
-    for path in list_progress(settings, _MAX_SESSIONS):
-        progress = load_progress(path)
-        if progress.pending or _has_more(progress):
-            note = _continue(path, settings, now)
-            written += [note] if note else []
-        elif not os.path.exists(progress.transcript):
-            with suppress(OSError):
-                os.unlink(path)
+    errors: list[Exception] = []
+    for path in list_progress(settings, _MAX_SESSIONS, now):
+        if has_time() and _has_more(load_progress(path)):
+            try:
+                written += filter(None, [_continue(path, settings, now)])
+            except (RecallError, OSError) as error:
+                errors.append(error)
     if event.session and not event.is_subagent:
-        _register(event, settings, now)
+        _register(event, settings)
+    if errors:
+        raise errors[0]
     return written
 
 
-def _register(event: "HookEvent", settings: Settings, now: datetime) -> str:
+def _register(event: "HookEvent", settings: Settings) -> str:
     """Save where a transcript is, so that it is found even if its session is killed. Return the path of the file."""
     path = progress_path(settings, event.host.name, event.session)
-    known = load_progress(path)
-    progress = known._replace(
-        host=event.host.name,
-        session=event.session,
-        transcript=event.transcript or known.transcript,
-        folder=event.cwd or known.folder,
-        place=place_of(event.cwd) or known.place,
-        # A fork begins with copies of another session's records.
-        since=known.since or (now.isoformat() if event.source == "fork" and not known.session else ""),
-    )
-    if progress != known:
-        with lock_session(path) as is_ours:
-            if is_ours:
-                save_progress(path, progress)
+    with lock_progress(settings) as is_ours:
+        known = load_progress(path)
+        progress = known._replace(
+            host=event.host.name,
+            session=event.session,
+            transcript=event.transcript or known.transcript,
+            folder=event.cwd or known.folder,
+            place=place_of(event.cwd) or known.place,
+        )
+        if is_ours and progress != known:
+            save_progress(path, progress)
     return path
 
 
 def _continue(path: str, settings: Settings, now: datetime) -> str | None:
-    """Finish a section that was broken off, and write the next one. Return the path of the note, if one was written."""
-    with lock_session(path) as is_ours:
+    """Write the next section of a session, after one that was broken off. Return the path of its note, if there is one.
+
+    ``path`` is the session's file.
+    """
+    with lock_progress(settings) as is_ours:
         if not is_ours:
             return None
+        _write_pending(settings)
         progress = load_progress(path)
-        finished = _write_pending(path, progress, settings) if progress.pending else None
-        progress = load_progress(path)
-        stamp = stamp_of_file(progress.transcript)
+        stamp = stamp_of_transcript(progress.transcript)
         if not stamp:
-            return finished
+            return None
         found = _read_on(progress, settings)
-        if found.last is None or found.last.end is None:
-            save_progress(path, progress._replace(seen=stamp))
-            return finished
-        is_all = found.last.number - progress.number < MAX_RECORDS
-        progress = progress._replace(seen=stamp if is_all else "")
+        last = found.last or HostRecord(progress.number, progress.offset)
+        seen = stamp if last.number - progress.number < MAX_RECORDS else ""
         if not found.text:
-            save_progress(path, progress._replace(number=found.last.number, offset=found.last.end))
-            return finished
-        progress = progress._replace(
-            pending=found.text,
-            pending_day=_day_of(found.at, settings, now),
-            pending_number=found.last.number,
-            pending_offset=found.last.end,
-        )
-        save_progress(path, progress)
-        return _write_pending(path, progress, settings)
+            save_progress(path, progress._replace(number=last.number, offset=last.end or 0, seen=seen))
+            return None
+        day = _day_of(found.at, settings, now)
+        save_pending(settings, Pending(found.text, day, os.path.basename(path), last.number, last.end or 0, seen))
+        return _write_pending(settings)
 
 
-def _write_pending(path: str, progress: Progress, settings: Settings) -> str:
-    """Write the section that a session's file holds, unless the note has it already. Return the path of the note."""
-    note = NotePath("memory", f"{progress.pending_day}.md")
-    if _find_mark(settings, progress, [note.name]) < progress.pending_number:
-        limit = settings.mdrecall.max_file_bytes
-        append_note(settings.workspace, progress.pending, note, max_bytes=limit, finishes=True)
-    done = progress._replace(number=progress.pending_number, offset=progress.pending_offset, day=progress.pending_day)
-    save_progress(path, done._replace(pending="", pending_day="", pending_number=0, pending_offset=0))
+def _write_pending(settings: Settings) -> str | None:
+    """Write the pending section, unless its note has it. Return the path of the note; None without a section."""
+    pending = load_pending(settings)
+    if not pending.text:
+        return None
+    path = os.path.join(progress_folder(settings), pending.file)
+    progress, note = load_progress(path), NotePath("memory", f"{pending.day}.md")
+    if _find_mark(settings, progress, [note.name]) < pending.number:
+        try:
+            limit = settings.mdrecall.max_file_bytes
+            append_note(settings.workspace, pending.text, note, max_bytes=limit, finishes=True)
+        except RecallError:
+            # Nothing was written. The section is made again next time; it must not keep others from theirs.
+            drop_pending(settings)
+            raise
+    done = {name: getattr(pending, name) for name in ("number", "offset", "seen", "day")}
+    save_progress(path, progress._replace(**done))
+    drop_pending(settings)
     return note.shown
 
 
@@ -155,13 +167,11 @@ def _read_on(progress: Progress, settings: Settings) -> Digest:
 def _new_records(progress: Progress, mark: int) -> Iterator[HostRecord]:
     from mdrecall.sources.transcripts.hosts import read_steps
 
-    since = _moment(progress.since)
     for record in read_steps(progress.host, progress.transcript, offset=progress.offset, number=progress.number):
         if record.end is None:
             return
-        is_copy = since and (moment := _moment(record.at)) and moment < since
         if record.number > mark:
-            yield record._replace(steps=()) if is_copy else record
+            yield record
 
 
 def _day_notes(settings: Settings, since: str) -> list[str]:
@@ -202,7 +212,7 @@ def _moment(at: str) -> datetime | None:
 
 def _has_more(progress: Progress) -> bool:
     """True if a transcript has changed since it was read."""
-    return stamp_of_file(progress.transcript) not in ("", progress.seen)
+    return stamp_of_transcript(progress.transcript) not in ("", progress.seen)
 
 
 def _start_detached(path: str, settings: Settings) -> None:

@@ -8,7 +8,7 @@ from mdrecall import state_files
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.flush import flush_rules, local_moment
-from mdrecall.hosts.progress import lock_session, progress_path
+from mdrecall.hosts.progress import lock_progress, progress_path
 
 if TYPE_CHECKING:
     from mdrecall.hosts.events import HookEvent
@@ -38,7 +38,7 @@ def ask_for_flush(event: "HookEvent", settings: Settings, now: datetime) -> str:
     if not _may_ask(event, settings):
         return ""
     path = progress_path(settings, event.host.name, event.session) + _ENDING
-    with lock_session(path) as is_ours:
+    with lock_progress(settings) as is_ours:
         if not is_ours:
             return ""
         known = _load(path)
