@@ -19,6 +19,7 @@ from mdrecall.hosts.progress import (
     progress_path,
     save_pending,
 )
+from mdrecall.sources.notes import append_note
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
 from tests.processes import marked, until
@@ -124,7 +125,7 @@ def test_a_section_that_was_broken_off_is_completed_before_another_session_write
     before = note(settings)
     talk.turn("two")
     kept: list[Pending] = []
-    real = digest.append_note
+    real = append_note
 
     def append(*arguments: Any, **more: Any) -> Any:
         kept.append(load_pending(settings))

@@ -63,7 +63,8 @@ def test_a_compaction_that_was_not_seen_at_a_stop_counts(settings: Settings, tal
 
 
 @pytest.mark.parametrize(
-    "more", [{"is_stop_active": True}, {"is_subagent": True}, {"is_headless": True}, {"session": ""}, {"transcript": ""}]
+    "more",
+    [{"is_stop_active": True}, {"is_subagent": True}, {"is_headless": True}, {"session": ""}, {"transcript": ""}],
 )
 def test_nobody_is_asked_where_it_would_disturb(settings: Settings, talk: Conversation, more: dict[str, Any]) -> None:
     talk.turn("one", tokens=FULL)
