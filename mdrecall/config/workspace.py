@@ -92,6 +92,17 @@ def has_notes(folder: str, home: str) -> bool:
     return any(notes) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
 
 
+def has_memory(folder: str, home: str) -> bool:
+    """True if a folder has ``MEMORY.md``, or notes in ``memory/``: somebody keeps a memory there.
+
+    Unlike in ``has_notes``, other Markdown does not count: most repositories have some, and a program that is started
+    there by itself must not write to them.
+    """
+    if os.path.realpath(folder) in (os.sep, os.path.realpath(home)):
+        return False
+    return "MEMORY.md" in _list_markdown(folder) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
+
+
 def _choose_folder(request: WorkspaceRequest, agents_folder: ResolvedValue | None) -> ResolvedValue:
     if request.folder is not None:
         return ResolvedValue(expand(request.folder, request.locations.home, request.cwd), _NAMED)
