@@ -55,6 +55,8 @@ def _below(variable: str, default: str, folder: str) -> Callable[[str, Mapping[s
     return lambda home, env: os.path.join(env.get(variable) or os.path.join(home, default), folder)
 
 
+#: The host that keeps its conversations in a database.
+OPENCODE = "opencode"
 _STEM = re.compile(r"([^/]+)\.jsonl$")
 
 HOSTS = (

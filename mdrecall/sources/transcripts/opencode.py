@@ -21,7 +21,6 @@ from mdrecall.sources.transcripts.host_formats import About, parse_opencode, tit
 from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, parse_object
 from mdrecall.types import HostRecord, Stamp
 
-NAME = "opencode"
 #: How long to wait while OpenCode writes.
 _WAIT_S = 1.0
 #: A message's size is not looked up for a list; this is about what one has.
