@@ -228,13 +228,17 @@ def run(task: Task) -> dict[str, Any]:
             scorer = Scorer(memory, workspace, task, questions)
             records: dict[str, Any] = {}
             for mode in task.modes:
-                texts = {query: questions.unanswerable[query]["text"] for query in task.unanswerable}
+                others = {
+                    "unanswerable": {query: questions.unanswerable[query]["text"] for query in task.unanswerable},
+                    "foreign": {f"{task.scope}<{query}": text for query, text in task.foreign.items()},
+                }
                 records[mode] = {
                     "questions": {query: scorer.ask(query, mode, evidence[query]) for query in task.asked},
-                    "unanswerable": {query: top(memory.search(text, mode=mode)) for query, text in texts.items()},
-                    "foreign": {
-                        f"{task.scope}<{query}": top(memory.search(text, mode=mode))
-                        for query, text in task.foreign.items()
+                    **{
+                        part: {
+                            query: top(memory.search(text, mode=mode, explain=True)) for query, text in texts.items()
+                        }
+                        for part, texts in others.items()
                     },
                 }
     return records
@@ -259,7 +263,24 @@ def prepare(task: Task) -> Iterator[tuple[Path, dict[str, str]]]:
 def top(answer: SearchAnswer) -> dict[str, Any]:
     """Return the first score of an answer, and if it is more than of low confidence."""
     score = answer[0].score if answer.results else 0.0
-    return {"score": round(score, 4), "confident": int(answer.confidence != "low"), "empty": int(not answer.results)}
+    figures = {"score": round(score, 4), "confident": int(answer.confidence != "low"), "empty": int(not answer.results)}
+    return figures | {"curve": read_curve(answer)}
+
+
+def read_curve(answer: SearchAnswer) -> dict[str, float] | None:
+    """Return what the curve has made the first score of, for ``training.calibrate``; None if it made it of nothing."""
+    why = answer[0].why if answer.results else None
+    if why is None:
+        return None
+    parts = dict(why.parts)
+    return {
+        "worth": round(why.worth + why.cost, 4),
+        "trust": 0.0 if why.likeness is None else why.trust,
+        "commonness": why.commonness,
+        "unspaced": float("script" in parts),
+        "vectors": float(answer.mode == "vector" and why.trust >= 1),
+        "translated": float("translation" in parts),
+    }
 
 
 class Scorer(NamedTuple):
@@ -273,7 +294,7 @@ class Scorer(NamedTuple):
     def ask(self, query: str, mode: Mode, evidence: list[Evidence]) -> dict[str, float]:
         """Return the figures of one question."""
         text = self.questions.queries[query]["text"]
-        default = self.memory.search(text, mode=mode)
+        default = self.memory.search(text, mode=mode, explain=True)
         # A note may answer with several results, so more are taken to have ten different notes.
         deep = self.memory.search(text, mode=mode, max_results=DEEP)
         figures = self.score(query, self.credit(deep))

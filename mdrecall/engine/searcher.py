@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
+from mdrecall.core.ranking.explain import explain_results, run_stage
 from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
 from mdrecall.core.ranking.naming import Naming, read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
@@ -37,7 +38,6 @@ from mdrecall.core.ranking.stages import (
     drop_low_reranked,
     drop_low_scores,
     explain_empty,
-    explain_scores,
     find_passages,
     limit_per_file,
     limit_results,
@@ -67,7 +67,6 @@ STAGES: tuple[Stage, ...] = (
     prefer_times,  # notes of the time that a query names gain a little
     apply_age,  # an old note counts less
     score_candidates,  # worth and age become a probability; best first
-    explain_scores,  # on request: why each candidate has its score
     drop_low_scores,  # the minimum score
     merge_neighbours,  # passages that follow each other become one result
     spread_over_files,  # which results there are: from its fourth on, a file counts less
@@ -78,6 +77,7 @@ STAGES: tuple[Stage, ...] = (
     rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
     drop_low_reranked,  # the minimum score of the request, on the reranker's scale
     limit_results,  # as many as were asked for
+    explain_results,  # on request: why each result has its score and its place
 )
 
 # Even a search for one result reads this many chunks with the usual ``candidateMultiplier``: passages and age can still
@@ -399,7 +399,7 @@ def _find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChun
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
     """Run the stages; if one leaves no candidate, the answer says what was lost."""
     for stage in STAGES:
-        remaining = stage(candidates, context)
+        remaining = run_stage(stage, candidates, context)
         if not remaining:
             return explain_empty(candidates, context.options.min_score)
         candidates = remaining

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from mdrecall.core.ranking.explain import explain_results, run_stage
 from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
@@ -19,7 +20,6 @@ from mdrecall.core.ranking.stages import (
     RankingContext,
     RankingOptions,
     Stage,
-    explain_scores,
     find_passages,
     merge_neighbours,
     prefer_speakers,
@@ -46,9 +46,9 @@ _STAGES: tuple[Stage, ...] = (
     prefer_speakers,
     prefer_times,
     score_candidates,
-    explain_scores,
     merge_neighbours,
     prefer_newest,
+    explain_results,
 )
 
 
@@ -108,7 +108,7 @@ def locate(
     asked = Query(weights, naming, analyser, is_unspaced=is_unspaced_text(query))
     context = RankingContext(options, "keyword", matches, asked, query, explain, times=times)
     for stage in _STAGES:
-        candidates = stage(candidates, context)
+        candidates = run_stage(stage, candidates, context)
     return [(entries[candidate.chunk.id].document, candidate) for candidate in candidates]
 
 

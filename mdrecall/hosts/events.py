@@ -1,0 +1,65 @@
+"""What a host says when it calls a hook, the same for every host."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_args
+
+from mdrecall.hosts.table import Event, Host, find_host, recognise_host
+
+EVENTS: tuple[Event, ...] = get_args(Event)
+
+
+class HookEvent(NamedTuple):
+    """Something that happened in a session of a host."""
+
+    host: Host
+    event: Event
+    session: str = ""
+    """The host's id of the session."""
+    cwd: str = ""
+    """The folder that the session is in."""
+    transcript: str = ""
+    """The file with the conversation; empty if the host gives none."""
+    prompt: str = ""
+    """What the person typed, if the event is a prompt."""
+    source: str = ""
+    """Why a session starts: startup, resume, clear, compact, fork, or new."""
+    host_event: str = ""
+    """What the host calls the event: its answer has to repeat that."""
+    is_subagent: bool = False
+    """True if it happened in a sub-agent."""
+    is_stop_active: bool = False
+    """True if the model goes on only because a hook asked it to at an earlier stop."""
+    is_headless: bool = False
+    """True if nobody sits in front of the host, as far as it can be known."""
+
+
+def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *, host: str = "") -> HookEvent | None:
+    """Return the event that a payload describes; None if the host or the event is unknown, or the host has no such one.
+
+    ``host`` is the name of the host if the caller knows it. Some hosts write their fields in camel case.
+    """
+    transcript = _get_text(payload, "transcript_path", "transcriptPath")
+    row = find_host(host) if host else recognise_host(transcript, env)
+    event = next((event for event in EVENTS if event == name), None)
+    if row is None or event is None or event not in row.events:
+        return None
+    variable, pattern = row.headless
+    return HookEvent(
+        host=row,
+        event=event,
+        session=_get_text(payload, "session_id", "sessionId"),
+        cwd=_get_text(payload, "cwd"),
+        transcript=transcript,
+        prompt=_get_text(payload, "prompt"),
+        source=_get_text(payload, "source"),
+        host_event=_get_text(payload, "hook_event_name", "hookEventName") or row.events[event],
+        is_subagent=event == "subagent-stop" or bool(_get_text(payload, "agent_id", "agentId")),
+        is_stop_active=any(payload.get(name) is True for name in ("stop_hook_active", "stopHookActive")),
+        is_headless=bool(variable and re.search(pattern, env.get(variable, ""))),
+    )
+
+
+def _get_text(payload: Mapping[str, Any], *names: str) -> str:
+    """Return the first of these fields that holds text; empty if none does."""
+    return next((value for name in names if isinstance(value := payload.get(name), str)), "")
