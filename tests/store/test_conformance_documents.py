@@ -130,8 +130,8 @@ def test_a_chunk_that_was_loaded_before_is_never_older_than_the_index(store: Sto
     document, _ = indexed("a.md", "text")
     store.documents.refresh_stamps([document._replace(stamp=(9, 9, 9, 9))])
     assert [chunk.mtime_ns for chunk in store.chunks.load([number])] == [9]
-    store.documents.put([indexed("a.md", "other")], "r")
-    assert [chunk.text for chunk in store.chunks.load([number, ids_of(store)["a.md"]])] == ["other"]
+    store.documents.put([indexed("a.md", "other text")], "r")
+    assert [chunk.text for chunk in store.chunks.load([number, ids_of(store)["a.md"]])] == ["other text"]
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -23,8 +23,6 @@ from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.languages import (
     Found,
     Languages,
-    Part,
-    Table,
     group_parts,
     has_unspaced,
     is_token,
@@ -32,6 +30,7 @@ from mdrecall.embed.offline.languages import (
 )
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import Card
+from mdrecall.embed.offline.word_vectors import Part, Table
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
@@ -188,10 +187,11 @@ class OfflineEmbedder:
         numpy = _numpy()
         counts = [len(part) for part in parts]
         spread = list(chain.from_iterable(map(repeat, languages, counts)))
-        sums = self._sums(list(chain.from_iterable(parts)), spread)
-        titles = self._sums([title for title, _ in passages], languages)
+        titles = [title for title, _ in passages]
+        every = self._sums([*chain.from_iterable(parts), *titles], [*spread, *languages])
+        sums = every[: len(spread)]
         starts = numpy.cumsum([0, *counts[:-1]])
-        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + titles)
+        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + every[len(spread) :])
         small = _to_int8(sums)
         return [
             Embedding(vector.tobytes(), small[start : start + count].tobytes())
