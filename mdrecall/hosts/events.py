@@ -1,12 +1,14 @@
 """What a host says when it calls a hook, the same for every host."""
 
-import re
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
 from mdrecall.hosts.table import Event, Host, find_host, recognise_host
 
 EVENTS: tuple[Event, ...] = get_args(Event)
+#: Codex says within its first 600 bytes who started it, and then repeats its instructions.
+_BEGINNING_BYTES = 4_096
 
 
 class HookEvent(NamedTuple):
@@ -44,7 +46,6 @@ def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *,
     event = next((event for event in EVENTS if event == name), None)
     if row is None or event is None or event not in row.events:
         return None
-    variable, pattern = row.headless
     return HookEvent(
         host=row,
         event=event,
@@ -56,8 +57,34 @@ def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *,
         host_event=_get_text(payload, "hook_event_name", "hookEventName") or row.events[event],
         is_subagent=event == "subagent-stop" or bool(_get_text(payload, "agent_id", "agentId")),
         is_stop_active=any(payload.get(name) is True for name in ("stop_hook_active", "stopHookActive")),
-        is_headless=bool(variable and re.search(pattern, env.get(variable, ""))),
+        is_headless=_is_headless(row, transcript, env),
     )
+
+
+def _is_headless(host: Host, transcript: str, env: Mapping[str, str]) -> bool:
+    """True if nobody sits in front of the host; a host that does not say so needs a terminal for a person."""
+    variable, value = host.headless_variable
+    if variable and variable in env:
+        return env[variable] == value
+    if host.headless_transcript:
+        return host.headless_transcript in _read_beginning(transcript).replace('": ', '":')
+    return not _has_terminal()
+
+
+def _read_beginning(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_BEGINNING_BYTES).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _get_text(payload: Mapping[str, Any], *names: str) -> str:

@@ -31,8 +31,10 @@ class Host(NamedTuple):
     """A pattern that the paths of its transcripts match, and those of no other host; empty if it gives none."""
     variable: str = ""
     """An environment variable that it sets for its hooks, and that the hosts above it in the table do not set."""
-    headless: tuple[str, str] = ("", "")
-    """A variable, and a pattern that its value matches if nobody sits in front of the host."""
+    headless_variable: tuple[str, str] = ("", "")
+    """A variable, and the value that it has if nobody sits in front of the host."""
+    headless_transcript: str = ""
+    """A text in the beginning of a transcript if nobody sits in front of the host."""
     refusal: str = "block"
     """The ``decision`` that lets the model go on instead of stopping."""
     timeout_unit: Literal["s", "ms"] = "s"
@@ -62,7 +64,15 @@ HOSTS = (
         r"/session-state/[^/]+/events\.jsonl$",
         "COPILOT_CLI",
     ),
-    Host("codex", "Codex", _CLAUDE_EVENTS, _SPECIFIC, r"(?:^|/)rollout-[^/]+\.jsonl$", max_bytes=_MAX_CODEX_BYTES),
+    Host(
+        "codex",
+        "Codex",
+        _CLAUDE_EVENTS,
+        _SPECIFIC,
+        r"(?:^|/)rollout-[^/]+\.jsonl$",
+        headless_transcript='"source":"exec"',
+        max_bytes=_MAX_CODEX_BYTES,
+    ),
     Host(
         "gemini",
         "Gemini CLI",
@@ -90,6 +100,7 @@ HOSTS = (
         {**_SPECIFIC, "before-compaction": "text"},
         r"/\.claude/projects/",
         "CLAUDECODE",
+        headless_variable=("CLAUDE_CODE_SESSION_ATTENDED", "0"),
     ),
     Host(
         "opencode",

@@ -1,5 +1,10 @@
 """What the hosts say, as one event: by name, by transcript, by environment."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,6 +91,32 @@ def test_a_prompt_that_starts_a_sub_agent_says_so() -> None:
 def test_fields_of_a_wrong_type_count_as_missing(payload: dict[str, Any]) -> None:
     event = read("prompt", payload, host="qwen")
     assert (event.cwd, event.prompt, event.is_stop_active) == ("", "", False)
+
+
+@pytest.mark.parametrize(("attended", "is_headless"), [("0", True), ("1", False)])
+def test_claude_code_says_if_somebody_is_there(attended: str, is_headless: bool) -> None:
+    env = {"CLAUDE_CODE_SESSION_ATTENDED": attended}
+    assert read("stop", {}, env, host="claude-code").is_headless is is_headless
+
+
+@pytest.mark.parametrize(("source", "is_headless"), [("exec", True), ("cli", False)])
+def test_the_transcript_of_codex_says_if_somebody_is_there(tmp_path: Path, source: str, is_headless: bool) -> None:
+    transcript = tmp_path / "rollout-2026-02-10T09-00-00-01a.jsonl"
+    line = {"type": "session_meta", "payload": {"source": source, "base_instructions": {"text": "be good" * 9999}}}
+    transcript.write_text(json.dumps(line) + "\n")
+    event = read("stop", {"transcript_path": str(transcript)})
+    assert (event.host.name, event.is_headless) == ("codex", is_headless)
+
+
+def test_a_host_that_says_nothing_is_headless_without_a_terminal() -> None:
+    code = (
+        "import os; os.setsid()\n"
+        "from mdrecall.hosts.events import read_event\n"
+        "print(read_event('stop', {}, {}, host='gemini').is_headless)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, text=True)
+    assert child.communicate()[0] == "True\n"
 
 
 def test_every_row_names_only_events_of_ours_and_shapes_only_for_its_events() -> None:
