@@ -1,7 +1,7 @@
 """Installs mdrecall in a host and removes it, so that the host's files are as they were before, byte for byte.
 
-A receipt in mdrecall's state folder holds what each file was before. A file that nobody has changed since is restored from
-it. From any other file only the pieces of mdrecall are taken out.
+A receipt in mdrecall's state folder holds what each file was before. A file that nobody has changed since is restored
+from it. From any other file only the pieces of mdrecall are taken out.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mdrecall import state_files
 from mdrecall.errors import RecallError
-from mdrecall.hosts.layout import Site, list_pieces, require_scope
+from mdrecall.hosts.layout import Site, list_pieces
 from mdrecall.hosts.pieces import Piece
 from mdrecall.mcp_server.install import Plan, back_up, read_text, replace_text
 
@@ -46,7 +46,6 @@ class Change(NamedTuple):
 
 def plan_install(site: Site, state_dir: str) -> Change:
     """Return what an installation would change; raise for a file that cannot be changed without a loss."""
-    require_scope(site)
     undone = plan_removal(site, state_dir)
     before, after = dict(undone.after), dict(undone.after)
     now = dict(undone.now)
@@ -88,7 +87,8 @@ def apply_install(change: Change) -> None:
     ]
     site = change.site
     about = {"host": site.host, "scope": site.scope, "project": site.project, "command": list(site.command)}
-    _write(change.receipt, lambda: state_files.save(change.receipt, {**about, "files": files, "folders": change.folders}))
+    with _explain_errors(change.receipt):
+        state_files.save(change.receipt, {**about, "files": files, "folders": list(change.folders)})
     _write_files(change)
 
 
@@ -147,12 +147,17 @@ def _write_files(change: Change) -> None:
         text = change.after[path]
         if read_text(path) != change.now[path]:
             raise RecallError(f"{path} has just been changed by another program.", hint="Try again.")
-        _write(path, lambda path=path, text=text: os.unlink(path) if text is None else replace_text(path, text))
+        with _explain_errors(path):
+            if text is None:
+                os.unlink(path)
+            else:
+                replace_text(path, text)
 
 
-def _write(path: str, action: Any) -> None:
+@contextlib.contextmanager
+def _explain_errors(path: str) -> Iterator[None]:
     try:
-        action()
+        yield
     except OSError as error:
         raise RecallError(f"Cannot write {path}: {error.strerror or error}.", hint="Fix the permissions.") from error
 

@@ -25,8 +25,8 @@ class OwnFile(NamedTuple):
         return self.text
 
     def take(self, text: str) -> str | None:
-        """Return what is left of the file, which is nothing."""
-        return None
+        """Return None, unless another file has its name."""
+        return None if "mdrecall" in text else text
 
 
 class ServerEntry(NamedTuple):
