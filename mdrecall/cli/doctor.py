@@ -1,6 +1,7 @@
 """``mdrecall doctor``: check that everything works, and suggest fixes."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
             findings.append((agent, finding))
             if not options.json:
                 _print_finding(finding)
-    for finding in map(_add_command, find_old_indexes()):
+    for finding in map(_add_command, (*find_old_indexes(), *_check_hosts())):
         findings.append(("", finding))
         if not options.json:
             _print_finding(finding)
@@ -65,6 +66,16 @@ def _examine_all(options: argparse.Namespace, agent: str | None) -> Iterator[Fin
 
 def _add_command(finding: Finding) -> Finding:
     return finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
+
+
+def _check_hosts() -> Iterator[Finding]:
+    """Check what is installed in coding agents."""
+    from mdrecall.config.environment import find_locations, find_program_folders
+    from mdrecall.hosts.check import check_installs
+
+    here = os.getcwd()
+    folders = find_program_folders(os.environ, here)
+    yield from check_installs(folders, here, find_locations(os.environ, here).own_state_dir)
 
 
 def _check_plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:

@@ -46,19 +46,26 @@ class Change(NamedTuple):
 
 def plan_install(site: Site, state_dir: str) -> Change:
     """Return what an installation would change; raise for a file that cannot be changed without a loss."""
-    undone = plan_removal(site, state_dir)
+    undone = _plan_undo(site, state_dir, with_unrecorded=False)
     before, after = dict(undone.after), dict(undone.after)
     now = dict(undone.now)
+    by_path: dict[str, list[Piece]] = {}
     for piece in list_pieces(site):
-        if piece.path not in now:
-            now[piece.path] = before[piece.path] = after[piece.path] = read_text(piece.path)
-        after[piece.path] = _add(piece, after[piece.path])
+        by_path.setdefault(piece.path, []).append(piece)
+    for path, pieces in by_path.items():
+        # Left as it is if everything is in it already, wherever it stands by now.
+        after[path] = now[path] if _is_complete(pieces, now[path]) else _add_all(pieces, before[path])
     folders = {*undone.folders, *(folder for path in after if after[path] is not None for folder in _new_folders(path))}
     return undone._replace(before=before, now=now, after=after, folders=tuple(sorted(folders)))
 
 
 def plan_removal(site: Site, state_dir: str) -> Change:
     """Return what a removal would change; raise for a file that cannot be changed without a loss."""
+    return _plan_undo(site, state_dir, with_unrecorded=True)
+
+
+def _plan_undo(site: Site, state_dir: str, *, with_unrecorded: bool) -> Change:
+    """Return the files without mdrecall; ``with_unrecorded`` takes out what no receipt tells of as well."""
     path = _receipt_path(site, state_dir)
     receipt = state_files.load(path)
     now: dict[str, str | None] = {}
@@ -70,6 +77,8 @@ def plan_removal(site: Site, state_dir: str) -> Change:
         now[name] = after[name] = read_text(name)
         if name in kept and now[name] is not None and _hash(now[name]) == kept[name]["after"]:
             after[name] = kept[name]["before"]
+            continue
+        if name not in kept and not with_unrecorded:
             continue
         for piece in (piece for piece in pieces if piece.path == name):
             after[name] = _take(piece, after[name])
@@ -118,12 +127,21 @@ def _receipt_path(site: Site, state_dir: str) -> str:
     return os.path.join(state_dir, "installed", f"{site.host}{project}.json")
 
 
-def _add(piece: Piece, before: str | None) -> str:
+def _add_all(pieces: list[Piece], text: str | None) -> str:
     try:
-        return piece.add(before or "")
+        for piece in pieces:
+            text = piece.add(text or "")
     except ValueError as error:
         hint = "Move it away, or change it yourself, and try again."
-        raise RecallError(f"{piece.path} was not changed: {error}.", hint=hint) from error
+        raise RecallError(f"{pieces[0].path} was not changed: {error}.", hint=hint) from error
+    return text or ""
+
+
+def _is_complete(pieces: list[Piece], text: str | None) -> bool:
+    try:
+        return text is not None and all(piece.add(text) == text for piece in pieces)
+    except ValueError:
+        return False
 
 
 def _take(piece: Piece, text: str | None) -> str | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.mcp_server.config_text import Place, append_items, put, remove, remove_items
+from mdrecall.mcp_server.config_text import Place, append_items, list_items, put, remove, remove_items
 
 #: What mdrecall's hooks have in common, whatever the path of the command is and whichever version wrote them.
 _OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
@@ -54,6 +54,8 @@ class HookEntries(NamedTuple):
 
     def add(self, before: str) -> str:
         """Return the text with the hooks behind those of others; raise ``ValueError`` if that would lose anything."""
+        if list_items(before, "hooks", _is_ours) == {name: [group] for name, group in self.groups.items()}:
+            return before
         return append_items(remove_items(before, "hooks", _is_ours), "hooks", self.groups)
 
     def take(self, text: str) -> str | None:

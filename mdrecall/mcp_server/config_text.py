@@ -72,6 +72,13 @@ def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
     return text
 
 
+def list_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> dict[str, list[Any]]:
+    """Return some items of the lists of a table in JSON, by the names of the lists."""
+    lists = _lists_of(_parse_json(text), table) if text.strip("\ufeff \t\r\n") else {}
+    found = {name: [item for item in items if is_ours(item)] for name, items in lists.items()}
+    return {name: items for name, items in found.items() if items}
+
+
 def remove_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> str:
     """Return JSON without some items of the lists of a table, and without lists and a table that are empty then."""
     while text.strip("\ufeff \t\r\n"):
