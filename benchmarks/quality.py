@@ -124,28 +124,37 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     what.add_argument("--eval", type=Path, metavar="DIR", help="the folder that holds the sets")
     what.add_argument("--compare", type=Path, nargs=2, metavar=("A", "B"), help="two files that --json wrote")
     what.add_argument("--tables", type=Path, metavar="FILE", help="print the tables of a file that --json wrote")
-    parser.add_argument("--sets", metavar="A,B", help="only these sets")
+    add_task_options(parser)
     parser.add_argument("--kind", choices=("spans", "documents"), help="only this kind")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N questions of each set, always the same")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default: 2)")
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: hybrid)")
-    parser.add_argument("--provider", metavar="NAME", help="memorySearch.provider")
-    parser.add_argument("--model-path", metavar="DIR", help="memorySearch.local.modelPath")
-    parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
-    parser.add_argument(
-        "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
-    )
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write evidence shown against characters as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
     return parser.parse_args(arguments)
 
 
+def add_task_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``plan``: what is asked, and of which embedder."""
+    parser.add_argument("--sets", metavar="A,B", help="only these sets")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N questions of each set, always the same")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default: 2)")
+    parser.add_argument("--provider", metavar="NAME", help="memorySearch.provider")
+    parser.add_argument("--model", metavar="NAME", help="memorySearch.model")
+    parser.add_argument("--model-path", metavar="DIR", help="memorySearch.local.modelPath")
+    parser.add_argument("--base-url", metavar="URL", help="memorySearch.remote.baseUrl")
+    parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
+    parser.add_argument(
+        "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
+    )
+
+
 def plan(options: argparse.Namespace) -> Iterator[Task]:
     """Yield one task for each workspace of each set, the questions sampled with a fixed seed."""
     given = {
         "provider": options.provider,
+        "model": options.model,
         "local.modelPath": options.model_path,
+        "remote.baseUrl": options.base_url,
         "query.minScore": options.min_score,
         "sync.onSearch": False,
     }
@@ -228,13 +237,17 @@ def run(task: Task) -> dict[str, Any]:
             scorer = Scorer(memory, workspace, task, questions)
             records: dict[str, Any] = {}
             for mode in task.modes:
-                texts = {query: questions.unanswerable[query]["text"] for query in task.unanswerable}
+                others = {
+                    "unanswerable": {query: questions.unanswerable[query]["text"] for query in task.unanswerable},
+                    "foreign": {f"{task.scope}<{query}": text for query, text in task.foreign.items()},
+                }
                 records[mode] = {
                     "questions": {query: scorer.ask(query, mode, evidence[query]) for query in task.asked},
-                    "unanswerable": {query: top(memory.search(text, mode=mode)) for query, text in texts.items()},
-                    "foreign": {
-                        f"{task.scope}<{query}": top(memory.search(text, mode=mode))
-                        for query, text in task.foreign.items()
+                    **{
+                        part: {
+                            query: top(memory.search(text, mode=mode, explain=True)) for query, text in texts.items()
+                        }
+                        for part, texts in others.items()
                     },
                 }
     return records
@@ -259,7 +272,24 @@ def prepare(task: Task) -> Iterator[tuple[Path, dict[str, str]]]:
 def top(answer: SearchAnswer) -> dict[str, Any]:
     """Return the first score of an answer, and if it is more than of low confidence."""
     score = answer[0].score if answer.results else 0.0
-    return {"score": round(score, 4), "confident": int(answer.confidence != "low"), "empty": int(not answer.results)}
+    figures = {"score": round(score, 4), "confident": int(answer.confidence != "low"), "empty": int(not answer.results)}
+    return figures | {"curve": read_curve(answer)}
+
+
+def read_curve(answer: SearchAnswer) -> dict[str, float] | None:
+    """Return what the curve has made the first score of, for ``training.calibrate``; None if it made it of nothing."""
+    why = answer[0].why if answer.results else None
+    if why is None:
+        return None
+    parts = dict(why.parts)
+    return {
+        "worth": round(why.worth + why.cost, 4),
+        "trust": 0.0 if why.likeness is None else why.trust,
+        "commonness": why.commonness,
+        "unspaced": float("script" in parts),
+        "vectors": float(answer.mode == "vector" and why.trust >= 1),
+        "translated": float("translation" in parts),
+    }
 
 
 class Scorer(NamedTuple):
@@ -273,7 +303,7 @@ class Scorer(NamedTuple):
     def ask(self, query: str, mode: Mode, evidence: list[Evidence]) -> dict[str, float]:
         """Return the figures of one question."""
         text = self.questions.queries[query]["text"]
-        default = self.memory.search(text, mode=mode)
+        default = self.memory.search(text, mode=mode, explain=True)
         # A note may answer with several results, so more are taken to have ten different notes.
         deep = self.memory.search(text, mode=mode, max_results=DEEP)
         figures = self.score(query, self.credit(deep))

@@ -94,7 +94,8 @@ def mean_of(values: Sequence[float]) -> float | None:
 def figures(run: Run) -> dict[str, float | None]:
     """Return every figure of a set: the means over its questions, and what the scores tell."""
     questions = list(run["questions"].values())
-    found: dict[str, float | None] = {name: mean_of([entry[name] for entry in questions]) for name in questions[0]}
+    names = [name for name in questions[0] if name != "curve"]
+    found: dict[str, float | None] = {name: mean_of([entry[name] for entry in questions]) for name in names}
     found["unansw"] = separation(questions, list(run["unanswerable"].values()))
     found["foreign"] = separation(questions, list(run["foreign"].values()))
     found["fconf"] = mean_of([entry["confident"] for entry in run["foreign"].values()])

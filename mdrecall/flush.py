@@ -11,6 +11,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
+from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.flush import (
     DEFAULT_WINDOW,
     Decision,
@@ -86,7 +87,7 @@ class Flush:
         self.expect(state or State())
         entry = None if history or not self.session_key else read_entry(self._folder, self.session_key)
         found = entry or Entry(history or FlushHistory(has_entry=self.settings.standalone))
-        return decide(self._rules(), self._turn(found), found.history)
+        return decide(flush_rules(self.settings, self._state.reserve_tokens), self._turn(found), found.history)
 
     def expect(self, state: State) -> None:
         """Set what the loop knows without a decision, for a process that only records how a flush ended."""
@@ -103,7 +104,7 @@ class Flush:
         """Return the prompts for the model; ``extra_system`` is the rest of the run's system prompt."""
         custom = self.settings.compaction.memory_flush
         return make_prompts(
-            self._moment(now, zone),
+            local_moment(self.settings, now, zone),
             user=custom.prompt,
             system=custom.system_prompt,
             extra_system=extra_system,
@@ -122,7 +123,7 @@ class Flush:
 
         ``path`` is where the model means to write. Any file but the day's note is refused.
         """
-        moment, said = self._moment(now, zone), visible_text(text)
+        moment, said = local_moment(self.settings, now, zone), visible_text(text)
         if text.strip() and not said.strip():
             return Appended(daily_path(moment), 0)
         return self._append(said, moment, path)
@@ -142,7 +143,7 @@ class Flush:
         from mdrecall.core.redact import make_redactor
 
         redact = make_redactor(self.settings.logging.redact_patterns).redact
-        moment = self._moment(now, zone)
+        moment = local_moment(self.settings, now, zone)
         text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
         return self._append(text, moment, None) if text else None
 
@@ -179,17 +180,6 @@ class Flush:
             raise SessionsError("There is no session to record a flush for.", hint="Give a session key.")
         update_history(self._folder, self.session_key, change, now_ms=now_ms, create=self.settings.standalone)
 
-    def _rules(self) -> Rules:
-        compaction = self.settings.compaction
-        flush, given = compaction.memory_flush, self._state.reserve_tokens
-        return Rules(
-            enabled=flush.enabled,
-            soft_threshold_tokens=flush.soft_threshold_tokens,
-            force_bytes=flush.force_flush_transcript_bytes,
-            reserve_tokens=compaction.reserve_tokens if given is None else given,
-            reserve_tokens_floor=compaction.reserve_tokens_floor,
-        )
-
     def _turn(self, entry: Entry) -> Turn:
         state = self._state
         given_total = state.total_tokens is not None
@@ -223,9 +213,24 @@ class Flush:
 
         return open_transcripts(self.settings).size_of(entry.session, entry.file)
 
-    def _moment(self, now: datetime | None, zone: str | tzinfo | None) -> Moment:
-        here = user_time(now, zone, self.settings.defaults.user_timezone)
-        return Moment(here.year, here.month, here.day, here.weekday(), here.hour, here.minute, _zone_label(here))
+
+def flush_rules(settings: Settings, reserve_tokens: int | None = None) -> Rules:
+    """Return the configured rules; ``reserve_tokens`` is what the loop itself keeps free, if it says so."""
+    compaction = settings.compaction
+    flush = compaction.memory_flush
+    return Rules(
+        enabled=flush.enabled,
+        soft_threshold_tokens=flush.soft_threshold_tokens,
+        force_bytes=flush.force_flush_transcript_bytes,
+        reserve_tokens=compaction.reserve_tokens if reserve_tokens is None else reserve_tokens,
+        reserve_tokens_floor=compaction.reserve_tokens_floor,
+    )
+
+
+def local_moment(settings: Settings, now: datetime | None, zone: str | tzinfo | None = None) -> Moment:
+    """Return a moment, by default the present one, in the user's time zone."""
+    here = user_time(now, zone, settings.defaults.user_timezone)
+    return Moment(here.year, here.month, here.day, here.weekday(), here.hour, here.minute, _zone_label(here))
 
 
 def _zone_label(here: datetime) -> str:

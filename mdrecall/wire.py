@@ -78,6 +78,7 @@ def result_to_json(result: SearchResult) -> dict[str, Any]:
             {"term": term, "weight": weight, "held": held, "inPassage": in_passage}
             for term, weight, held, in_passage in result.why.terms
         ]
+        why["parts"] = dict(result.why.parts)
         json["why"] = why
     return json
 

@@ -48,7 +48,7 @@ _SLOW = (
     "tools/test_fuzz.py",
 )
 # The fixtures that need a program from npm; those made from them count as well.
-_REAL = {"real_tools", "inspector"}
+_REAL = {"real_tools", "inspector", "real_host"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

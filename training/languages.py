@@ -1,22 +1,24 @@
 """Make the word files: ``python -m training.languages --packages DIR --out mdrecall/embed/offline/words [--only zh]``.
 
 The packages are fetched with the package managers' own commands and kept in ``--packages``. The same packages give the
-same files. Needs ``numpy`` and ``msgpack``.
+same files; ``--check`` makes them again and compares them with the included ones. Needs ``numpy`` and ``msgpack``.
 """
 
 import argparse
 import json
-import math
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline.embedder import OfflineEmbedder
+from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline.glosses import Entry, make_word_file
-from mdrecall.embed.offline.word_file import Card, WordFile, read_card
+from mdrecall.embed.offline.word_file import COST_STEP, Card, WordFile, read_card
+from mdrecall.embed.offline.word_vectors import read_columns, read_records
+from training.corpus import Unavailable
 from training.dictionaries import (
     UNLISTED,
     Glosses,
@@ -28,6 +30,7 @@ from training.dictionaries import (
 )
 from training.pivots import read_glosses, single_words
 
+INCLUDED = Path(embedder.__file__).parent / "words"
 # All sources may be shared under this licence or a later version of their own (CC BY-SA 3.0), which this one is.
 LICENCE = "CC BY-SA 4.0, https://creativecommons.org/licenses/by-sa/4.0/"
 WORDFREQ_SOURCE = "; frequencies from wordfreq by Robyn Speer (CC BY-SA 4.0)"
@@ -192,22 +195,52 @@ MAKERS: dict[str, Callable[[Path], tuple[Card, list[Entry]]]] = {
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m training.languages", description=__doc__)
     parser.add_argument("--packages", type=Path, required=True, metavar="DIR", help="keeps the downloaded packages")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the files go")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--out", type=Path, metavar="DIR", help="where the files go")
+    where.add_argument("--check", action="store_true", help="compare them with the included files and keep nothing")
     parser.add_argument("--only", action="append", choices=sorted(MAKERS), help="only this language (may be repeated)")
     options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
     options.packages.mkdir(parents=True, exist_ok=True)
+    languages = options.only or list(MAKERS)
+    try:
+        if options.out:
+            make_files(languages, options.packages, options.out)
+            return 0
+        with tempfile.TemporaryDirectory() as folder:
+            make_files(languages, options.packages, Path(folder))
+            return compare(Path(folder), is_complete=not options.only)
+    except Unavailable as error:
+        print(f"{error}\nPut the file of that version into a folder of --packages, and try again.", file=sys.stderr)
+        return 2
+
+
+def make_files(languages: Iterable[str], packages: Path, out: Path) -> None:
+    """Write the word files of some languages, and what is made from all that are in the folder."""
+    out.mkdir(parents=True, exist_ok=True)
     table = OfflineEmbedder().gloss_table()
-    for language in options.only or MAKERS:
-        card, entries = MAKERS[language](options.packages)
+    for language in languages:
+        card, entries = MAKERS[language](packages)
         data = make_word_file(entries, table, card)
-        (options.out / f"{language}.words").write_bytes(data)
+        (out / f"{language}.words").write_bytes(data)
         print(language, read_card(data, language).words, "words,", len(data), "bytes")
-    files = [WordFile(str(path)) for path in sorted(options.out.glob("*.words"))]
+    files = [WordFile(str(path)) for path in sorted(out.glob("*.words"))]
     cards = [file.card._asdict() for file in files]
-    (options.out / "languages.json").write_text(json.dumps(cards, indent=2, ensure_ascii=False) + "\n")
-    (options.out / "common.i8").write_bytes(find_common(files, table.rows))
-    return 0
+    (out / "languages.json").write_text(json.dumps(cards, indent=2, ensure_ascii=False) + "\n")
+    (out / "common.i8").write_bytes(find_common(files, table.rows))
+
+
+def compare(made: Path, *, is_complete: bool) -> int:
+    """Print which files equal the included ones byte for byte; return 1 if any does not.
+
+    ``is_complete`` is false if some languages were left out, so that only word files can be compared.
+    """
+    differs = 0
+    for path in sorted(made.iterdir()):
+        if is_complete or path.suffix == ".words":
+            is_same = (INCLUDED / path.name).read_bytes() == path.read_bytes()
+            differs |= not is_same
+            print(path.name, "is the same" if is_same else "differs")
+    return differs
 
 
 def find_common(files: Iterable[WordFile], rows: Any) -> bytes:
@@ -216,11 +249,12 @@ def find_common(files: Iterable[WordFile], rows: Any) -> bytes:
 
     mean = numpy.zeros(rows.shape[1])
     for file in files:
-        total = numpy.zeros(rows.shape[1])
-        for number in range(file.card.words):
-            word = file.read(number)
-            for piece, weight in word.pieces:
-                total += math.exp(-word.cost) * weight * rows[piece]
+        records = read_records(file)
+        probability = numpy.exp(-COST_STEP * records[:, -1])
+        weights = numpy.zeros(len(rows))
+        for pieces, weight in read_columns(records):
+            weights += numpy.bincount(pieces, weight * probability, len(rows))
+        total = weights @ rows.astype(float)
         mean += total / numpy.linalg.norm(total)
     return bytes(numpy.rint(mean * (127 / abs(mean).max())).astype(numpy.int8).tobytes())
 

@@ -1,7 +1,9 @@
 """``mdrecall doctor``: check that everything works, and suggest fixes."""
 
 import argparse
+import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from mdrecall.cli.options import add_common, choose_agents
@@ -9,6 +11,7 @@ from mdrecall.cli.output import plural, print_json, printable, shorten_home_in_t
 from mdrecall.config.load import Loaded, load
 from mdrecall.doctor import Finding, examine, find_old_indexes
 from mdrecall.errors import RecallError
+from mdrecall.hosts.log import check_log, find_log
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "red")}
 #: The command that fixes a problem, by its code.
@@ -35,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
             findings.append((agent, finding))
             if not options.json:
                 _print_finding(finding)
-    for finding in map(_add_command, find_old_indexes()):
+    now = datetime.now(UTC)
+    for finding in map(_add_command, (*find_old_indexes(), *check_log(find_log(os.environ, os.getcwd()), now))):
         findings.append(("", finding))
         if not options.json:
             _print_finding(finding)

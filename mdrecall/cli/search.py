@@ -1,6 +1,7 @@
 """``mdrecall search``: search notes and past conversations."""
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Collection
@@ -9,7 +10,7 @@ from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import can_style, print_issues, print_json, printable, progress_line, style
 from mdrecall.errors import QueryError
-from mdrecall.types import MODES, SearchAnswer, SearchResult, Why
+from mdrecall.types import MODES, SearchAnswer, SearchResult, StageStep, Why
 
 _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
 
@@ -34,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since", metavar="DAY", help='only notes of this day or later: 2026-03-01, "last week", "3 days ago"'
     )
     parser.add_argument("--until", metavar="DAY", help="only notes of this day or earlier")
-    parser.add_argument("--explain", action="store_true", help="show the keyword and embedding scores of each result")
+    parser.add_argument(
+        "--explain", action="store_true", help="show what the score of each result is made of, stage by stage"
+    )
     add_no_warm(parser)
     add_common(parser)
 
@@ -156,7 +159,7 @@ def _format_explanation(why: Why) -> str:
         passage = "" if why.passage_cosine is None else f", passage {why.passage_cosine:.2f}"
         cosine = "" if why.cosine is None else f" (cosine {why.cosine:.2f}{passage})"
         lines.append(f"meaning {why.likeness:.2f}{cosine}, {why.vector_weight:.0%} of the mix")
-    lines += _format_changes(why)
+    lines += [*_format_changes(why), *_format_sum(why)]
     return "\n".join(style(f"    {line}", "dim") for line in lines)
 
 
@@ -175,5 +178,23 @@ def _format_changes(why: Why) -> list[str]:
         lines.append(f"there is newer: {why.recency:.0%} of its worth, because the query asks for what holds now")
     if why.decay < 1:
         lines.append(f"age reduces the score to {why.decay:.0%}")
-    lines.append(f"worth {why.worth:.2f} in all")
+    if why.translated is not None:
+        lines.append(f"the text around holds {why.translated:.0%} of the query's words in another language")
+    if why.file_factor < 1:
+        lines.append(f"counts {why.file_factor:.0%} among the results, because better ones are from the same file")
     return lines
+
+
+def _format_sum(why: Why) -> list[str]:
+    """Return what the query takes off, what the worth consists of, and what each stage has changed."""
+    held_by = math.expm1(why.commonness)
+    cost = f"the query takes off {why.cost:.2f}: its words are in about {held_by:.0f} chunks each"
+    cost += f", and the embedder reads {why.trust:.0%} of it" if why.likeness is not None else ""
+    parts = " ".join(f"{name} {value:+.2f}" for name, value in why.parts)
+    return [cost, f"worth {why.worth:.2f}: {parts}", "stages: " + "; ".join(map(_format_step, why.stages))]
+
+
+def _format_step(step: StageStep) -> str:
+    if step.score is None:
+        return f"{step.stage} worth {step.worth:.2f}"
+    return f"{step.stage} {step.score:.3f}, place {step.place} of {step.of}"

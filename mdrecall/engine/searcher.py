@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
+from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
 from mdrecall.core.ranking.naming import Naming, read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
@@ -36,8 +38,6 @@ from mdrecall.core.ranking.stages import (
     diversify_results,
     drop_low_reranked,
     drop_low_scores,
-    explain_empty,
-    explain_scores,
     find_passages,
     limit_per_file,
     limit_results,
@@ -67,7 +67,6 @@ STAGES: tuple[Stage, ...] = (
     prefer_times,  # notes of the time that a query names gain a little
     apply_age,  # an old note counts less
     score_candidates,  # worth and age become a probability; best first
-    explain_scores,  # on request: why each candidate has its score
     drop_low_scores,  # the minimum score
     merge_neighbours,  # passages that follow each other become one result
     spread_over_files,  # which results there are: from its fourth on, a file counts less
@@ -78,6 +77,7 @@ STAGES: tuple[Stage, ...] = (
     rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
     drop_low_reranked,  # the minimum score of the request, on the reranker's scale
     limit_results,  # as many as were asked for
+    explain_results,  # on request: why each result has its score and its place
 )
 
 # Even a search for one result reads this many chunks with the usual ``candidateMultiplier``: passages and age can still
@@ -362,6 +362,23 @@ class Searcher:
         return found
 
 
+def read_ranking_options(settings: Settings) -> RankingOptions:
+    """Return the ranking options of the settings; a request may override some of them."""
+    query = settings.memory_search.query
+    hybrid = query.hybrid
+    mode: Mode = "hybrid" if hybrid.enabled else "vector"
+    return RankingOptions(
+        max_results=query.max_results,
+        min_score=query.min_score,
+        mode=mode if settings.memory_search.provider != "none" else "keyword",
+        candidate_multiplier=hybrid.candidate_multiplier,
+        vector_weight=hybrid.vector_weight,
+        mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
+        half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
+        max_per_file=settings.mdrecall.max_per_file,
+    )
+
+
 def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOptions:
     """Return the options of one search: the settings, except for what the request says."""
     return options._replace(
@@ -397,13 +414,10 @@ def _find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChun
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
-    """Run the stages; if one leaves no candidate, the answer says what was lost."""
-    for stage in STAGES:
-        remaining = stage(candidates, context)
-        if not remaining:
-            return explain_empty(candidates, context.options.min_score)
-        candidates = remaining
-    return SearchAnswer(to_results(candidates), caution=describe_doubt(candidates, context))
+    ranked = run_stages(STAGES, candidates, context)
+    if isinstance(ranked, SearchAnswer):
+        return ranked
+    return SearchAnswer(to_results(ranked), caution=describe_doubt(ranked, context))
 
 
 def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: EmbeddedQuery | None) -> SearchAnswer:

@@ -48,6 +48,8 @@ class Addition(NamedTuple):
     """True to separate it from what precedes it by a blank line."""
     author: str = ""
     """Who wrote it; empty if that is not to be noted."""
+    finishes: bool = False
+    """True to complete it if the note ends with its beginning, which a killed process has left there."""
 
 
 class _Opened(NamedTuple):
@@ -136,6 +138,14 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
     data = _read(opened.file, found.st_size)
     codec = _codec(data)
     note = data.decode(codec, "replace")
+    newline = "\r\n" if note.partition("\n")[0].endswith("\r") else "\n"
+    if addition.finishes and (
+        rest := _broken_rest(data, addition.text.replace("\n", newline).encode(codec, "replace"))
+    ):
+        if found.st_size + len(rest) > addition.max_bytes:
+            raise _too_large(shown, "would have", addition.max_bytes)
+        write_at_end(opened.file, rest, found.st_size)
+        return Appended(shown, len(rest))
     fresh = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), addition.text.replace("\r\n", "\n"))
     if not fresh.text:
         return Appended(shown, 0, fresh.known)
@@ -145,13 +155,18 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
         body = "\n" + body
     if addition.after_blank_line and note.strip("\ufeff\r\n"):
         body = "\n" * (2 - _newlines_at_end(note)) + body.lstrip("\n")
-    newline = "\r\n" if note.partition("\n")[0].endswith("\r") else "\n"
     written = body.replace("\n", newline).encode(codec, "replace")
     if found.st_size + len(written) > addition.max_bytes:
         raise _too_large(shown, "would have", addition.max_bytes)
     write_at_end(opened.file, written, found.st_size)
     start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
     return Appended(shown, len(written), fresh.known, start, (note + body.rstrip()).count("\n") + 1)
+
+
+def _broken_rest(data: bytes, whole: bytes) -> bytes:
+    """Return what is missing of an addition whose beginning a note ends with; empty if it does not."""
+    lengths = range(len(whole) - 1, 0, -1)
+    return next((whole[length:] for length in lengths if data.endswith(whole[:length])), b"")
 
 
 def sign(text: str, author: str) -> str:

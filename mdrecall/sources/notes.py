@@ -96,15 +96,20 @@ def _refuse_agent_file(name: str, file: str) -> str:
     return name
 
 
-def append_note(workspace: str, text: str, note: NotePath, *, max_bytes: int, author: str = "") -> Appended:
-    """Append a text to a note, after a blank line, with its author. The note is created if it does not exist."""
+def append_note(
+    workspace: str, text: str, note: NotePath, *, max_bytes: int, author: str = "", finishes: bool = False
+) -> Appended:
+    """Append a text to a note, after a blank line, with its author. The note is created if it does not exist.
+
+    ``finishes`` completes a text whose beginning is at the end of the note, left there by a process that was killed.
+    """
     if not text.strip():
         raise NothingToWrite(f"There is nothing to append to {note.shown}.", path=note.shown, hint="Give some text.")
     note = note._replace(folder=_existing_folder(workspace, note.folder))
     try:
         with open_folder(workspace, note.folder) as folder:
             found = note._replace(name=_existing_name(note, os.listdir(folder)))
-            addition = Addition(text, max_bytes, after_blank_line=True, author=author)
+            addition = Addition(text, max_bytes, after_blank_line=True, author=author, finishes=finishes)
             return append_to(folder, found.name, found.shown, addition)
     except OSError as error:
         raise write_error(error, workspace, note.shown) from error

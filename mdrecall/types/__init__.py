@@ -27,6 +27,7 @@ from mdrecall.types.search import (
     SearchOptions,
     SearchRequest,
     SearchResult,
+    StageStep,
     Term,
     Why,
     confidence_of,
@@ -44,7 +45,7 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
-from mdrecall.types.transcripts import Conversation, Transcript, TranscriptRecord
+from mdrecall.types.transcripts import Conversation, HostRecord, Step, Transcript, TranscriptRecord
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -69,6 +70,7 @@ __all__ = [
     "FallbackNotice",
     "FileChange",
     "Holder",
+    "HostRecord",
     "IndexedChunk",
     "Issue",
     "Job",
@@ -92,8 +94,10 @@ __all__ = [
     "SourceCount",
     "SourceName",
     "Space",
+    "StageStep",
     "Stamp",
     "Status",
+    "Step",
     "Stop",
     "StoredChunk",
     "StoredDocument",

@@ -103,6 +103,19 @@ class Match(NamedTuple):
     """True if the term was only found as the beginning of longer terms."""
 
 
+class StageStep(NamedTuple):
+    """What a result was worth after a stage of the ranking that changed something for it."""
+
+    stage: str
+    worth: float
+    score: float | None
+    """Its score so far; None before there is one."""
+    place: int | None
+    """Its place, from 1; None before the candidates are in order."""
+    of: int
+    """How many candidates the stage has left."""
+
+
 class Why(NamedTuple):
     """Why a result has its score: what its passage holds of the query, each share from 0 to 1."""
 
@@ -138,6 +151,20 @@ class Why(NamedTuple):
     """The factor for its age; 1 without temporal decay."""
     worth: float
     """All of this in one number, which the score is made from."""
+    trust: float
+    """The share of the query that the embedder reads."""
+    commonness: float
+    """How many chunks hold the words of the query: the logarithm, on average, each word by its weight."""
+    cost: float
+    """What the query takes off the worth of each of its results, by trust and commonness; less than 0 adds to it."""
+    translated: float | None
+    """The share of the query's words that the text around holds in another language; None in the same script."""
+    file_factor: float
+    """What it counts among all results because better ones are from the same file. Its score stays as it is."""
+    parts: tuple[tuple[str, float], ...]
+    """What the worth consists of, each part with its name. Their sum is the worth."""
+    stages: tuple[StageStep, ...]
+    """What each stage of the ranking has changed, in the order in which they ran."""
 
 
 class SearchResult(NamedTuple):

@@ -1,7 +1,7 @@
-"""Transcripts: a record, a conversation, and how far one has been indexed."""
+"""Transcripts: a record, a conversation, a step of a coding agent, and how far a transcript has been indexed."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class TranscriptRecord(NamedTuple):
@@ -43,6 +43,34 @@ class TranscriptRecord(NamedTuple):
         return self._replace(text=redact(self.text)) if self.text else self
 
 
+class Step(NamedTuple):
+    """One thing that happened in a conversation with a coding agent."""
+
+    kind: Literal["user", "assistant", "call", "result", "compaction"]
+    text: str = ""
+    """What was said, without injected text; the shell command of a call; the end of a result's output."""
+    files: tuple[str, ...] = ()
+    """The files that a call writes."""
+    call: str = ""
+    """An id that joins a call and its result."""
+    is_ok: bool | None = None
+    """How a result ended, if the host says so."""
+
+
+class HostRecord(NamedTuple):
+    """One record of the transcript of a coding agent, with the steps in it."""
+
+    number: int
+    """Its number in the transcript, from 1."""
+    end: int | None
+    """The offset to read on from after it; None while it may still be incomplete."""
+    at: str = ""
+    """When it was written, as ISO 8601; empty if it does not say."""
+    steps: tuple[Step, ...] = ()
+    tokens: int = 0
+    """The size of the context as the host counted it here; 0 if it did not."""
+
+
 class Conversation(NamedTuple):
     """One transcript."""
 
@@ -53,6 +81,12 @@ class Conversation(NamedTuple):
     """When something was last added, in seconds since 1970."""
     archived: bool
     """True if the conversation was ended by a reset."""
+    host: str = ""
+    """The coding agent that keeps the transcript, such as ``claude-code``; empty if it is one of this agent's own."""
+    folder: str = ""
+    """The folder that the coding agent worked in."""
+    branch: str = ""
+    title: str = ""
 
 
 class Transcript(NamedTuple):

@@ -1,6 +1,7 @@
 """The texts that commands print for people, word by word."""
 
 import io
+import math
 import re
 import sys
 from typing import Any
@@ -21,7 +22,7 @@ from mdrecall.cli.output import (
 )
 from mdrecall.cli.search import find_stems, highlight, print_answer
 from mdrecall.errors import RecallError
-from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, Why
+from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, StageStep, Why
 
 WHY = Why(
     terms=(("walrus", 0.6, True, True), ("pool", 0.25, True, False), ("zebra", 0.15, False, False)),
@@ -40,7 +41,17 @@ WHY = Why(
     recency=1.0,
     decay=1.0,
     worth=0.45,
+    trust=0.0,
+    commonness=math.log(8),
+    cost=0.08,
+    translated=None,
+    file_factor=1.0,
+    parts=(("words", 0.53), ("commonness", -0.08)),
+    stages=(StageStep("find_passages", 0.45, None, None, 9), StageStep("score_candidates", 0.45, 0.4567, 2, 9)),
 )
+COST = "    the query takes off 0.08: its words are in about 7 chunks each"
+WORTH = "    worth 0.45: words +0.53 commonness -0.08"
+STAGES = "    stages: find_passages worth 0.45; score_candidates 0.457, place 2 of 9"
 
 
 class Terminal(io.StringIO):
@@ -79,11 +90,14 @@ def test_an_explanation_names_the_terms_and_what_else_counts(capsys: pytest.Capt
     assert capsys.readouterr().out.splitlines()[3:] == [
         "    why: the passage has walrus 60%; the text around it pool 25%; missing: zebra 15%",
         "    words 0.50 (passage 60% of the query, beside it 25% more)",
-        "    worth 0.45 in all",
+        COST,
+        WORTH,
+        STAGES,
     ]
     everything = WHY._replace(
         terms=(("zebra", 1.0, False, False),), words=0.0, coverage=0.0, neighbours=0.0, title=0.4, likeness=0.3,
         cosine=0.25, passage_cosine=0.75, identified=0.5, naming=1.2, speaker=-0.1, decay=0.5,
+        trust=0.7, translated=0.25, file_factor=0.64,
     )  # fmt: skip
     print_answer(SearchAnswer((result(why=everything),)))
     assert capsys.readouterr().out.splitlines()[3:] == [
@@ -94,7 +108,11 @@ def test_an_explanation_names_the_terms_and_what_else_counts(capsys: pytest.Capt
         "    the query names its file or heading",
         "    speaker -0.10: the query names somebody who speaks",
         "    age reduces the score to 50%",
-        "    worth 0.45 in all",
+        "    the text around holds 25% of the query's words in another language",
+        "    counts 64% among the results, because better ones are from the same file",
+        f"{COST}, and the embedder reads 70% of it",
+        WORTH,
+        STAGES,
     ]
     print_answer(SearchAnswer((result(why=WHY._replace(terms=(("walrus", 1.0, True, True),))),)))
     assert "missing" not in capsys.readouterr().out

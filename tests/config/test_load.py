@@ -132,6 +132,12 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.rerank.model": "",
     "mdrecall.rerank.topN": 40,
     "mdrecall.rerank.timeoutMs": 3000,
+    "mdrecall.hosts.sessionStart": True,
+    "mdrecall.hosts.prompt": False,
+    "mdrecall.hosts.digest": True,
+    "mdrecall.hosts.flush": True,
+    "mdrecall.hosts.flushHeadless": False,
+    "mdrecall.hosts.maxChars": 6_000,
 }
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline import OfflineEmbedder, embedder
+from mdrecall.embed.offline import OfflineEmbedder, embedder, languages, word_vectors
 from mdrecall.embed.offline.added import add_language
 from mdrecall.embed.offline.cutting import RUN_CHARS, Cutter
 from mdrecall.embed.offline.glosses import Entry, make_word_file
@@ -24,6 +24,8 @@ from mdrecall.embed.offline.translation import _scan, _scan_numpy
 from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, pack_record, word_length
 from mdrecall.errors import ModelFileError
 from mdrecall.types import EmbedInput
+from training import corpus, dictionaries
+from training import languages as making
 
 WORDS = Path(embedder.__file__).parent / "words"
 OFFLINE = OfflineEmbedder()
@@ -147,8 +149,8 @@ def test_one_text_and_many_are_cut_alike(texts: list[str]) -> None:
         one_by_one = [(number, word) for number, text in enumerate(texts) for word in cutter.cut(text)[0]]
         together = cutter.cut_many(texts)
         assert together.owners.tolist() == [number for number, _ in one_by_one]
-        assert together.hashes.tolist() == [hash_word(word.text) for _, word in one_by_one]
-        assert together.numbers.tolist() == [word.number for _, word in one_by_one]
+        numbers = [word.number if word.number >= 0 else -ord(word.text) for _, word in one_by_one]
+        assert together.numbers.tolist() == numbers
         assert together.lengths.tolist() == [len(word.text) for _, word in one_by_one]
 
 
@@ -164,6 +166,20 @@ def test_a_query_and_a_note_in_other_scripts_have_the_same_vector(text: str) -> 
     query = array("f", OFFLINE.embed_query(text, {}))
     note = array("f", OFFLINE.embed_chunks([EmbedInput("", text)])[0].vector)
     assert query.tolist() == pytest.approx(note.tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("most", [16_000, 40])
+def test_a_note_has_the_same_vector_alone_and_beside_others(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(word_vectors, "_MAX_WORDS", most)
+    monkeypatch.setattr(languages, "_CHARS_AT_ONCE", 40)
+    texts = [
+        "数据库每天凌晨两点自动备份。",
+        "猫は牛乳を飲むとお腹をこわす。",
+        "龘 会議は火曜日 cats",
+        "备份文件保留三十天 backup",
+    ]
+    inputs = [EmbedInput("备忘", text + other) for text in texts for other in texts]
+    assert OFFLINE.embed_chunks(inputs) == [OFFLINE.embed_chunks([one])[0] for one in inputs]
 
 
 # --- languages
@@ -369,6 +385,34 @@ print(OfflineEmbedder().translated_shares("dentist", ["周五看牙医", "汽车
 
 
 # --- making word files
+
+
+def test_the_included_files_are_compared_byte_for_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("de.words", "ru.words", "common.i8"):
+        (tmp_path / name).write_bytes((WORDS / name).read_bytes())
+    assert making.compare(tmp_path, is_complete=True) == 0
+    (tmp_path / "ru.words").write_bytes((WORDS / "ru.words").read_bytes()[:-1] + b"\0")
+    (tmp_path / "common.i8").write_bytes(b"made from two languages only")
+    assert making.compare(tmp_path, is_complete=False) == 1
+    assert capsys.readouterr().out.splitlines()[-2:] == ["de.words is the same", "ru.words differs"]
+
+
+def test_the_common_direction_is_that_of_the_included_files() -> None:
+    files = [WordFile(str(path)) for path in sorted(WORDS.glob("*.words"))]
+    assert making.find_common(files, OFFLINE.gloss_table().rows) == (WORDS / "common.i8").read_bytes()
+
+
+def test_another_version_of_a_dictionary_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def download(command: list[str], folder: Path) -> str:
+        asked.append(command[-1])
+        return "not found"
+
+    monkeypatch.setattr(corpus, "_download", download)
+    with pytest.raises(corpus.Unavailable, match=r"edict 2021\.02\.03-1: not found"):
+        dictionaries.read_files(dictionaries.EDICT, tmp_path)
+    assert asked == ["edict=2021.02.03-1"]
 
 
 def test_the_same_dictionary_gives_the_same_bytes() -> None:

@@ -207,3 +207,45 @@ def test_what_another_author_has_written_already_is_left_out(tmp_path: Path) -> 
     assert appended.skipped == ("## A",)
     written = (tmp_path / "memory/plan.md").read_text()
     assert written == "## A\n\nx\n<!-- by codex -->\n\n## B\n\ny\n<!-- by claude-code -->\n"
+
+
+SECTION = '## Session 09:00–09:40 (a)\n- Asked: "größer?" (L1)\n<!-- lines=1-2 -->\n'
+
+
+def finish(root: Path, text: str = SECTION, max_bytes: int = 1000) -> Appended:
+    return append_note(str(root), text, NotePath("memory", f"{DAY}.md"), max_bytes=max_bytes, finishes=True)
+
+
+@pytest.mark.parametrize("before", [b"", b"# Monday\n", b"\xef\xbb\xbfno line end", b"# Monday\r\n\r\ntext\r\n"])
+def test_an_addition_that_was_broken_off_anywhere_is_completed(tmp_path: Path, before: bytes) -> None:
+    note = tmp_path / "memory" / f"{DAY}.md"
+    note.parent.mkdir()
+    note.write_bytes(before)
+    finish(tmp_path)
+    whole = note.read_bytes()
+    written = SECTION.replace("\n", "\r\n" if b"\r" in before else "\n").encode()
+    assert whole.endswith(written)
+    for cut in range(len(whole) - len(written), len(whole)):
+        note.write_bytes(whole[:cut])
+        finish(tmp_path)
+        assert note.read_bytes() == whole
+
+
+def test_what_only_looks_like_the_beginning_of_an_addition_is_left_alone_unless_it_is_to_be_finished(
+    tmp_path: Path,
+) -> None:
+    append(tmp_path, "- bought milk and bread")
+    append(tmp_path, "- bought milk and bread and eggs")
+    assert (
+        tmp_path / "memory" / f"{DAY}.md"
+    ).read_text() == "- bought milk and bread\n\n- bought milk and bread and eggs\n"
+
+
+def test_completing_an_addition_keeps_the_limit_of_the_file(tmp_path: Path) -> None:
+    finish(tmp_path)
+    note = tmp_path / "memory" / f"{DAY}.md"
+    broken = note.read_bytes()[:-20]
+    note.write_bytes(broken)
+    with pytest.raises(FileUnwritable, match="would have"):
+        finish(tmp_path, max_bytes=len(broken) + 10)
+    assert note.read_bytes() == broken

@@ -82,6 +82,17 @@ class RerankOptions(NamedTuple):
     timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
 
 
+class HostOptions(NamedTuple):
+    """``mdrecall.hosts``: what happens at the events of coding agents whose hooks call mdrecall."""
+
+    session_start: bool = setting(flag(), True, "Show the model what matters of the memory when a session starts.")
+    prompt: bool = setting(flag(), False, "Search the memory for each prompt, and show the model what surely fits.")
+    digest: bool = setting(flag(), True, "Write what was asked, done and decided into the note of the day.")
+    flush: bool = setting(flag(), True, "Ask the model to write down what matters before its context is full.")
+    flush_headless: bool = setting(flag(), False, "Do so also where nobody sits in front of the agent.")
+    max_chars: int = setting(whole(500), 6_000, "How many characters are shown to the model when a session starts.")
+
+
 class MdrecallSettings(NamedTuple):
     """``mdrecall``: the settings that only mdrecall has."""
 
@@ -105,3 +116,4 @@ class MdrecallSettings(NamedTuple):
     tools: ToolOptions = section(ToolOptions)
     vectors: VectorOptions = section(VectorOptions)
     rerank: RerankOptions = section(RerankOptions)
+    hosts: HostOptions = section(HostOptions)

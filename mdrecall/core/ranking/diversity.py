@@ -43,12 +43,14 @@ def places_in_files(files: Sequence[str]) -> list[int]:
     return places
 
 
-def spread(scores: Sequence[float], files: Sequence[str]) -> list[int]:
-    """Return the order of results, best first, in which a file counts less from its fourth result on."""
-    places = places_in_files(files)
-    pairs = zip(scores, places, strict=True)
-    worth = [score * _REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for score, place in pairs]
-    return sorted(range(len(worth)), key=lambda place: -worth[place])
+def file_factors(files: Sequence[str]) -> list[float]:
+    """Return what each result counts, best first, where a file counts less from its fourth result on."""
+    return [_REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for place in places_in_files(files)]
+
+
+def spread(scores: Sequence[float], factors: Sequence[float]) -> list[int]:
+    """Return the order of results, best first, by what each counts."""
+    return sorted(range(len(scores)), key=lambda place: -scores[place] * factors[place])
 
 
 def overlap(left: Set[str], right: Set[str]) -> float:

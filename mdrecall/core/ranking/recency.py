@@ -173,8 +173,7 @@ def _age_among(entry: Candidate, factor: float, context: RankingContext) -> Cand
         return entry
     lost = (1 - factor) * _raw_worth(entry, context)
     changed = entry._replace(worth=entry.worth - lost, recency=factor)
-    why = entry.why and entry.why._replace(recency=round(factor, 4), worth=round(changed.worth, 4))
-    return changed._replace(score=score_of(changed, context), why=why)
+    return changed._replace(score=score_of(changed, context))
 
 
 def _raw_worth(entry: Candidate, context: RankingContext) -> float:

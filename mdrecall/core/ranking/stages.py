@@ -9,14 +9,24 @@ from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
-from mdrecall.core.ranking.diversity import diversify, places_in_files, spread
+from mdrecall.core.ranking.diversity import diversify, file_factors, places_in_files, spread
 from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worth, read_passages
 from mdrecall.core.ranking.score import probability, vector_probability
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
 from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
-from mdrecall.types import Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of, format_citation
+from mdrecall.types import (
+    Match,
+    Mode,
+    SearchAnswer,
+    SearchResult,
+    StageStep,
+    StoredChunk,
+    Why,
+    confidence_of,
+    format_citation,
+)
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1
@@ -106,7 +116,11 @@ class Candidate(NamedTuple):
     more: tuple[Passage, ...] = ()
     """The passages beside it that are shown with it."""
     score: float = 0.0
+    file_factor: float = 1.0
+    """The factor for coming after several better ones from its file. It decides which results there are, no score."""
     why: Why | None = None
+    steps: tuple[StageStep, ...] = ()
+    """What the stages have changed, if the request asks for explanations."""
     reranked: float | None = None
     """The reranker's score, which is shown instead of the score; None if it has none."""
     scored_by: str = ""
@@ -140,10 +154,15 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
             if has_words or features.likeness or features.naming or features.neighbours:
                 worth = passage_worth(features, found.weighted.identified, query)
                 if passage.speaker and is_user(passage.speaker):
-                    user_factor = user_factor or (1.0 if asks_assistant(context.text) else _USER_FACTOR)
+                    user_factor = user_factor or find_user_factor(context)
                     worth *= user_factor
                 passages.append(Candidate(found, passage, place, features, worth))
     return passages
+
+
+def find_user_factor(context: RankingContext) -> float:
+    """Return what the words of the user count: a little more, unless the query asks for those of the assistant."""
+    return 1.0 if asks_assistant(context.text) else _USER_FACTOR
 
 
 def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -238,13 +257,6 @@ def _span(entry: Candidate) -> Passage:
     )
 
 
-def explain_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Attach a ``Why`` to each candidate if the request asks for it."""
-    if not context.explain:
-        return list(candidates)
-    return [entry._replace(why=_why(entry, context)) for entry in candidates]
-
-
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Drop the candidates below the minimum score. Age orders results and hides none, so it does not count here."""
     return [entry for entry in candidates if entry.score >= context.options.min_score * entry.decay]
@@ -264,9 +276,11 @@ def spread_over_files(candidates: Sequence[Candidate], context: RankingContext) 
 
     They come first, in the order of their scores, and the others after them.
     """
-    order = spread([entry.score for entry in candidates], [entry.chunk.path for entry in candidates])
+    factors = file_factors([entry.chunk.path for entry in candidates])
+    order = spread([entry.score for entry in candidates], factors)
     chosen, rest = order[: context.options.max_results], order[context.options.max_results :]
-    return [candidates[place] for place in (*sorted(chosen), *sorted(rest))]
+    ordered = ((candidates[place], factors[place]) for place in (*sorted(chosen), *sorted(rest)))
+    return [entry if factor == 1 else entry._replace(file_factor=factor) for entry, factor in ordered]
 
 
 def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -412,36 +426,3 @@ def answer_below_min_score(citation: str, score: float, min_score: float) -> Sea
         " Lower the minimum score or try other words."
     )
     return SearchAnswer((), reason="below_min_score", action=action)
-
-
-def _why(candidate: Candidate, context: RankingContext) -> Why:
-    features, similarity, weights = candidate.features, candidate.found.similarity, context.query.weights
-    if features is None:
-        raise ValueError("Only passages can be explained.")
-    terms = tuple(
-        (
-            match.term.surface,
-            round(weights.by_term[match.term.text] / weights.total, 4),
-            match.term.text in features.chunk_held,
-            match.term.text in features.held,
-        )
-        for match in context.matches
-    )
-    return Why(
-        terms=terms,
-        words=round(features.words, 4),
-        coverage=round(features.coverage, 4),
-        neighbours=round(features.neighbours, 4),
-        title=round(features.title, 4),
-        likeness=None if features.likeness is None else round(features.likeness, 4),
-        cosine=similarity.whole if similarity else None,
-        passage_cosine=features.cosine,
-        vector_weight=round(context.query.vector_weight, 4),
-        identified=round(features.identified, 4),
-        naming=features.naming,
-        speaker=round(candidate.speaker, 4),
-        time=round(candidate.time, 4),
-        recency=round(candidate.recency, 4),
-        decay=round(candidate.decay, 4),
-        worth=round(candidate.worth, 4),
-    )

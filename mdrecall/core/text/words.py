@@ -68,6 +68,10 @@ class _Patterns:
         return re.compile(f"[{_UNSPACED}]")
 
     @cached_property
+    def unspaced_runs(self) -> re.Pattern[str]:
+        return re.compile(f"[{_UNSPACED}]+")
+
+    @cached_property
     def runs(self) -> re.Pattern[str]:
         return re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
@@ -84,7 +88,7 @@ def count_unspaced(text: str) -> int:
     """Count the characters of scripts without spaces between words."""
     if text.isascii() or not _MAYBE_UNSPACED.search(text):
         return 0
-    return len(_PATTERNS.unspaced.findall(text))
+    return sum(map(len, _PATTERNS.unspaced_runs.findall(text)))
 
 
 # Categories that the tokenizer of the index takes for parts of words: marks and private characters.

@@ -21,6 +21,8 @@ from mdrecall.embed.offline.word_file import (
 RUN_CHARS = 64
 #: The characters that are cut: Han, kana, and the iteration marks between them.
 UNSPACED = "\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+#: All of them lie below this code point.
+CODES = 0x10000
 # A character that is no word by itself costs more than the rarest word, so that any word is preferred.
 UNKNOWN_COST = 220
 # Every word costs this much besides, because the frequencies of short words are those of single characters everywhere:
@@ -81,18 +83,18 @@ class Cutter:
         """Return the words of many folded texts, without their costs."""
         import numpy
 
-        joined = "\n".join(texts)
-        codes = numpy.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
+        codes = numpy.frombuffer("\n".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
         owners = numpy.repeat(numpy.arange(len(texts)), [len(text) + 1 for text in texts])[: len(codes)]
-        left = _count_left(joined, len(codes))
-        numbers, hashes, costs = self._look_up(codes, left)
+        left = _count_left(codes)
+        numbers, costs = self._look_up(codes, left)
         steps = _choose_steps(left, costs)
         places = _follow_steps(left, steps)
         taken = steps[places]
-        return CutTexts(owners[places], hashes[taken - 1, places], numbers[taken - 1, places], taken)
+        found = numbers[taken - 1, places]
+        return CutTexts(owners[places], numpy.where(found < 0, -codes[places].astype(numpy.int32), found), taken)
 
-    def _look_up(self, codes: Any, left: Any) -> tuple[Any, Any, Any]:
-        """Return the record, hash and cost of every run of characters that could be a word, by length and place."""
+    def _look_up(self, codes: Any, left: Any) -> tuple[Any, Any]:
+        """Return the record and cost of every run of characters that could be a word, by length and place."""
         import numpy
 
         known = numpy.frombuffer(self.file.hashes, numpy.uint32)
@@ -102,25 +104,23 @@ class Cutter:
             self._filter[known >> (32 - _FILTER_BITS)] = True
         longest = self.file.card.longest
         numbers = numpy.full((longest, len(codes)), -1, numpy.int32)
-        hashes = numpy.zeros((longest, len(codes)), numpy.uint32)
         costs = numpy.full((longest, len(codes)), _INFINITE, numpy.int32)
-        hashed = numpy.full(len(codes), HASH_START, numpy.uint32)
+        starts = numpy.flatnonzero(left)
+        hashed = numpy.full(len(starts), HASH_START, numpy.uint32)
         for length in range(1, longest + 1):
-            if length > len(codes):
-                break
-            some = hashed[: len(codes) - length + 1]
-            some = (some ^ codes[length - 1 :]) * numpy.uint32(HASH_FACTOR)
-            hashed[: len(some)] = some
-            hashes[length - 1, : len(some)] = some
-            maybe = numpy.flatnonzero((left[: len(some)] >= length) & self._filter[some >> (32 - _FILTER_BITS)])
-            number = numpy.searchsorted(known, some[maybe])
+            reaches = left[starts] >= length
+            starts, hashed = starts[reaches], hashed[reaches]
+            hashed = (hashed ^ codes[starts + (length - 1)]) * numpy.uint32(HASH_FACTOR)
+            maybe = numpy.flatnonzero(self._filter[hashed >> (32 - _FILTER_BITS)])
+            wanted = hashed[maybe]
+            number = numpy.searchsorted(known, wanted)
             number[number == len(known)] = 0
-            is_word = known[number] == some[maybe]
-            places, number = maybe[is_word], number[is_word]
+            is_word = known[number] == wanted
+            places, number = starts[maybe[is_word]], number[is_word]
             numbers[length - 1, places] = number
             costs[length - 1, places] = stored[number].astype(numpy.int32) + WORD_COST
         costs[0][numbers[0] < 0] = UNKNOWN_COST
-        return numbers, hashes, costs
+        return numbers, costs
 
 
 class CutTexts(NamedTuple):
@@ -128,23 +128,27 @@ class CutTexts(NamedTuple):
 
     owners: Any
     """The text that each word is in, ascending."""
-    hashes: Any
     numbers: Any
-    """The records of the words; -1 for a character that is no word by itself."""
+    """The records of the words; for a character that is no word by itself its negative code point."""
     lengths: Any
 
 
-def _count_left(joined: str, size: int) -> Any:
+def _count_left(codes: Any) -> Any:
     """Return for every character how many follow in its run, itself included; 0 if it is not in one."""
     import numpy
 
-    left = numpy.zeros(size + 1, numpy.int32)
-    spans = [match.span() for match in re.finditer(_RUNS, joined)]
-    if spans:
-        starts, ends = numpy.array(spans).T
-        lengths = ends - starts
-        inside = numpy.arange(lengths.sum()) - numpy.repeat(numpy.cumsum(lengths) - lengths, lengths)
-        left[numpy.repeat(starts, lengths) + inside] = numpy.repeat(lengths, lengths) - inside
+    is_unspaced = numpy.zeros(CODES, bool)
+    for first, last in zip(UNSPACED[::3], UNSPACED[2::3], strict=True):
+        is_unspaced[ord(first) : ord(last) + 1] = True
+    inside = numpy.zeros(len(codes) + 2, bool)
+    inside[1:-1] = is_unspaced[numpy.minimum(codes, CODES - 1)]
+    edges = numpy.flatnonzero(inside[1:] != inside[:-1])
+    starts, lengths = edges[::2], edges[1::2] - edges[::2]
+    place = numpy.arange(lengths.sum()) - numpy.repeat(numpy.cumsum(lengths) - lengths, lengths)
+    # 16 bits are enough for a run, and numbers of 16 bits are sorted much faster.
+    left = numpy.zeros(len(codes) + 1, numpy.int16)
+    in_run = numpy.minimum(numpy.repeat(lengths, lengths) - place, RUN_CHARS - place % RUN_CHARS)
+    left[numpy.repeat(starts, lengths) + place] = in_run
     return left
 
 

@@ -23,8 +23,6 @@ from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.languages import (
     Found,
     Languages,
-    Part,
-    Table,
     group_parts,
     has_unspaced,
     is_token,
@@ -32,6 +30,7 @@ from mdrecall.embed.offline.languages import (
 )
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import Card
+from mdrecall.embed.offline.word_vectors import Part, Table
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
@@ -180,10 +179,11 @@ class OfflineEmbedder:
         numpy = _numpy()
         counts = [len(part) for part in parts]
         spread = list(chain.from_iterable(map(repeat, languages, counts)))
-        sums = self._sums(list(chain.from_iterable(parts)), spread)
-        titles = self._sums([title for title, _ in passages], languages)
+        titles = [title for title, _ in passages]
+        every = self._sums([*chain.from_iterable(parts), *titles], [*spread, *languages])
+        sums = every[: len(spread)]
         starts = numpy.cumsum([0, *counts[:-1]])
-        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + titles)
+        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + every[len(spread) :])
         small = _to_int8(sums)
         return [
             Embedding(vector.tobytes(), small[start : start + count].tobytes())
@@ -241,6 +241,8 @@ class OfflineEmbedder:
             places = numpy.fromiter(map(place.__getitem__, words), numpy.intp)
             start = 0
             for number, held in group:
+                if not held:
+                    continue
                 # The rows of one text fit into the processor's cache; those of many at once took three times as long.
                 is_short = len(folded[number]) <= _SHORT_CHARS and folded[number].isascii()
                 gathered = table.take(places[start : start + len(held)], axis=0)

@@ -1,9 +1,4 @@
-"""The words of other languages in a text, and what each adds to its vector.
-
-The vector of a word has two parts. Its *meaning* is the sum of the table's rows for the pieces of its translation,
-without the direction that frequent words have in common: it makes texts alike that only share what every text has. Its
-*own direction* is drawn from its hash, so that a text with the same word is closer than one with a similar word, and a
-name that no dictionary has is still found by its characters.
+"""The languages of a text and its words in them; ``word_vectors.py`` has what a word adds to a vector.
 
 Scripts without spaces are cut into words (``cutting.py``). A word of another script becomes a *token*, which names the
 language: ``ru:слово``. A word in Latin letters does so only if its text is in that language, because English has many
@@ -16,33 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
-from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter, CutTexts
+from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter
 from mdrecall.embed.offline.korean import can_follow
 from mdrecall.embed.offline.pieces import find_words
-from mdrecall.embed.offline.word_file import (
-    COST_STEP,
-    LENGTHS,
-    PIECES,
-    RECORD_BYTES,
-    SCALE_MIDDLE,
-    SCALE_STEPS,
-    WordFile,
-    hash_word,
-    read_cards,
-    word_length,
-)
+from mdrecall.embed.offline.word_file import COST_STEP, WordFile, hash_word, read_cards, word_length
+from mdrecall.embed.offline.word_vectors import MEANING, OWN, Part, Table, WordVectors, make_part, own_direction
 
-# The shares of a word's length that are its meaning and its own direction. Chosen on public sets: more of the second
-# finds more within a language, less of it finds more across languages.
-_MEANING, _OWN = 0.87, 0.4
-# A single character means many things, and is often a part of a name.
-_CHAR_MEANING, _CHAR_OWN = 0.25, 0.6
-# How many dimensions an own direction has. Fewer make two words alike by chance, more take longer.
-_OWN_DIMENSIONS = 16
-_RANDOM_FACTOR, _RANDOM_STEP = 1664525, 1013904223
 # From this share of kana on a text is Japanese; Chinese texts quote a word at most.
 _KANA_SHARE = 0.1
 # A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways,
@@ -66,8 +42,8 @@ _COMPOUND_CHARS = 4
 _LINKS = ("", "s", "n", "en", "es", "e")
 
 # Compiled at their first use, by `re` itself: a text in English needs none of them.
-_KANA = "[\u3041-\u30fa\u30fd-\u30ff]"
-_UNSPACED = f"[{UNSPACED}]"
+_KANA = "[\u3041-\u30fa\u30fd-\u30ff]+"
+_UNSPACED = f"[{UNSPACED}]+"
 #: The words of scripts with spaces; those in Latin letters are found with the English ones.
 _SPACED = {
     "cyrillic": re.compile("[\u0400-\u052f]+"),
@@ -85,24 +61,6 @@ class Found(NamedTuple):
     """The language of its words in Latin letters."""
     unspaced: str = ""
     """The language of its characters that are cut into words."""
-
-
-class Part(NamedTuple):
-    """What a word adds to a vector."""
-
-    pieces: tuple[tuple[int, float], ...]
-    own: tuple[tuple[int, float], ...]
-    """Dimensions with what is added to each."""
-
-
-class Table(NamedTuple):
-    """The table as arrays."""
-
-    rows: Any
-    """Signed bytes, one row for each piece."""
-    scales: Any
-    common: Any
-    """The direction that frequent words have in common, one unit long."""
 
 
 class Languages:
@@ -145,6 +103,12 @@ class Languages:
                         found.setdefault(word, []).append(language)
         return found
 
+    @cached_property
+    def _spaced(self) -> list[tuple[str, re.Pattern[str]]]:
+        """The languages in scripts with spaces other than Latin, and what finds their words."""
+        scripts = {language: file.card.script for language, file in self.files.items()}
+        return [(language, _SPACED[script]) for language, script in scripts.items() if script in _SPACED]
+
     def find(self, folded: str) -> Found:
         """Return the languages of a folded text."""
         latin = self._find_latin(find_words(folded))
@@ -162,14 +126,16 @@ class Languages:
                 return best
         if len(words) > _SHORT_WORDS or not _ENGLISH.isdisjoint(words):
             return ""
-        return self._find_by_words([word for word in words if not self._is_english(word)], len(words))
+        # No dictionary has numbers and file names.
+        unknown = [word for word in words if word.isalpha() and not self._is_english(word)]
+        return self._find_by_words(unknown, len(words)) if unknown and 2 * len(unknown) >= len(words) else ""
 
     def _find_by_words(self, words: Sequence[str], count: int) -> str:
         """Return the language that has most of these words; empty if none has half of all ``count``."""
         known = {
             language: sum(bool(self._numbers(file, word)) for word in words)
             for language, file in self.files.items()
-            if words and file.card.script == "latin"
+            if file.card.script == "latin"
         }
         best = max(known, key=lambda language: known[language], default="")
         return best if best and 2 * known[best] >= count else ""
@@ -181,9 +147,8 @@ class Languages:
             words = [latin + _MARK + word if self._numbers(file, word) else word for word in words]
         if folded.isascii():
             return words
-        for language, file in self.files.items():
-            if pattern := _SPACED.get(file.card.script):
-                words += [language + _MARK + word for word in pattern.findall(folded)]
+        for language, pattern in self._spaced:
+            words += [language + _MARK + word for word in pattern.findall(folded)]
         return words
 
     def part(self, token: str, dimensions: int) -> Part:
@@ -192,9 +157,9 @@ class Languages:
         file = self.files[language]
         found = [file.read(number) for number in self._numbers(file, word)]
         cost = max((entry.cost for entry in found), default=UNKNOWN_COST * COST_STEP)
-        share = _MEANING / math.sqrt(len(found) or 1)
+        share = MEANING / math.sqrt(len(found) or 1)
         pieces = tuple((piece, share * weight) for entry in found for piece, weight in entry.pieces)
-        own = _OWN * word_length(cost) if pieces or not found else 0.0
+        own = OWN * word_length(cost) if pieces or not found else 0.0
         return Part(pieces, tuple(own_direction(hash_word(word), own, dimensions)))
 
     def _numbers(self, file: WordFile, word: str) -> list[int]:
@@ -213,7 +178,7 @@ class Languages:
         """Yield what the words of a query add to its vector; ``weights`` are those of its character pairs."""
         cutter = self._cutter(language)
         for word, weight in _weigh(cutter.cut(folded)[0], weights):
-            yield _make_part(cutter.file, word, weight, dimensions)
+            yield make_part(cutter.file, word, weight, dimensions)
 
     def cut_numbers(self, folded: str) -> Iterator[tuple[WordFile, int]]:
         """Yield the records of the words of a text in scripts without spaces."""
@@ -228,8 +193,7 @@ class Languages:
         """Return the languages whose words are looked up in a text by their translation."""
         if folded.isascii():
             return []
-        count = len(re.findall(_UNSPACED, folded))
-        kana = len(re.findall(_KANA, folded))
+        count, kana = _count(_UNSPACED, folded), _count(_KANA, folded)
         return [*((["ja"] if kana >= _KANA_SHARE * count else ["zh"]) if count else []), *self._hangul(folded)]
 
     def _hangul(self, folded: str) -> list[str]:
@@ -244,10 +208,10 @@ class Languages:
 
     def _find_unspaced(self, folded: str) -> str:
         """Return the language of the characters to cut; empty if there are none."""
-        count = len(re.findall(_UNSPACED, folded))
+        count = _count(_UNSPACED, folded)
         if not count:
             return ""
-        if len(re.findall(_KANA, folded)) >= _KANA_SHARE * count:
+        if _count(_KANA, folded) >= _KANA_SHARE * count:
             return "ja"
         if count > _SHORT_CHARS or self._cutter("zh").cut(folded)[1] <= self._cutter("ja").cut(folded)[1]:
             return "zh"
@@ -261,9 +225,10 @@ class Languages:
                 texts.setdefault(found.unspaced, []).append((number, text))
         for language, numbered in texts.items():
             cutter = self._cutter(language)
+            vectors = WordVectors(cutter.file, table)
             for group in group_parts(numbered, _CHARS_AT_ONCE):
                 numbers, some = zip(*group, strict=True)
-                _add_vectors(cutter.file, cutter.cut_many(some), numbers, sums, table)
+                vectors.add(cutter.cut_many(some), numbers, sums)
 
 
 def added_files(folder: str) -> list[WordFile]:
@@ -292,6 +257,11 @@ def has_unspaced(text: str) -> bool:
     return not text.isascii() and re.search(_UNSPACED, text) is not None
 
 
+def _count(characters: str, text: str) -> int:
+    # Looking for runs of them makes fewer strings than looking for each.
+    return sum(map(len, re.findall(characters, text)))
+
+
 def is_token(word: str) -> bool:
     """True if a word is a token of another language."""
     return _MARK in word
@@ -300,14 +270,6 @@ def is_token(word: str) -> bool:
 def token_word(token: str) -> str:
     """Return the word of a token, or the word itself."""
     return token.rpartition(_MARK)[2]
-
-
-def own_direction(seed: int, size: float, dimensions: int) -> Iterator[tuple[int, float]]:
-    """Yield the dimensions of a word's own direction with what is added to each."""
-    step = size / math.sqrt(_OWN_DIMENSIONS)
-    for _ in range(_OWN_DIMENSIONS if size else 0):
-        seed = (seed * _RANDOM_FACTOR + _RANDOM_STEP) & 0xFFFFFFFF
-        yield (seed >> 16) % dimensions, step if seed >> 31 else -step
 
 
 def group_parts(texts: Iterable[tuple[int, _Part]], most: int) -> Iterator[list[tuple[int, _Part]]]:
@@ -336,55 +298,3 @@ def _weigh(cuts: Sequence[Cut], weights: Mapping[str, float]) -> Iterator[tuple[
             around = before + around + after
         known = [weights[pair] for at in range(len(around)) if (pair := around[at : at + 2]) in weights]
         yield cut, sum(known) / len(known) if known else 1.0
-
-
-def _make_part(file: WordFile, word: Cut, weight: float, dimensions: int) -> Part:
-    meaning, own = (_CHAR_MEANING, _CHAR_OWN) if len(word.text) == 1 else (_MEANING, _OWN)
-    pieces: tuple[tuple[int, float], ...] = ()
-    cost = UNKNOWN_COST * COST_STEP
-    if word.number >= 0:
-        pieces, cost = file.read(word.number)
-        if not pieces:
-            return Part((), ())
-    direction = own_direction(hash_word(word.text), weight * own * word_length(cost), dimensions)
-    return Part(tuple((piece, weight * meaning * share) for piece, share in pieces), tuple(direction))
-
-
-def _add_vectors(file: WordFile, found: CutTexts, texts: Sequence[int], sums: Any, table: Table) -> None:
-    """Add the vectors of the words that were found to the rows of their texts."""
-    import numpy
-
-    distinct, first, which = numpy.unique(found.hashes, return_index=True, return_inverse=True)
-    vectors = _vectors(file, distinct, found.numbers[first], found.lengths[first], table)
-    bounds = numpy.searchsorted(found.owners, numpy.arange(len(texts) + 1)).tolist()
-    for text, (start, end) in zip(texts, pairwise(bounds), strict=True):
-        sums[text] += vectors[which[start:end]].sum(0)
-
-
-def _vectors(file: WordFile, hashes: Any, numbers: Any, lengths: Any, table: Table) -> Any:
-    """Return the vectors of words, one row for each."""
-    import numpy
-
-    rows, scales, common = table
-    records = numpy.frombuffer(file.records, numpy.uint8).reshape(-1, RECORD_BYTES)[numbers]
-    is_known, is_char = numbers >= 0, lengths == 1
-    scale = numpy.exp2((records[:, -2].astype(numpy.float32) - SCALE_MIDDLE) / SCALE_STEPS)
-    scale *= numpy.where(is_char, _CHAR_MEANING, _MEANING) * is_known
-    vectors = numpy.zeros((len(hashes), rows.shape[1]), numpy.float32)
-    has_meaning = numpy.zeros(len(hashes), bool)
-    for place in range(PIECES):
-        weight = records[:, 2 * PIECES + place // 2] >> (4 * (place % 2)) & 15
-        has_meaning |= weight > 0
-        pieces = records[:, 2 * place].astype(numpy.int32) | records[:, 2 * place + 1].astype(numpy.int32) << 8
-        vectors += rows[pieces] * (scale * weight * scales[pieces]).astype(numpy.float32)[:, None]
-    vectors -= (vectors @ common)[:, None] * common
-    costs = numpy.where(is_known, records[:, -1], UNKNOWN_COST) * COST_STEP
-    points, sizes = zip(*LENGTHS, strict=True)
-    size = numpy.interp(costs, points, sizes) * numpy.where(is_char, _CHAR_OWN, _OWN) / math.sqrt(_OWN_DIMENSIONS)
-    size = (size * (has_meaning | ~is_known)).astype(numpy.float32)
-    seed = hashes.astype(numpy.uint32)
-    every = numpy.arange(len(hashes))
-    for _ in range(_OWN_DIMENSIONS):
-        seed = seed * numpy.uint32(_RANDOM_FACTOR) + numpy.uint32(_RANDOM_STEP)
-        vectors[every, (seed >> 16) % vectors.shape[1]] += numpy.where(seed >> 31, size, -size)
-    return vectors

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.flush import Moment, Prompts, make_prompts, time_words
+from mdrecall.core.conversation.flush import Moment, Prompts, make_prompts, make_request, time_words
 
 
 def moment(zone: str = "UTC", at: datetime = datetime(2026, 2, 16, 15, 0, tzinfo=UTC)) -> Moment:
@@ -91,3 +91,17 @@ def test_whatever_a_custom_prompt_says_the_hints_and_the_date_are_in_it(user: st
         assert re.search("append", text, re.IGNORECASE)
         assert "YYYY-MM-DD" not in text
     assert found.user.count("Current time:") >= 1
+
+
+def test_a_request_to_a_model_in_another_folder_names_the_tool_the_one_file_and_the_way_to_say_nothing() -> None:
+    request = make_request(moment(), "/home/ada/notes/")
+    assert "memory_append tool" in request
+    assert "/home/ada/notes/memory/2026-02-16.md and to no other file" in request
+    assert "reply with NO_REPLY" in request
+
+
+def test_a_custom_prompt_takes_the_place_of_the_request_and_keeps_the_file() -> None:
+    request = make_request(moment(), "/home/ada/notes", user="Note the birds you saw.")
+    assert request.startswith("Note the birds you saw.")
+    assert "NO_REPLY" in request
+    assert request.endswith("\nThe file to write to: /home/ada/notes/memory/2026-02-16.md")

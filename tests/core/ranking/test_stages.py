@@ -20,7 +20,6 @@ from mdrecall.core.ranking.stages import (
     diversify_results,
     drop_low_scores,
     explain_empty,
-    explain_scores,
     find_passages,
     limit_per_file,
     limit_results,
@@ -245,28 +244,6 @@ def test_equal_scores_are_ordered_by_path_line_and_place() -> None:
         candidate(2, path="a.md", line=2, worth=0.5),
     ]
     assert ids(score_candidates(equal, context())) == [2, 3, 4, 1]
-
-
-# explain_scores
-
-
-def test_without_explain_nothing_is_attached() -> None:
-    assert explain_scores([candidate()], context())[0].why is None
-
-
-def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it() -> None:
-    settings = context("walrus zebra quagga", explain=True, weight=0.25)
-    entry = candidate(text="# One\nthe walrus\n# Two\nthe zebra", similarity=similar(0.4), cosines=(0.5, 0.25))
-    first = explain_scores(find_passages([entry], settings), settings)[0]
-    assert first.why
-    third = round(1 / 3, 4)
-    assert first.why.terms == (
-        ("walrus", third, True, True), ("zebra", third, True, False), ("quagga", third, False, False),
-    )  # fmt: skip
-    assert (first.why.coverage, first.why.neighbours, first.why.title) == (third, third, 0.0)
-    assert (first.why.likeness, first.why.cosine, first.why.passage_cosine) == (0.5, 0.4, 0.5)
-    assert (first.why.vector_weight, first.why.decay) == (0.25, 1.0)
-    assert first.why.worth == pytest.approx(first.worth, abs=1e-4)
 
 
 @pytest.mark.parametrize(

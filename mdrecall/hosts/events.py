@@ -1,0 +1,122 @@
+"""What a host says when it calls a hook, the same for every host."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from mdrecall.hosts.table import Event, Host, find_host, recognise_host
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from mdrecall.config.settings import Settings
+    from mdrecall.memory import Memory
+
+EVENTS: tuple[Event, ...] = get_args(Event)
+#: Codex says within its first 600 bytes who started it, and then repeats its instructions.
+_BEGINNING_BYTES = 4_096
+
+
+class HookEvent(NamedTuple):
+    """Something that happened in a session of a host."""
+
+    host: Host
+    event: Event
+    session: str = ""
+    """The host's id of the session."""
+    cwd: str = ""
+    """The folder that the session is in."""
+    transcript: str = ""
+    """The file with the conversation; empty if the host gives none."""
+    prompt: str = ""
+    """What the person typed, if the event is a prompt."""
+    source: str = ""
+    """Why a session starts: startup, resume, clear, compact, fork, or new."""
+    host_event: str = ""
+    """What the host calls the event: its answer has to repeat that."""
+    is_subagent: bool = False
+    """True if it happened in a sub-agent."""
+    is_stop_active: bool = False
+    """True if the model goes on only because a hook asked it to at an earlier stop."""
+    is_headless: bool = False
+    """True if nobody sits in front of the host, as far as it can be known."""
+
+
+class HookCall(NamedTuple):
+    """An event, and all that is needed to answer it."""
+
+    event: HookEvent
+    settings: "Settings"
+    open: "Callable[[], AbstractContextManager[Memory]]"
+    """Opens the memory of the workspace."""
+    now: "datetime"
+    deadline: float
+    """When the host must have its answer, by the monotonic clock."""
+    log: Callable[[str], None]
+    """Writes down what went wrong."""
+
+
+class Answer(NamedTuple):
+    """What a host is told."""
+
+    context: str = ""
+    """Text for the model to read."""
+    ask: str = ""
+    """What the model is asked to do before it stops."""
+
+
+def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *, host: str = "") -> HookEvent | None:
+    """Return the event that a payload describes; None if the host or the event is unknown, or the host has no such one.
+
+    ``host`` is the name of the host if the caller knows it. Some hosts write their fields in camel case.
+    """
+    transcript = _get_text(payload, "transcript_path", "transcriptPath")
+    row = find_host(host) if host else recognise_host(transcript, env)
+    event = next((event for event in EVENTS if event == name), None)
+    if row is None or event is None or event not in row.events:
+        return None
+    return HookEvent(
+        host=row,
+        event=event,
+        session=_get_text(payload, "session_id", "sessionId"),
+        cwd=_get_text(payload, "cwd"),
+        transcript=transcript,
+        prompt=_get_text(payload, "prompt"),
+        source=_get_text(payload, "source"),
+        host_event=_get_text(payload, "hook_event_name", "hookEventName") or row.events[event],
+        is_subagent=event == "subagent-stop" or bool(_get_text(payload, "agent_id", "agentId")),
+        is_stop_active=any(payload.get(name) is True for name in ("stop_hook_active", "stopHookActive")),
+        is_headless=_is_headless(row, transcript, env),
+    )
+
+
+def _is_headless(host: Host, transcript: str, env: Mapping[str, str]) -> bool:
+    """True if nobody sits in front of the host; a host that does not say so needs a terminal for a person."""
+    variable, value = host.headless_variable
+    if variable and variable in env:
+        return env[variable] == value
+    if host.headless_transcript:
+        return host.headless_transcript in _read_beginning(transcript).replace('": ', '":')
+    return not _has_terminal()
+
+
+def _read_beginning(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_BEGINNING_BYTES).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _get_text(payload: Mapping[str, Any], *names: str) -> str:
+    """Return the first of these fields that holds text; empty if none does."""
+    return next((value for name in names if isinstance(value := payload.get(name), str)), "")

@@ -1,0 +1,125 @@
+"""The hosts, one row each: how a host is recognised, what it calls its events, and what it accepts as an answer."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Event = Literal[
+    "session-start", "prompt", "before-compaction", "after-compaction", "stop", "subagent-stop", "session-end"
+]
+#: How text for the model is written: in ``hookSpecificOutput``, as ``additionalContext`` at the top, or as plain text.
+Shape = Literal["specific", "top", "text"]
+
+#: Claude Code injects up to 10,000 characters, and beyond that a preview of 2 KB. The rest is for what it adds itself.
+#: The limits of hosts that state none are not known, so they get the same.
+_MAX_CHARS = 9_000
+#: Codex injects up to 2,500 tokens and cuts the middle out of more. It counts four bytes as a token.
+_MAX_CODEX_BYTES = 8_000
+
+
+class Host(NamedTuple):
+    """A coding agent that calls mdrecall at its events."""
+
+    name: str
+    title: str
+    """Its name for people."""
+    events: Mapping[Event, str]
+    """What the host calls each event. An event that is missing is never answered."""
+    shapes: Mapping[Event, Shape]
+    """The events whose answer may hold text for the model, and how it is written."""
+    transcript: str
+    """A pattern that the paths of its transcripts match, and those of no other host; empty if it gives none."""
+    variable: str = ""
+    """An environment variable that it sets for its hooks, and that the hosts above it in the table do not set."""
+    headless_variable: tuple[str, str] = ("", "")
+    """A variable, and the value that it has if nobody sits in front of the host."""
+    headless_transcript: str = ""
+    """A text in the beginning of a transcript if nobody sits in front of the host."""
+    refusal: str = "block"
+    """The ``decision`` that lets the model go on instead of stopping."""
+    timeout_unit: Literal["s", "ms"] = "s"
+    """The unit of ``timeout`` in its configuration of hooks."""
+    max_chars: int = _MAX_CHARS
+    max_bytes: int | None = None
+
+
+_CLAUDE_EVENTS: Mapping[Event, str] = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "before-compaction": "PreCompact",
+    "after-compaction": "PostCompact",
+    "stop": "Stop",
+    "subagent-stop": "SubagentStop",
+    "session-end": "SessionEnd",
+}
+_SPECIFIC: Mapping[Event, Shape] = {"session-start": "specific", "prompt": "specific"}
+
+#: In the order in which their variables are looked at: a host that was started by another one inherits its variables.
+HOSTS = (
+    Host(
+        "copilot",
+        "Copilot CLI",
+        {event: name for event, name in _CLAUDE_EVENTS.items() if event != "after-compaction"},
+        {"session-start": "top", "prompt": "top"},
+        r"/session-state/[^/]+/events\.jsonl$",
+        "COPILOT_CLI",
+    ),
+    Host(
+        "codex",
+        "Codex",
+        _CLAUDE_EVENTS,
+        _SPECIFIC,
+        r"(?:^|/)rollout-[^/]+\.jsonl$",
+        headless_transcript='"source":"exec"',
+        max_bytes=_MAX_CODEX_BYTES,
+    ),
+    Host(
+        "gemini",
+        "Gemini CLI",
+        # It says that it is about to compact before each request to the model, so that event means nothing.
+        {"session-start": "SessionStart", "prompt": "BeforeAgent", "stop": "AfterAgent", "session-end": "SessionEnd"},
+        _SPECIFIC,
+        r"/\.gemini/tmp/.+/chats/",
+        "GEMINI_SESSION_ID",
+        refusal="deny",
+        timeout_unit="ms",
+    ),
+    Host(
+        "qwen",
+        "Qwen Code",
+        _CLAUDE_EVENTS,
+        _SPECIFIC,
+        r"/\.qwen/projects/.+/chats/",
+        "QWEN_PROJECT_DIR",
+        timeout_unit="ms",
+    ),
+    Host(
+        "claude-code",
+        "Claude Code",
+        _CLAUDE_EVENTS,
+        {**_SPECIFIC, "before-compaction": "text"},
+        r"/\.claude/projects/",
+        "CLAUDECODE",
+        headless_variable=("CLAUDE_CODE_SESSION_ATTENDED", "0"),
+    ),
+    Host(
+        "opencode",
+        "OpenCode",
+        # mdrecall's own plugin runs inside the host and calls the command, with the names that it likes.
+        {event: event for event in _CLAUDE_EVENTS},
+        {"session-start": "top", "prompt": "top", "before-compaction": "top"},
+        "",
+    ),
+)
+
+
+def find_host(name: str) -> Host | None:
+    """Return the host with a name."""
+    return next((host for host in HOSTS if host.name == name), None)
+
+
+def recognise_host(transcript: str, env: Mapping[str, str]) -> Host | None:
+    """Return the host that a hook runs for, by the path of its transcript, else by its environment."""
+    by_path = (host for host in HOSTS if host.transcript and re.search(host.transcript, transcript))
+    by_variable = (host for host in HOSTS if host.variable and env.get(host.variable))
+    return next(by_path, None) or next(by_variable, None)

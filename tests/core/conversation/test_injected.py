@@ -1,0 +1,81 @@
+"""What memory injects is marked, and nothing of it is left when a conversation is read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.core.conversation.injected import strip_memory, wrap_memory
+
+_TAGS = st.sampled_from(
+    (
+        "<mdrecall-memory>",
+        "</mdrecall-memory>",
+        "< / MDRECALL-MEMORY >",
+        "</hook_context>",
+        "<hook_prompt a='1'>",
+        "x\n",
+    )
+)
+
+
+def test_what_was_wrapped_is_removed_and_the_rest_stays() -> None:
+    said = f"fix the pool\n{wrap_memory('canary in the note')}\nand the proxy"
+    assert strip_memory(said) == "fix the pool\n\nand the proxy"
+
+
+@given(st.lists(_TAGS | st.text(max_size=8), max_size=8).map("".join))
+def test_no_note_can_end_its_block(note: str) -> None:
+    assert strip_memory(f"before {wrap_memory(note + 'canary')} after") == "before  after"
+
+
+@given(st.lists(_TAGS | st.text(max_size=8), max_size=8).map("".join), st.integers(1, 40))
+def test_a_block_without_its_beginning_or_its_end_leaves_nothing(note: str, cut: int) -> None:
+    block = wrap_memory(f"{note} canary in the middle of a long note")
+    assert strip_memory(f"said {block[:-cut]}") == "said"
+    assert strip_memory(f"{block[cut:]} said") == "said"
+
+
+def test_blocks_inside_blocks_are_removed_with_them() -> None:
+    nested = "a <mdrecall-memory>x <mdrecall-memory>canary</mdrecall-memory> y</mdrecall-memory> b"
+    assert strip_memory(nested) == "a  b"
+
+
+def test_a_block_inside_the_element_of_a_host_that_was_cut_off_does_not_take_what_follows() -> None:
+    cut = "<hook_context>&lt;mdrecall-memory&gt; canary</hook_context>"
+    assert strip_memory(f"fix the pool {cut}") == "fix the pool"
+
+
+@pytest.mark.parametrize(
+    "injected",
+    [
+        "<hook_context>canary</hook_context>",
+        "<hook_context>&lt;mdrecall-memory&gt;canary&lt;/mdrecall-memory&gt;</hook_context>",
+        '<hook_prompt hook_run_id="stop:0:/home/ada">canary</hook_prompt>',
+        "<system-reminder>\nSessionStart hook additional context: canary\n</system-reminder>",
+        "SessionStart hook additional context: canary\nmore of it",
+        "UserPromptSubmit hook additional context: canary",
+    ],
+)
+def test_what_a_host_writes_around_the_text_of_a_hook_is_removed_with_it(injected: str) -> None:
+    assert strip_memory(f"fix the pool\n{injected}") == "fix the pool"
+    assert strip_memory(injected) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "what is <hook_context> for?",
+        "the tag </hook_prompt> is never closed",
+        "a hook additional context: is what we need",
+        "  indented\n\ntext  ",
+        "mdrecall-memory is a name",
+        "",
+    ],
+)
+def test_what_a_person_says_stays_as_it_is(said: str) -> None:
+    assert strip_memory(said) == said
+
+
+def test_a_text_full_of_tags_is_read_in_one_go() -> None:
+    assert strip_memory("<mdrecall-memory " * 200_000).startswith("<mdrecall-memory")
+    assert strip_memory("<mdrecall-memory>" * 100_000) == ""

@@ -1,0 +1,116 @@
+"""Explanations: the parts of a worth, and what each stage has changed."""
+
+import pytest
+
+from mdrecall.core.ranking.explain import explain_results, run_stages
+from mdrecall.core.ranking.stages import (
+    Candidate,
+    RankingContext,
+    Stage,
+    find_passages,
+    score_candidates,
+    spread_over_files,
+)
+from mdrecall.types import Why
+from tests.core.ranking.test_stages import candidate, context, similar
+
+
+def run(candidates: list[Candidate], settings: RankingContext, *stages: Stage) -> list[Candidate]:
+    found = run_stages((*stages, explain_results), candidates, settings)
+    assert isinstance(found, list)
+    return found
+
+
+def explain(entry: Candidate, settings: RankingContext, *stages: Stage) -> Why:
+    why = run([entry], settings, find_passages, *stages)[0].why
+    assert why
+    return why
+
+
+def test_without_explain_nothing_is_attached() -> None:
+    (entry,) = run([candidate()], context(), find_passages, score_candidates)
+    assert entry.why is None
+    assert entry.steps == ()
+
+
+def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it() -> None:
+    settings = context("walrus zebra quagga", explain=True, weight=0.25)
+    entry = candidate(text="# One\nthe walrus\n# Two\nthe zebra", similarity=similar(0.4), cosines=(0.5, 0.25))
+    why = explain(entry, settings)
+    third = round(1 / 3, 4)
+    assert why.terms == (
+        ("walrus", third, True, True), ("zebra", third, True, False), ("quagga", third, False, False),
+    )  # fmt: skip
+    assert (why.coverage, why.neighbours, why.title) == (third, third, 0.0)
+    assert (why.likeness, why.cosine, why.passage_cosine) == (0.5, 0.4, 0.5)
+    assert (why.vector_weight, why.decay) == (0.25, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "entry"),
+    [
+        ("walrus zebra", candidate(text="# One\na walrus\n# Two\na zebra", similarity=similar(0.4), cosines=(0.5, 0))),
+        ("walrus", candidate()),
+        ("what does STL-142 say?", candidate(text="STL-142 fails")),
+        ("walrus tea", candidate(text="User: the walrus likes tea\n\nAssistant: I see")),
+        ("你好 walrus 图书馆见面", candidate(text="the walrus", similarity=similar(0.9), translated=0.5)),
+        ("walrus", candidate(strength=0.0, similarity=similar(0.7))),
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_worth_add_up_to_it(query: str, entry: Candidate) -> None:
+    settings = context(query, explain=True, weight=0.35)
+    found = run([entry], settings, find_passages, score_candidates)
+    assert found
+    for one in found:
+        assert one.why
+        assert sum(value for _, value in one.why.parts) == pytest.approx(one.worth, abs=1e-3)
+        assert one.why.worth == pytest.approx(one.worth, abs=1e-4)
+
+
+def test_by_vectors_only_the_likeness_is_the_whole_worth_and_nothing_is_taken_off() -> None:
+    why = explain(candidate(similarity=similar(0.6), cosines=(0.8,)), context(explain=True, mode="vector"))
+    assert why.parts == (("likeness", 0.72),)
+    assert why.cost == 0
+
+
+def test_the_words_of_the_user_are_a_part_of_their_own() -> None:
+    settings = context("walrus", explain=True, weight=0.0)
+    of_user, of_other = (
+        dict(explain(candidate(text=f"{name}: the walrus\n\n{name}: yes"), settings).parts) for name in ("User", "Eva")
+    )
+    assert of_user["user"] == pytest.approx(0.1 * sum(of_other.values()), abs=1e-3)
+    assert "user" not in of_other
+
+
+def test_a_text_in_another_script_is_worth_what_its_likeness_and_its_translated_words_are() -> None:
+    why = explain(
+        candidate(text="图书馆", strength=0.0, similarity=similar(0.9), translated=1.0), context(explain=True)
+    )
+    assert [name for name, _ in why.parts] == ["translation"]
+    assert (why.cost, why.translated) == (0, 1)
+
+
+def test_a_stage_that_changes_nothing_for_a_result_is_not_named() -> None:
+    settings = context(explain=True, weight=0.0)
+    steps = explain(candidate(), settings, score_candidates, spread_over_files).stages
+    assert [(step.stage, step.place, step.of) for step in steps] == [
+        ("find_passages", None, 1),
+        ("score_candidates", 1, 1),
+    ]
+    assert [step.score is None for step in steps] == [True, False]
+
+
+def test_what_gives_way_to_another_file_says_so() -> None:
+    settings = context(explain=True, max_results=4, weight=0.0)
+    entries = [candidate(number, strength=0.9 - number / 100) for number in range(1, 6)]
+    other = candidate(6, path="memory/b.md", strength=0.8)
+    found = run([*entries, other], settings, find_passages, score_candidates, spread_over_files)
+    assert [entry.chunk.id for entry in found] == [1, 2, 3, 6, 4, 5]
+    steps = {entry.chunk.id: entry.why.stages[-1] for entry in found if entry.why}
+    factors = {entry.chunk.id: entry.why.file_factor for entry in found if entry.why}
+    assert factors == {1: 1, 2: 1, 3: 1, 6: 1, 4: 0.8, 5: 0.64}
+    assert [(steps[number].stage, steps[number].place) for number in (1, 6, 4)] == [
+        ("score_candidates", 1),
+        ("spread_over_files", 4),
+        ("spread_over_files", 5),
+    ]

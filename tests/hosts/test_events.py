@@ -1,0 +1,126 @@
+"""What the hosts say, as one event: by name, by transcript, by environment."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.hosts.events import EVENTS, HookEvent, read_event
+from mdrecall.hosts.table import HOSTS, find_host
+
+TRANSCRIPTS = {
+    "copilot": "/home/ada/.copilot/session-state/46a/events.jsonl",
+    "codex": "/home/ada/.codex/sessions/2026/02/10/rollout-2026-02-10T09-00-00-01a.jsonl",
+    "gemini": "/home/ada/.gemini/tmp/shop/chats/session-2026-02-10T09-00-08ab.jsonl",
+    "qwen": "/home/ada/.qwen/projects/-home-ada-shop/chats/5f0c.jsonl",
+    "claude-code": "/home/ada/.claude/projects/-home-ada-shop/5f0c.jsonl",
+}
+VARIABLES = {
+    "copilot": "COPILOT_CLI",
+    "gemini": "GEMINI_SESSION_ID",
+    "qwen": "QWEN_PROJECT_DIR",
+    "claude-code": "CLAUDECODE",
+}
+
+
+def read(name: str, payload: dict[str, Any], env: dict[str, str] | None = None, host: str = "") -> HookEvent:
+    event = read_event(name, payload, env or {}, host=host)
+    assert event is not None
+    return event
+
+
+@pytest.mark.parametrize("host", TRANSCRIPTS)
+def test_a_host_is_recognised_by_the_path_of_its_transcript(host: str) -> None:
+    others = dict.fromkeys(VARIABLES.values(), "1")
+    assert read("stop", {"transcript_path": TRANSCRIPTS[host]}, others).host.name == host
+
+
+@pytest.mark.parametrize("host", VARIABLES)
+def test_without_a_transcript_the_environment_decides(host: str) -> None:
+    assert read("stop", {}, {VARIABLES[host]: "1", "CLAUDE_PROJECT_DIR": "/home/ada/shop"}).host.name == host
+
+
+def test_a_host_inside_claude_code_is_not_taken_for_it() -> None:
+    assert read("session-start", {"cwd": "/"}, {"CLAUDECODE": "1", "COPILOT_CLI": "1"}).host.name == "copilot"
+
+
+def test_the_name_of_the_host_wins_over_everything_else() -> None:
+    event = read("stop", {"transcript_path": TRANSCRIPTS["codex"]}, {"CLAUDECODE": "1"}, host="opencode")
+    assert event.host.name == "opencode"
+
+
+@pytest.mark.parametrize(
+    ("name", "host"), [("stop", "emacs"), ("stop", ""), ("tool-use", "codex"), ("before-compaction", "gemini")]
+)
+def test_an_unknown_host_or_event_is_no_event(name: str, host: str) -> None:
+    assert read_event(name, {}, {"CLAUDE_PROJECT_DIR": "/"}, host=host) is None
+
+
+def test_every_field_of_claude_code_is_read() -> None:
+    payload = {
+        "session_id": "5f0c",
+        "transcript_path": TRANSCRIPTS["claude-code"],
+        "cwd": "/home/ada/shop",
+        "hook_event_name": "Stop",
+        "stop_hook_active": True,
+        "last_assistant_message": "Done.",
+    }
+    event = read("stop", payload)
+    assert (event.session, event.cwd, event.host_event) == ("5f0c", "/home/ada/shop", "Stop")
+    assert event.is_stop_active
+    assert not event.is_subagent
+
+
+def test_the_fields_of_copilot_may_be_in_camel_case() -> None:
+    payload = {"sessionId": "46a", "transcriptPath": TRANSCRIPTS["copilot"], "prompt": "fix the pool"}
+    event = read("prompt", payload)
+    assert (event.host.name, event.session, event.prompt) == ("copilot", "46a", "fix the pool")
+    assert event.host_event == "UserPromptSubmit"
+
+
+def test_a_prompt_that_starts_a_sub_agent_says_so() -> None:
+    assert read("prompt", {"agent_id": "a3", "prompt": "look"}, host="codex").is_subagent
+    assert read("subagent-stop", {"agent_type": ""}, host="claude-code").is_subagent
+
+
+@pytest.mark.parametrize("payload", [{"cwd": 3, "prompt": None, "stop_hook_active": "yes"}, {}])
+def test_fields_of_a_wrong_type_count_as_missing(payload: dict[str, Any]) -> None:
+    event = read("prompt", payload, host="qwen")
+    assert (event.cwd, event.prompt, event.is_stop_active) == ("", "", False)
+
+
+@pytest.mark.parametrize(("attended", "is_headless"), [("0", True), ("1", False)])
+def test_claude_code_says_if_somebody_is_there(attended: str, is_headless: bool) -> None:
+    env = {"CLAUDE_CODE_SESSION_ATTENDED": attended}
+    assert read("stop", {}, env, host="claude-code").is_headless is is_headless
+
+
+@pytest.mark.parametrize(("source", "is_headless"), [("exec", True), ("cli", False)])
+def test_the_transcript_of_codex_says_if_somebody_is_there(tmp_path: Path, source: str, is_headless: bool) -> None:
+    transcript = tmp_path / "rollout-2026-02-10T09-00-00-01a.jsonl"
+    line = {"type": "session_meta", "payload": {"source": source, "base_instructions": {"text": "be good" * 9999}}}
+    transcript.write_text(json.dumps(line) + "\n")
+    event = read("stop", {"transcript_path": str(transcript)})
+    assert (event.host.name, event.is_headless) == ("codex", is_headless)
+
+
+def test_a_host_that_says_nothing_is_headless_without_a_terminal() -> None:
+    code = (
+        "import os; os.setsid()\n"
+        "from mdrecall.hosts.events import read_event\n"
+        "print(read_event('stop', {}, {}, host='gemini').is_headless)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, text=True)
+    assert child.communicate()[0] == "True\n"
+
+
+def test_every_row_names_only_events_of_ours_and_shapes_only_for_its_events() -> None:
+    assert len({host.name for host in HOSTS}) == len(HOSTS) == 6
+    for host in HOSTS:
+        assert set(host.shapes) <= set(host.events) <= set(EVENTS)
+        assert find_host(host.name) is host
