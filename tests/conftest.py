@@ -36,6 +36,7 @@ _SLOW = (
     "engine/test_jobs",
     "engine/test_ranking.py",
     "engine/test_transcripts_any_order.py",
+    "hosts/test_digest_kills.py",
     "mcp_server/",
     "plugins/",
     "providers/",
