@@ -1,7 +1,9 @@
 """``mdrecall doctor``: check that everything works, and suggest fixes."""
 
 import argparse
+import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from mdrecall.cli.options import add_common, choose_agents
@@ -9,6 +11,7 @@ from mdrecall.cli.output import plural, print_json, printable, shorten_home_in_t
 from mdrecall.config.load import Loaded, load
 from mdrecall.doctor import Finding, examine, find_old_indexes
 from mdrecall.errors import RecallError
+from mdrecall.hosts.log import check_log, find_log
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "red")}
 #: The command that fixes a problem, by its code.
@@ -35,7 +38,9 @@ def run(options: argparse.Namespace) -> int:
             findings.append((agent, finding))
             if not options.json:
                 _print_finding(finding)
-    for finding in map(_add_command, find_old_indexes()):
+    now = datetime.now(UTC)
+    about_hosts = (*_check_hosts(), *check_log(find_log(os.environ, os.getcwd()), now))
+    for finding in map(_add_command, (*find_old_indexes(), *about_hosts)):
         findings.append(("", finding))
         if not options.json:
             _print_finding(finding)
@@ -65,6 +70,16 @@ def _examine_all(options: argparse.Namespace, agent: str | None) -> Iterator[Fin
 
 def _add_command(finding: Finding) -> Finding:
     return finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
+
+
+def _check_hosts() -> Iterator[Finding]:
+    """Check what is installed in coding agents."""
+    from mdrecall.config.environment import find_locations, find_program_folders
+    from mdrecall.hosts.check import check_installs
+
+    here = os.getcwd()
+    folders = find_program_folders(os.environ, here)
+    yield from check_installs(folders, here, find_locations(os.environ, here).own_state_dir)
 
 
 def _check_plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:

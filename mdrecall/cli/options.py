@@ -25,11 +25,16 @@ class Caller(NamedTuple):
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose a memory and the form of the output."""
+    add_memory(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose a memory."""
     about = "the folder with MEMORY.md and memory/ (default: this folder if it has notes, else OpenClaw's)"
     parser.add_argument("--workspace", metavar="DIR", help=about)
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(caller=Caller(), is_automatic=False)
 
 

@@ -10,9 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Iterator, Mapping
+    from typing import NoReturn
 
-#: Each may be repeated here after a lost connection: they read, and ``note`` leaves out what a note says already.
-WARM_COMMANDS = ("search", "get", "context", "status", "note")
+#: Each may be repeated here after a lost connection: they read, and ``note`` and ``hook`` write nothing twice.
+WARM_COMMANDS = ("search", "get", "context", "status", "note", "hook")
 #: With these a command runs here: they change the process, read its input, or say so.
 _RUN_HERE = frozenset(("-", "-h", "--help", "--no-warm", "--verbose"))
 #: Said by the listening process before anything is asked. The number is that of the protocol.
@@ -27,6 +28,21 @@ _MAX_ASKED = 3
 MAX_ANSWER_BYTES = 32 << 20
 #: The address of a socket is shorter than this on every system (Linux: 108 bytes, macOS: 104, with a zero at the end).
 _MAX_ADDRESS_BYTES = 103
+#: Seconds that a host waits for each event, from the start of this process: a person feels the first two, and the end
+#: of a session is cut off after a second by Codex and after 1.5 seconds by Claude Code.
+HOOK_SECONDS = {
+    "session-start": 2.0,
+    "prompt": 1.0,
+    "before-compaction": 5.0,
+    "after-compaction": 1.0,
+    "stop": 5.0,
+    "subagent-stop": 1.0,
+    "session-end": 0.8,
+}
+#: A host writes what happened before it waits. One that never closes its end costs this at each event.
+_INPUT_S = 0.5
+#: A prompt with a pasted file is smaller; a longer input is cut, and then no JSON.
+_MAX_INPUT_BYTES = 8 << 20
 # Nearly all that a short command creates, modules above all, lives until it ends. At the default of 700 new objects the
 # garbage collector would go through it again and again: a tenth of the time that the imports take.
 _COLLECT_AFTER = 50_000
@@ -36,6 +52,8 @@ ANSWERED, DECLINED = b"A", b"D"
 def main(greeting_s: float = _GREETING_S) -> int:
     """Run the command of this process and return its exit code; a process that listens has to greet in time."""
     arguments = sys.argv[1:]
+    if arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments) and not _is_typed():
+        _run_hook(arguments, greeting_s)
     if arguments and arguments[0] in WARM_COMMANDS and not _RUN_HERE.intersection(arguments):
         try:
             answer = ask(arguments, os.environ, greeting_s)
@@ -44,6 +62,10 @@ def main(greeting_s: float = _GREETING_S) -> int:
             return 130
         if answer is not None:
             return _print(answer)
+    return _run_here(arguments)
+
+
+def _run_here(arguments: "list[str]") -> int:
     import gc
 
     gc.set_threshold(_COLLECT_AFTER)
@@ -52,8 +74,58 @@ def main(greeting_s: float = _GREETING_S) -> int:
     return run(arguments)
 
 
-def ask(arguments: "list[str]", env: "Mapping[str, str]", greeting_s: float) -> bytes | None:
-    """Return the answer of a process that listens; None if there is none that can answer."""
+def _is_typed() -> bool:
+    """True if a person has typed the command."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _run_hook(arguments: "list[str]", greeting_s: float) -> "NoReturn":
+    """Run a hook and end the process: whatever goes wrong, the host sees an answer or nothing, and no error.
+
+    The end comes at once, because a part that was not done in time may still be at work in a thread.
+    """
+    import time
+
+    begun = time.monotonic()
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 2)
+        arguments += [f"--begun={begun}", f"--input={_read_input(begun + _INPUT_S)}"]
+        seconds = HOOK_SECONDS.get(arguments[1], 0.0)
+        answer = None if "--no-warm" in arguments else ask(arguments, os.environ, greeting_s, seconds)
+        if answer is None:
+            _run_here(arguments)
+        else:
+            _print(answer)
+        sys.stdout.flush()
+    except BaseException:
+        # The command writes down what it can; what is left is an interpreter that is out of memory, or being killed.
+        pass
+    os._exit(0)
+
+
+def _read_input(deadline: float) -> str:
+    """Return what the host has written to standard input before it closes it, or before the deadline."""
+    import select
+    import time
+
+    parts, size = [], 0
+    while size < _MAX_INPUT_BYTES and (left := deadline - time.monotonic()) > 0:
+        if not select.select([0], [], [], left)[0]:
+            break
+        part = os.read(0, 1 << 16)
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+    # A zero ends an argument, and JSON has none.
+    return os.fsdecode(b"".join(parts).replace(b"\0", b""))
+
+
+def ask(
+    arguments: "list[str]", env: "Mapping[str, str]", greeting_s: float, answer_s: float = _ANSWER_S
+) -> bytes | None:
+    """Return the answer of a process that listens; None if there is none that can answer in time."""
     folder = find_socket_folder(env)
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".sock")) if is_private(folder) else []
@@ -64,7 +136,7 @@ def ask(arguments: "list[str]", env: "Mapping[str, str]", greeting_s: float) -> 
         return None
     request = _pack_request(arguments, env, cwd)
     for name in _put_likely_first(names, arguments, cwd)[:_MAX_ASKED]:
-        answer = _ask_one(folder, name, request, greeting_s)
+        answer = _ask_one(folder, name, request, greeting_s, answer_s)
         if answer is not None:
             return answer
     return None
@@ -168,7 +240,7 @@ def describe_code() -> bytes:
     return os.fsencode(f"{mdrecall.__version__} {sys.version_info[:2]} {mdrecall.__file__}")
 
 
-def _ask_one(folder: str, name: str, request: bytes, greeting_s: float) -> bytes | None:
+def _ask_one(folder: str, name: str, request: bytes, greeting_s: float, answer_s: float) -> bytes | None:
     """Return the answer of one process; None if it does not greet in time, declines, or dies."""
     import _socket
     import time
@@ -184,8 +256,8 @@ def _ask_one(folder: str, name: str, request: bytes, greeting_s: float) -> bytes
         expected = GREETING + describe_code()
         if receive(connection, len(expected), time.monotonic() + greeting_s) != expected:
             return None
-        deadline = time.monotonic() + _ANSWER_S
-        connection.settimeout(_ANSWER_S)
+        deadline = time.monotonic() + answer_s
+        connection.settimeout(answer_s)
         connection.sendall(request)
         head = receive(connection, 5, deadline)
         size = int.from_bytes(head[1:], "big")

@@ -53,8 +53,11 @@ _CLOSE_S = 2.0
 # Variables that the code of a command reads from its own process, so that they must be the same in both.
 _OF_PROCESS = ("HOME", "TZ", "MDRECALL_DEBUG")
 _OF_TERMINAL = ("NO_COLOR", "TERM")
-# Variables that decide which provider is used, and how it is reached.
-_OF_PROVIDERS = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PROXY|^(?:SSL|HF|MDRECALL|OPENCLAW|CLAWDBOT)_", re.IGNORECASE)
+# Variables that decide which provider is used, and how it is reached. Those of hosts are for their own hooks.
+_OF_PROVIDERS = re.compile(
+    r"^(?!CLAUDE|COPILOT|CODEX).*(?:KEY|TOKEN|SECRET|CREDENTIAL|PROXY)|^(?:SSL|HF|MDRECALL|OPENCLAW|CLAWDBOT)_",
+    re.IGNORECASE,
+)
 # Variables that say where a shell is.
 _OF_SHELL = frozenset(("PWD", "OLDPWD", "SHLVL", "_"))
 

@@ -20,6 +20,8 @@ from mdrecall.errors import ConfigError, WorkspaceError
 CURRENT_FOLDER = "the current folder"
 #: The origin of a workspace that the caller gives.
 _NAMED = "--workspace"
+#: The file in an agent's folder that says which coding agents' conversations were switched on for its memory.
+HOSTS_FILE = "hosts.json"
 #: Folders below ``memory/`` that are looked into for a note; a workspace with notes has one in the first few.
 _MAX_FOLDERS = 100
 
@@ -88,6 +90,17 @@ def has_notes(folder: str, home: str) -> bool:
         return False
     notes = (name for name in _list_markdown(folder) if name == "MEMORY.md" or not name.split(".")[0].isupper())
     return any(notes) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
+
+
+def has_memory(folder: str, home: str) -> bool:
+    """True if a folder has ``MEMORY.md``, or notes in ``memory/``: somebody keeps a memory there.
+
+    Unlike in ``has_notes``, other Markdown does not count: most repositories have some, and a program that is started
+    there by itself must not write to them.
+    """
+    if os.path.realpath(folder) in (os.sep, os.path.realpath(home)):
+        return False
+    return "MEMORY.md" in _list_markdown(folder) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
 
 
 def _choose_folder(request: WorkspaceRequest, agents_folder: ResolvedValue | None) -> ResolvedValue:

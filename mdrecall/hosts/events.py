@@ -1,10 +1,17 @@
 """What a host says when it calls a hook, the same for every host."""
 
 import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from mdrecall.hosts.table import Event, Host, find_host, recognise_host
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from mdrecall.config.settings import Settings
+    from mdrecall.memory import Memory
 
 EVENTS: tuple[Event, ...] = get_args(Event)
 #: Codex says within its first 600 bytes who started it, and then repeats its instructions.
@@ -34,6 +41,29 @@ class HookEvent(NamedTuple):
     """True if the model goes on only because a hook asked it to at an earlier stop."""
     is_headless: bool = False
     """True if nobody sits in front of the host, as far as it can be known."""
+
+
+class HookCall(NamedTuple):
+    """An event, and all that is needed to answer it."""
+
+    event: HookEvent
+    settings: "Settings"
+    open: "Callable[[], AbstractContextManager[Memory]]"
+    """Opens the memory of the workspace."""
+    now: "datetime"
+    deadline: float
+    """When the host must have its answer, by the monotonic clock."""
+    log: Callable[[str], None]
+    """Writes down what went wrong."""
+
+
+class Answer(NamedTuple):
+    """What a host is told."""
+
+    context: str = ""
+    """Text for the model to read."""
+    ask: str = ""
+    """What the model is asked to do before it stops."""
 
 
 def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *, host: str = "") -> HookEvent | None:

@@ -1,0 +1,104 @@
+"""``mdrecall hook``: answer an event of a coding agent. ``cli/start`` reads what it says, and hides every failure."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mdrecall.cli.options import Caller, add_memory, add_no_warm, load_quietly
+from mdrecall.cli.start import HOOK_SECONDS
+from mdrecall.errors import RecallError, message_with_hint
+from mdrecall.hosts.events import EVENTS, HookCall, HookEvent, read_event
+from mdrecall.hosts.log import find_log, log_problem
+from mdrecall.hosts.table import HOSTS, find_host
+
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("event", metavar="EVENT", help=f"what happened: {', '.join(EVENTS)}")
+    names = ", ".join(sorted(host.name for host in HOSTS))
+    parser.add_argument("--host", metavar="HOST", default="", help=f"who asks: {names} (default: recognised)")
+    parser.add_argument("--input", help=argparse.SUPPRESS)
+    parser.add_argument("--begun", type=float, help=argparse.SUPPRESS)
+    add_no_warm(parser)
+    add_memory(parser)
+    # A program runs it, wherever that is, as with `mdrecall context`.
+    parser.set_defaults(is_automatic=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.input is None:
+        hint = "A coding agent runs it when something happens, and says what as JSON on standard input."
+        raise RecallError("This command is not for people.", hint=hint)
+    caller: Caller = options.caller
+    env = os.environ if caller.env is None else caller.env
+    cwd = caller.cwd or os.getcwd()
+    now = datetime.now(UTC)
+
+    def log(problem: str) -> None:
+        log_problem(find_log(env, cwd), now, f"{options.host or 'unknown host'} {options.event}", problem)
+
+    try:
+        sys.stdout.write(_answer(options, env, cwd, now, log))
+    except Exception as error:
+        if caller.open:
+            # Whoever asked does the work itself, and writes down what is wrong.
+            raise
+        log(message_with_hint(error) if isinstance(error, RecallError) else f"{type(error).__name__}: {error}")
+    return 0
+
+
+def _answer(
+    options: argparse.Namespace, env: Mapping[str, str], cwd: str, now: datetime, log: Callable[[str], None]
+) -> str:
+    """Return what the host reads; empty if there is no memory, or nothing to say."""
+    begun = time.monotonic() if options.begun is None else options.begun
+    event = _read_event(options, env, cwd)
+    if event is None:
+        return ""
+    caller: Caller = options.caller
+    options.caller = caller._replace(cwd=event.cwd)
+    loaded = load_quietly(options, options.agent)
+    if not _has_memory(loaded):
+        return ""
+    if caller.open:
+        caller.open(loaded)
+    from mdrecall.hosts.hook import answer_event, render_answer
+    from mdrecall.memory import Memory
+
+    opens = caller.open or (lambda loaded: Memory.of(loaded, one_shot=True))
+    deadline = begun + HOOK_SECONDS[event.event]
+    call = HookCall(event, loaded.settings, lambda: opens(loaded), now, deadline, log)
+    return render_answer(event, answer_event(call))
+
+
+def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -> HookEvent | None:
+    """Return the event that a host describes; None if it means nothing. Raise if it cannot be understood."""
+    try:
+        payload = json.loads(options.input or "{}")
+    except (ValueError, RecursionError) as error:
+        raise RecallError("The input of the hook is not JSON.", hint="Ask the host's makers.") from error
+    if not isinstance(payload, dict):
+        raise RecallError("The input of the hook is no JSON object.", hint="Ask the host's makers.")
+    event = read_event(options.event, payload, env, host=options.host)
+    if event is None and options.event not in EVENTS:
+        raise RecallError(f"{options.event!r} is no event.", hint=f"The events are {', '.join(EVENTS)}.")
+    if event is None and (not options.host or find_host(options.host) is None):
+        hint = "Name it with --host."
+        raise RecallError(f"The host {options.host!r} is not known." if options.host else "Unknown host.", hint=hint)
+    return event and event._replace(cwd=event.cwd if os.path.isabs(event.cwd) else cwd)
+
+
+def _has_memory(loaded: "Loaded") -> bool:
+    """True if somebody wants a memory here: a workspace is configured, or the session's folder holds one."""
+    from mdrecall.config.workspace import CURRENT_FOLDER, has_memory
+
+    folder, origin = loaded.values["workspace"]
+    is_wanted = origin != CURRENT_FOLDER or has_memory(folder, loaded.home)
+    return is_wanted and loaded.settings.memory_search.enabled

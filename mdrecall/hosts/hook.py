@@ -1,0 +1,123 @@
+"""Answers an event of a host: every part that has something to say is asked, within the time that the host gives."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from mdrecall.core.conversation.injected import wrap_memory
+from mdrecall.errors import RecallError, message_with_hint
+from mdrecall.hosts.events import Answer, HookCall, HookEvent
+from mdrecall.hosts.prompt import show_fitting_notes
+from mdrecall.hosts.start import show_memory
+from mdrecall.hosts.table import Event, Host
+
+#: What the marks around a text for the model take of the host's limit, and what it may write before it.
+_MARK_CHARS = 200
+
+Handler = Callable[[HookCall], Iterator[Answer]]
+
+#: What is left of the time for what the model reads, when earlier sessions are finished first.
+_SECONDS_TO_SHOW = 0.5
+
+
+def _finish_earlier(call: HookCall) -> Iterator[Answer]:
+    """Write the digests that earlier sessions were cut off from, so that the notes have them."""
+    if call.settings.mdrecall.hosts.digest:
+        from mdrecall.hosts.digest import finish_digests
+
+        def has_time() -> bool:
+            return time.monotonic() < call.deadline - _SECONDS_TO_SHOW
+
+        finish_digests(call.event, call.settings, call.now, has_time=has_time)
+    yield from ()
+
+
+def _write_digest(call: HookCall) -> Iterator[Answer]:
+    """Write what was added to the conversation into the note of the day. Tell the one who summarises it where it is."""
+    note = None
+    if call.settings.mdrecall.hosts.digest:
+        from mdrecall.hosts.digest import digest_session
+
+        note = digest_session(call.event, call.settings, call.now)
+    if call.event.event == "before-compaction" and not call.event.is_subagent:
+        where = f" What was asked, done and decided so far is in {call.settings.workspace}/{note}." if note else ""
+        yield Answer(f"In the summary, keep names, identifiers, paths and decisions word for word.{where}")
+
+
+def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
+    from mdrecall.hosts.flush_request import ask_for_flush
+
+    yield Answer(ask=ask_for_flush(call.event, call.settings, call.now))
+
+
+_HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
+    "session-start": (_finish_earlier, show_memory),
+    "prompt": (show_fitting_notes,),
+    "before-compaction": (_write_digest,),
+    "stop": (_write_digest, _ask_for_flush),
+    "session-end": (_write_digest,),
+}
+
+
+def answer_event(call: HookCall) -> Answer:
+    """Return what all parts have to say; when the time is over, what they have said so far."""
+    parts: list[Answer] = []
+    worker = threading.Thread(target=_gather, args=(call, parts), name="mdrecall-hook", daemon=True)
+    worker.start()
+    worker.join(max(0.0, call.deadline - time.monotonic()))
+    if worker.is_alive():
+        call.log("The time was over before everything was done.")
+    said = list(parts)
+    context = "\n\n".join(part.context.strip() for part in said if part.context.strip())
+    return Answer(_finish(context, call), _finish("\n\n".join(part.ask for part in said if part.ask), call))
+
+
+def _gather(call: HookCall, parts: list[Answer]) -> None:
+    """Ask one part after the other; one that fails does not stop the others."""
+    for handler in _HANDLERS.get(call.event.event, ()):
+        try:
+            for part in handler(call):
+                parts.append(part)
+        except RecallError as error:
+            call.log(message_with_hint(error))
+        except Exception as error:
+            call.log(f"{type(error).__name__}: {error}")
+
+
+def _finish(text: str, call: HookCall) -> str:
+    """Return a text for the model, without secrets, within the limits of the host, and marked as ours."""
+    if not text:
+        return ""
+    from mdrecall.core.redact import make_redactor
+
+    masked = make_redactor(call.settings.logging.redact_patterns).redact(text)
+    return wrap_memory(_cut(masked, call.event.host))
+
+
+def _cut(text: str, host: Host) -> str:
+    """Return as many whole lines of a text as the host accepts."""
+    chars, size = host.max_chars - _MARK_CHARS, (host.max_bytes or 4 * host.max_chars) - _MARK_CHARS
+    lines = []
+    for line in text.split("\n"):
+        chars -= len(line) + 1
+        size -= len(line.encode(errors="replace")) + 1
+        if chars < 0 or size < 0:
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def render_answer(event: HookEvent, answer: Answer) -> str:
+    """Return an answer as the host reads it; empty if there is nothing to say. Codex accepts no field too many."""
+    shape = event.host.shapes.get(event.event) if answer.context else None
+    if shape == "text":
+        return answer.context
+    said: dict[str, object] = {}
+    if shape == "top":
+        said["additionalContext"] = answer.context
+    elif shape == "specific":
+        said["hookSpecificOutput"] = {"hookEventName": event.host_event, "additionalContext": answer.context}
+    if answer.ask:
+        said |= {"decision": event.host.refusal, "reason": answer.ask}
+    return json.dumps(said) if said else ""
