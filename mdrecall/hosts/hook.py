@@ -17,9 +17,46 @@ _MARK_CHARS = 200
 
 Handler = Callable[[HookCall], Iterator[Answer]]
 
+#: What is left of the time for what the model reads, when earlier sessions are finished first.
+_SECONDS_TO_SHOW = 0.5
+
+
+def _finish_earlier(call: HookCall) -> Iterator[Answer]:
+    """Write the digests that earlier sessions were cut off from, so that the notes have them."""
+    if call.settings.mdrecall.hosts.digest:
+        from mdrecall.hosts.digest import finish_digests
+
+        def has_time() -> bool:
+            return time.monotonic() < call.deadline - _SECONDS_TO_SHOW
+
+        finish_digests(call.event, call.settings, call.now, has_time=has_time)
+    yield from ()
+
+
+def _write_digest(call: HookCall) -> Iterator[Answer]:
+    """Write what was added to the conversation into the note of the day. Tell the one who summarises it where it is."""
+    note = None
+    if call.settings.mdrecall.hosts.digest:
+        from mdrecall.hosts.digest import digest_session
+
+        note = digest_session(call.event, call.settings, call.now)
+    if call.event.event == "before-compaction" and not call.event.is_subagent:
+        where = f" What was asked, done and decided so far is in {call.settings.workspace}/{note}." if note else ""
+        yield Answer(f"In the summary, keep names, identifiers, paths and decisions word for word.{where}")
+
+
+def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
+    from mdrecall.hosts.flush_request import ask_for_flush
+
+    yield Answer(ask=ask_for_flush(call.event, call.settings, call.now))
+
+
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (show_memory,),
+    "session-start": (_finish_earlier, show_memory),
     "prompt": (show_fitting_notes,),
+    "before-compaction": (_write_digest,),
+    "stop": (_write_digest, _ask_for_flush),
+    "session-end": (_write_digest,),
 }
 
 
