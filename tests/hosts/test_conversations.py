@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def _add_hooks(host: Host) -> tuple[str, ...]:
     commands = {event: f"sh {script} | sed s/EVENT/{event}/" for event in events}
     entry = {event: [{"hooks": [{"type": "command", "command": run}]}] for event, run in commands.items()}
     own = {"userPromptSubmitted": [{"type": "command", "bash": f"sh {script}", "timeoutSec": 5}]}
-    files = {
+    files: dict[str, tuple[str, dict[str, Any]]] = {
         "claude-code": (".claude/settings.json", {"hooks": entry}),
         "codex": (".codex/hooks.json", {"hooks": entry}),
         "copilot": (".copilot/hooks/memory.json", {"version": 1, "hooks": own}),
@@ -42,7 +43,7 @@ def _add_hooks(host: Host) -> tuple[str, ...]:
         name, added = files[host.name]
         file = host.home / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        before = json.loads(file.read_text()) if file.exists() else {}
+        before: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
         file.write_text(json.dumps(before | added))
     return ("--dangerously-bypass-hook-trust",) if host.name == "codex" else ()
 
