@@ -43,6 +43,10 @@ from mdrecall.types import Mode
 _WITHOUT_ANSWER = 0.25
 # Newton's method is done long before; this many steps only bound a fit that does not converge.
 _STEPS = 50
+# A longer step may leap over the minimum and never return, if a draw holds hardly any set.
+_LONGEST = 2.0
+# Log-odds beyond this are certainty, and larger ones would overflow.
+_FARTHEST = 30.0
 # A step smaller than this changes nothing that is printed.
 _ENOUGH = 1e-6
 # Keeps a coefficient that the sets say nothing about, such as the script in English sets, where it ships.
@@ -204,14 +208,19 @@ def fit(examples: Sequence[Example], start: Vector, free: Sequence[int] | None =
     weight = weight / weight.sum()
     found = start.copy()
     for _ in range(_STEPS):
-        likely = 1 / (1 + numpy.exp(-rows @ found))
+        likely = to_probabilities(rows, found)
         slope = (rows.T @ (weight * (likely - right)) + _PENALTY * (found - start))[places]
         curvature = (rows * (weight * likely * (1 - likely))[:, None]).T @ rows + _PENALTY * numpy.eye(len(start))
         step = numpy.linalg.solve(curvature[numpy.ix_(places, places)], slope)
-        found[places] -= step
-        if numpy.abs(step).max() < _ENOUGH:
+        size = numpy.abs(step).max()
+        found[places] -= step * min(1.0, _LONGEST / size) if size else step
+        if size < _ENOUGH:
             break
     return found
+
+
+def to_probabilities(rows: Vector, coefficients: Vector) -> Vector:
+    return 1 / (1 + numpy.exp(-numpy.clip(rows @ coefficients, -_FARTHEST, _FARTHEST)))
 
 
 def print_tables(family: str, runs: Sequence[Run]) -> None:
@@ -292,7 +301,7 @@ def judgement_rows(curve: Curve, examples: Sequence[Example], fitted: dict[str, 
 
 
 def judge(examples: Sequence[Example], coefficients: Vector) -> Judgement:
-    likely = 1 / (1 + numpy.exp(-numpy.array([example.features for example in examples]) @ coefficients))
+    likely = to_probabilities(numpy.array([example.features for example in examples]), coefficients)
     scores = [float(score) for score in likely]
     losses = [
         -math.log(max(_LEAST, score if example.right else 1 - score))
