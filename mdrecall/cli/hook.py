@@ -54,6 +54,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def log_failure(arguments: list[str], error: BaseException) -> None:
+    """Write down that a hook could not be run at all."""
+    shown = " ".join(argument for argument in arguments[1:] if not argument.startswith(("--input=", "--begun=")))
+    reason = "it cannot be understood" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    log_problem(find_log(os.environ, os.getcwd()), datetime.now(UTC), shown, f"The command did not run: {reason}.")
+
+
 def _answer(
     options: argparse.Namespace, env: Mapping[str, str], cwd: str, now: datetime, log: Callable[[str], None]
 ) -> str:
@@ -81,7 +88,7 @@ def _answer(
 def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -> HookEvent | None:
     """Return the event that a host describes; None if it means nothing. Raise if it cannot be understood."""
     try:
-        payload = json.loads(options.input or "{}")
+        payload = json.loads(options.input.strip() or "{}")
     except (ValueError, RecursionError) as error:
         raise RecallError("The input of the hook is not JSON.", hint="Ask the host's makers.") from error
     if not isinstance(payload, dict):

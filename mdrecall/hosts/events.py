@@ -73,15 +73,16 @@ def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *,
     """
     transcript = _get_text(payload, "transcript_path", "transcriptPath")
     row = find_host(host) if host else recognise_host(transcript, env)
+    session = _get_text(payload, "session_id", "sessionId")
     event = next((event for event in EVENTS if event == name), None)
     if row is None or event is None or event not in row.events:
         return None
     return HookEvent(
         host=row,
         event=event,
-        session=_get_text(payload, "session_id", "sessionId"),
+        session=session,
         cwd=_get_text(payload, "cwd"),
-        transcript=transcript,
+        transcript=transcript or _locate(row, session, env),
         prompt=_get_text(payload, "prompt"),
         source=_get_text(payload, "source"),
         host_event=_get_text(payload, "hook_event_name", "hookEventName") or row.events[event],
@@ -89,6 +90,15 @@ def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *,
         is_stop_active=any(payload.get(name) is True for name in ("stop_hook_active", "stopHookActive")),
         is_headless=_is_headless(row, transcript, env),
     )
+
+
+def _locate(host: Host, session: str, env: Mapping[str, str]) -> str:
+    """Return the transcript of a session whose host does not say where it is."""
+    if not session:
+        return ""
+    from mdrecall.sources.transcripts.hosts import locate_transcript
+
+    return locate_transcript(host.name, session, env)
 
 
 def _is_headless(host: Host, transcript: str, env: Mapping[str, str]) -> bool:

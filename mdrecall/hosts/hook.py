@@ -25,10 +25,13 @@ _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
 
 def answer_event(call: HookCall) -> Answer:
     """Return what all parts have to say; when the time is over, what they have said so far."""
+    if (left := call.deadline - time.monotonic()) <= 0:
+        call.log("The time was over before anything was done.")
+        return Answer()
     parts: list[Answer] = []
     worker = threading.Thread(target=_gather, args=(call, parts), name="mdrecall-hook", daemon=True)
     worker.start()
-    worker.join(max(0.0, call.deadline - time.monotonic()))
+    worker.join(left)
     if worker.is_alive():
         call.log("The time was over before everything was done.")
     said = list(parts)
