@@ -278,9 +278,12 @@ class BuiltinSessions:
 
     def list_all(self) -> list[Conversation]:
         """Return all transcripts, the one that changed last first."""
+        from mdrecall.core.redact import make_redactor
         from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
 
-        return list_conversations(open_transcripts(self._settings))
+        redact = make_redactor(self._settings.logging.redact_patterns).redact
+        found = list_conversations(open_transcripts(self._settings))
+        return [each._replace(title=redact(each.title)) if each.title else each for each in found]
 
     def read(
         self,

@@ -3,9 +3,13 @@
 import argparse
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import add_common, open_memory, parse_positive
 from mdrecall.cli.output import plural, print_json, printable, shorten_home, style
+
+if TYPE_CHECKING:
+    from mdrecall.types import Conversation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +58,17 @@ def _list(options: argparse.Namespace) -> int:
         changed_at = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed_s))
         ended = "  ended by a reset" if entry.archived else ""
         name = entry.path.rpartition("/")[2] if entry.archived else entry.session
-        print(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}")
+        about = _describe_host(entry) if entry.host else ""
+        print(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}{about}")
     if not sessions:
         print(f"There are no sessions in {shorten_home(folder)}.", file=sys.stderr)
     return 0 if sessions else 1
+
+
+def _describe_host(entry: "Conversation") -> str:
+    """Return where a conversation of a coding agent took place, and what it began with."""
+    place = " ".join(part for part in (entry.host, shorten_home(entry.folder), entry.branch) if part)
+    return printable(f"  {place}  {entry.title}".rstrip())
 
 
 def _show(options: argparse.Namespace) -> int:

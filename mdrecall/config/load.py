@@ -33,7 +33,7 @@ from mdrecall.config.layers import (
 )
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
-from mdrecall.config.workspace import Workspace, WorkspaceRequest, find_workspace
+from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, find_workspace
 from mdrecall.errors import ConfigError, suggest_name
 
 #: Everything that is read from a configuration file.
@@ -98,6 +98,7 @@ def load(
     request = WorkspaceRequest(locations, env, cwd, files, entries, chosen, chosen == default,
                                agent is not None or is_automatic, workspace, config)  # fmt: skip
     found = find_workspace(request, values["memorySearch.store.path"])
+    _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
     settings = _build_settings(values, chosen, found)
     env_file = os.path.join(locations.state_dir, ".env") if config is None else None
     variables, env_problem = read_variables(env, [file.values for file in files], env_file, locations.home)
@@ -171,6 +172,13 @@ def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: W
         logging=built["logging"],
         mdrecall=built["mdrecall"],
     )
+
+
+def _add_hosts(values: dict[str, ResolvedValue], file: str) -> None:
+    """Search conversations too if those of a coding agent were switched on, which a file beside the index says."""
+    name = "memorySearch.sources"
+    if "sessions" not in values[name].value and os.path.isfile(file):
+        values[name] = ResolvedValue((*values[name].value, "sessions"), f"{values[name].origin}, {file}")
 
 
 def _plugin_configs(files: list[ConfigFile]) -> dict[str, Mapping[str, Any]]:

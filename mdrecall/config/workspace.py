@@ -20,6 +20,8 @@ from mdrecall.errors import ConfigError, WorkspaceError
 CURRENT_FOLDER = "the current folder"
 #: The origin of a workspace that the caller gives.
 _NAMED = "--workspace"
+#: The file in an agent's folder that says which coding agents' conversations were switched on for its memory.
+HOSTS_FILE = "hosts.json"
 #: Folders below ``memory/`` that are looked into for a note; a workspace with notes has one in the first few.
 _MAX_FOLDERS = 100
 

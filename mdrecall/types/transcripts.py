@@ -81,6 +81,12 @@ class Conversation(NamedTuple):
     """When something was last added, in seconds since 1970."""
     archived: bool
     """True if the conversation was ended by a reset."""
+    host: str = ""
+    """The coding agent that keeps the transcript, such as ``claude-code``; empty if it is one of this agent's own."""
+    folder: str = ""
+    """The folder that the coding agent worked in."""
+    branch: str = ""
+    title: str = ""
 
 
 class Transcript(NamedTuple):

@@ -8,7 +8,7 @@ import re
 
 _MEMORY = "mdrecall-memory"
 #: Elements that hosts put around what hooks inject. Only complete ones are removed: people write about them too.
-_OF_HOSTS = ("hook_context", "hook_prompt", "system-reminder")
+_OF_HOSTS = ("hook_context", "hook_prompt", "system-reminder", "system_reminder", "qwen:user-prompt-submit-context")
 _NAMES = "|".join((_MEMORY, *_OF_HOSTS))
 # Gemini writes the angle brackets of an injected text as entities. A tag has few attributes: the limit keeps the search
 # linear.

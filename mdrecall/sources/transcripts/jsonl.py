@@ -43,7 +43,7 @@ class OpenJsonl(NamedTuple):
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every line; what follows the last line end comes last, without an end."""
-        return parse_blocks(self._blocks(start), self.parse, start=start, number=number)
+        return parse_blocks(self.blocks(start), self.parse, start=start, number=number)
 
     def bytes_after(self, offset: int) -> int:
         """Return how many bytes follow an offset."""
@@ -51,7 +51,7 @@ class OpenJsonl(NamedTuple):
 
     def records_after(self, offset: int) -> int:
         """Return how many line ends follow an offset."""
-        return sum(block.count(b"\n") for block in self._blocks(offset))
+        return sum(block.count(b"\n") for block in self.blocks(offset))
 
     def seal(self, offset: int, *, thorough: bool = False) -> bytes:
         """Return a digest of the beginning and the bytes before an offset; a thorough one covers every byte."""
@@ -67,9 +67,10 @@ class OpenJsonl(NamedTuple):
         """Return the bytes from ``start`` to ``end``; fewer, if the file has become shorter."""
         return os.pread(self.file, max(0, end - start), start)
 
-    def _blocks(self, start: int) -> Iterator[bytes]:
-        """Yield what follows an offset, up to the size that the file had when it was opened."""
-        while start < self.stamp[0] and (block := self._read(start, min(start + _BLOCK_BYTES, self.stamp[0]))):
+    def blocks(self, start: int, end: int | None = None) -> Iterator[bytes]:
+        """Yield what follows an offset, up to another one or the size that the file had when it was opened."""
+        end = self.stamp[0] if end is None else min(end, self.stamp[0])
+        while start < end and (block := self._read(start, min(start + _BLOCK_BYTES, end))):
             start += len(block)
             yield block
 
@@ -93,12 +94,20 @@ def read_blocks(file: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """One line of a file."""
+
     content: bytes | None
     """None if the line is too long to be read."""
     size: int
     """With its end."""
     is_complete: bool
+
+    @property
+    def problem(self) -> str:
+        """Why the line is not read; empty if it is."""
+        too_long = f"has {self.size:,} bytes; more than {MAX_LINE_BYTES:,} are not read"
+        return too_long if self.content is None else ""
 
 
 def parse_blocks(
@@ -106,33 +115,33 @@ def parse_blocks(
 ) -> Iterator[TranscriptRecord]:
     """Yield the record of every line; ``start`` is the offset of the first one and ``number`` its number."""
     end = start
-    for line_number, line in enumerate(_split_lines(blocks), number):
+    for line_number, line in enumerate(split_lines(blocks), number):
         end += line.size
         yield _make_record(line_number, end if line.is_complete else None, line, parse)
 
 
-def _split_lines(blocks: Iterable[bytes]) -> Iterator[_Line]:
+def split_lines(blocks: Iterable[bytes]) -> Iterator[Line]:
+    """Yield every line; what follows the last line end comes last, as an incomplete one."""
     begun, size = list[bytes](), 0
     for block in blocks:
         *whole, rest = block.split(b"\n")
         for piece in whole:
             size += len(piece)
-            yield _Line(_join(begun, piece, size), size + 1, is_complete=True)
+            yield Line(_join(begun, piece, size), size + 1, is_complete=True)
             begun, size = [], 0
         size += len(rest)
         begun = [*begun, rest] if size <= MAX_LINE_BYTES else []
     if size:
-        yield _Line(_join(begun, b"", size), size, is_complete=False)
+        yield Line(_join(begun, b"", size), size, is_complete=False)
 
 
 def _join(begun: list[bytes], last: bytes, size: int) -> bytes | None:
     return b"".join((*begun, last)) if size <= MAX_LINE_BYTES else None
 
 
-def _make_record(number: int, end: int | None, line: _Line, parse: ParseLine) -> TranscriptRecord:
+def _make_record(number: int, end: int | None, line: Line, parse: ParseLine) -> TranscriptRecord:
     if line.content is None:
-        problem = f"has {line.size:,} bytes; more than {MAX_LINE_BYTES:,} are not read"
-        return TranscriptRecord(number, end, line.size, problem=problem)
+        return TranscriptRecord(number, end, line.size, problem=line.problem)
     return TranscriptRecord(number, end, line.size, *(parse(line.content) or ()))
 
 

@@ -1,0 +1,184 @@
+"""OpenCode's conversations, read from its SQLite database.
+
+The database belongs to OpenCode, which may be writing to it: it is opened read-only, for the time of one reading. Its
+layout is not promised, so another one is reported and nothing is read. A transcript is named ``<database>#<session>``,
+its records are the messages in the order of their times, and an offset is a number of messages.
+"""
+
+import hashlib
+import os
+import sqlite3
+import stat
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from mdrecall.errors import FileMissing, FileUnreadable, NotAFile
+from mdrecall.sources.transcripts.host_formats import About, parse_opencode, title_of
+from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, parse_object
+from mdrecall.types import HostRecord, Stamp
+
+#: How long to wait while OpenCode writes.
+_WAIT_S = 1.0
+#: A message's size is not looked up for a list; this is about what one has.
+_MESSAGE_BYTES = 1024
+#: Messages that are asked for at once.
+_BATCH = 50
+#: A title that OpenCode gives before it has one says nothing.
+_NO_TITLE = "New session - "
+
+
+class HostSession(NamedTuple):
+    """A conversation in the database."""
+
+    session: str
+    about: About
+    stamp: Stamp
+
+
+def database_path(home: str, env: Mapping[str, str]) -> str:
+    """Return where OpenCode keeps its database."""
+    data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(data, "opencode", "opencode.db")
+
+
+def locate_session(session: str, home: str, env: Mapping[str, str]) -> str:
+    """Return the transcript of a session, as ``read_opencode_steps`` takes it; empty without a database."""
+    path = database_path(home, env)
+    return f"{path}#{session}" if os.path.isfile(path) else ""
+
+
+def list_sessions(path: str) -> list[HostSession]:
+    """Return every conversation of a database; those of sub-agents are marked. Without a database there are none."""
+    query = (
+        "SELECT s.id, s.parent_id, s.directory, s.title, s.time_updated,"
+        " (SELECT count(*) FROM message m WHERE m.session_id = s.id) FROM session s ORDER BY s.id"
+    )
+    try:
+        with open_database(path) as connection:
+            return [_make_session(*row) for row in _run(connection, path, query)]
+    except FileMissing:
+        return []
+
+
+def _make_session(session: str, parent: Any, folder: Any, title: Any, updated: Any, messages: int) -> HostSession:
+    shown = title_of(title) if isinstance(title, str) and not title.startswith(_NO_TITLE) else ""
+    about = About(folder if isinstance(folder, str) else "", "", shown, parent is not None)
+    return HostSession(str(session), about, _stamp(str(session), messages, updated))
+
+
+def _stamp(session: str, messages: int, updated_ms: Any) -> Stamp:
+    changed_ns = updated_ms * 1_000_000 if isinstance(updated_ms, int) else 0
+    return messages * _MESSAGE_BYTES, changed_ns & (2**63 - 1), 0, zlib.crc32(session.encode())
+
+
+def read_opencode_steps(file: str, *, offset: int = 0, number: int = 0) -> Iterator[HostRecord]:
+    """Yield the messages of a conversation after the first ``offset`` ones."""
+    path, _, session = file.rpartition("#")
+    with open_session(path, session) as opened:
+        for record, _ in opened.read(offset, number + 1):
+            yield record
+
+
+class OpenSession(NamedTuple):
+    """A conversation while the database is open."""
+
+    connection: sqlite3.Connection
+    path: str
+    session: str
+    about: About
+    stamp: Stamp
+
+    @property
+    def messages(self) -> int:
+        return self.stamp[0] // _MESSAGE_BYTES
+
+    def read(self, start: int = 0, number: int = 1) -> Iterator[tuple[HostRecord, int]]:
+        """Yield every message from an offset on with its size; the last one has no end while it is being written."""
+        query = "SELECT id, time_created, data FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?, ?"
+        while start < self.messages:
+            rows = _run(self.connection, self.path, query, (self.session, start, _BATCH))
+            for message, created, data in rows:
+                start += 1
+                yield self._make_record(number, start, message, created, data)
+                number += 1
+            if not rows:
+                return
+
+    def _make_record(self, number: int, end: int, message: Any, created: Any, data: Any) -> tuple[HostRecord, int]:
+        query = "SELECT data FROM part WHERE message_id = ? AND length(data) <= ? ORDER BY id"
+        parts = [row[0] for row in _run(self.connection, self.path, query, (message, MAX_LINE_BYTES))]
+        info = {"id": message, **_parse(data)}
+        parsed = parse_opencode({"info": info, "parts": [_parse(part) for part in parts]})
+        times = info.get("time")
+        is_done = info.get("role") != "assistant" or (isinstance(times, dict) and "completed" in times)
+        size = sum(len(text) for text in (data, *parts) if isinstance(text, str))
+        offset = end if is_done or end < self.messages else None
+        return HostRecord(number, offset, _iso_time(created), parsed.steps, parsed.tokens), size
+
+    def seal(self, offset: int) -> bytes:
+        """Return a digest of the ids of the messages before an offset."""
+        query = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?"
+        digest = hashlib.sha256()
+        for (message,) in _run(self.connection, self.path, query, (self.session, offset)):
+            digest.update(f"{message}\0".encode())
+        return digest.digest()
+
+
+@contextmanager
+def open_session(path: str, session: str) -> Iterator[OpenSession]:
+    """Open a conversation of a database. Raise ``FileMissing`` if it is not there."""
+    query = (
+        "SELECT id, parent_id, directory, title, time_updated,"
+        " (SELECT count(*) FROM message WHERE session_id = session.id) FROM session WHERE id = ?"
+    )
+    with open_database(path) as connection:
+        found = _run(connection, path, query, (session,))
+        if not found:
+            raise FileMissing(f"There is no session {session} in {path}.", path=path)
+        row = _make_session(*found[0])
+        yield OpenSession(connection, path, session, row.about, row.stamp)
+
+
+@contextmanager
+def open_database(path: str) -> Iterator[sqlite3.Connection]:
+    """Open a database read-only, in one transaction. Raise a ``ReadError`` if that is impossible."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise NotAFile(f"{path} is not a regular file.", path=path)
+    except OSError as error:
+        raise FileMissing(f"There is no file {path}.", path=path) from error
+    # Without a log nobody is writing. SQLite would create one, and leave it there, to be prepared for somebody who is.
+    how = "mode=ro" if os.path.exists(f"{path}-wal") else "immutable=1"
+    try:
+        connection = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, timeout=_WAIT_S, isolation_level=None)
+    except sqlite3.Error as error:
+        raise FileUnreadable(f"Cannot open {path}: {error}.", path=path) from error
+    with closing(connection):
+        _run(connection, path, "PRAGMA trusted_schema = OFF")
+        _run(connection, path, "BEGIN")
+        yield connection
+
+
+def _run(connection: sqlite3.Connection, path: str, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    try:
+        return connection.execute(query, values).fetchall()
+    except sqlite3.Error as error:
+        hint = (
+            "Close OpenCode and try again. If the error stays, this version of OpenCode stores conversations otherwise."
+        )
+        raise FileUnreadable(f"Cannot read {path}: {error}.", path=path, hint=hint) from error
+
+
+def _parse(data: Any) -> dict[str, Any]:
+    return parse_object(data.encode("utf-8", "replace")) if isinstance(data, str) else {}
+
+
+def _iso_time(milliseconds: Any) -> str:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return ""
