@@ -96,9 +96,13 @@ def _locate(host: Host, session: str, env: Mapping[str, str]) -> str:
     """Return the transcript of a session whose host does not say where it is."""
     if not session:
         return ""
+    from mdrecall.errors import RecallError
     from mdrecall.sources.transcripts.hosts import locate_transcript
 
-    return locate_transcript(host.name, session, env)
+    try:
+        return locate_transcript(host.name, session, env)
+    except (RecallError, OSError):
+        return ""
 
 
 def _is_headless(host: Host, transcript: str, env: Mapping[str, str]) -> bool:

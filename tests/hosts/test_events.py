@@ -82,6 +82,15 @@ def test_the_fields_of_copilot_may_be_in_camel_case() -> None:
     assert event.host_event == "UserPromptSubmit"
 
 
+def test_a_transcript_that_the_host_does_not_name_is_found(tmp_path: Path) -> None:
+    path = tmp_path / ".copilot" / "session-state" / "46a" / "events.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("{}\n")
+    env = {"HOME": str(tmp_path)}
+    assert read("session-start", {"session_id": "46a"}, env, host="copilot").transcript == str(path)
+    assert read("session-start", {"session_id": "46b"}, env, host="copilot").transcript == ""
+
+
 def test_a_prompt_that_starts_a_sub_agent_says_so() -> None:
     assert read("prompt", {"agent_id": "a3", "prompt": "look"}, host="codex").is_subagent
     assert read("subagent-stop", {"agent_type": ""}, host="claude-code").is_subagent
