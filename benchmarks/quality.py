@@ -124,28 +124,37 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     what.add_argument("--eval", type=Path, metavar="DIR", help="the folder that holds the sets")
     what.add_argument("--compare", type=Path, nargs=2, metavar=("A", "B"), help="two files that --json wrote")
     what.add_argument("--tables", type=Path, metavar="FILE", help="print the tables of a file that --json wrote")
-    parser.add_argument("--sets", metavar="A,B", help="only these sets")
+    add_task_options(parser)
     parser.add_argument("--kind", choices=("spans", "documents"), help="only this kind")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N questions of each set, always the same")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default: 2)")
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: hybrid)")
-    parser.add_argument("--provider", metavar="NAME", help="memorySearch.provider")
-    parser.add_argument("--model-path", metavar="DIR", help="memorySearch.local.modelPath")
-    parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
-    parser.add_argument(
-        "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
-    )
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write evidence shown against characters as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
     return parser.parse_args(arguments)
 
 
+def add_task_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``plan``: what is asked, and of which embedder."""
+    parser.add_argument("--sets", metavar="A,B", help="only these sets")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N questions of each set, always the same")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default: 2)")
+    parser.add_argument("--provider", metavar="NAME", help="memorySearch.provider")
+    parser.add_argument("--model", metavar="NAME", help="memorySearch.model")
+    parser.add_argument("--model-path", metavar="DIR", help="memorySearch.local.modelPath")
+    parser.add_argument("--base-url", metavar="URL", help="memorySearch.remote.baseUrl")
+    parser.add_argument("--min-score", type=float, default=None, help="instead of the default of the settings")
+    parser.add_argument(
+        "--index-cache", type=Path, metavar="DIR", help="keep indexes here while their code is the same"
+    )
+
+
 def plan(options: argparse.Namespace) -> Iterator[Task]:
     """Yield one task for each workspace of each set, the questions sampled with a fixed seed."""
     given = {
         "provider": options.provider,
+        "model": options.model,
         "local.modelPath": options.model_path,
+        "remote.baseUrl": options.base_url,
         "query.minScore": options.min_score,
         "sync.onSearch": False,
     }

@@ -9,20 +9,19 @@ from mdrecall.backends.embedders import EmbedderChoice, choose_embedders, langua
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.searcher import Searcher
+from mdrecall.engine.searcher import Searcher, read_ranking_options
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.interfaces import Backend, Embedder, Source, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
-from mdrecall.types import Issue, Mode, SearchAnswer
+from mdrecall.types import Issue, SearchAnswer
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
@@ -105,7 +104,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     beside = embedding.beside_embedder if embedding else None
     sync = SyncRun(store, indexers, embedder, beside)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
-    options = _read_ranking_options(settings)
+    options = read_ranking_options(settings)
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
     if embedding is None:
         searcher = Searcher(store.chunks, analyser, options, reranker=reranker)
@@ -163,23 +162,6 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
         store.health.require_writable()
 
     return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
-
-
-def _read_ranking_options(settings: Settings) -> RankingOptions:
-    """Return the ranking options of the settings; a request may override some of them."""
-    query = settings.memory_search.query
-    hybrid = query.hybrid
-    mode: Mode = "hybrid" if hybrid.enabled else "vector"
-    return RankingOptions(
-        max_results=query.max_results,
-        min_score=query.min_score,
-        mode=mode if settings.memory_search.provider != "none" else "keyword",
-        candidate_multiplier=hybrid.candidate_multiplier,
-        vector_weight=hybrid.vector_weight,
-        mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
-        half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
-        max_per_file=settings.mdrecall.max_per_file,
-    )
 
 
 def _build_indexers(settings: Settings, files: Source, store: SqliteStore, analyser: Analyser) -> list[Indexes]:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
-from mdrecall.core.ranking.explain import explain_results, run_stage
-from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
+from mdrecall.core.ranking.explain import explain_results, run_stages
+from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
 from mdrecall.core.ranking.naming import Naming, read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
@@ -37,7 +38,6 @@ from mdrecall.core.ranking.stages import (
     diversify_results,
     drop_low_reranked,
     drop_low_scores,
-    explain_empty,
     find_passages,
     limit_per_file,
     limit_results,
@@ -159,6 +159,7 @@ class Searcher:
         self.options = options
         self._chunks = chunks
         self._analyser = analyser
+        self._texts = TextMemory(analyser)
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker
@@ -237,6 +238,7 @@ class Searcher:
             embedded.traits if embedded else None,
             mode == "vector" and embedded is not None and embedded.trust >= 1,
             is_unspaced_text(asked.query),
+            self._texts,
         )
 
     def _match(self, terms: Sequence[Term]) -> list[Match]:
@@ -362,6 +364,23 @@ class Searcher:
         return found
 
 
+def read_ranking_options(settings: Settings) -> RankingOptions:
+    """Return the ranking options of the settings; a request may override some of them."""
+    query = settings.memory_search.query
+    hybrid = query.hybrid
+    mode: Mode = "hybrid" if hybrid.enabled else "vector"
+    return RankingOptions(
+        max_results=query.max_results,
+        min_score=query.min_score,
+        mode=mode if settings.memory_search.provider != "none" else "keyword",
+        candidate_multiplier=hybrid.candidate_multiplier,
+        vector_weight=hybrid.vector_weight,
+        mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
+        half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
+        max_per_file=settings.mdrecall.max_per_file,
+    )
+
+
 def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOptions:
     """Return the options of one search: the settings, except for what the request says."""
     return options._replace(
@@ -397,13 +416,10 @@ def _find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChun
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
-    """Run the stages; if one leaves no candidate, the answer says what was lost."""
-    for stage in STAGES:
-        remaining = run_stage(stage, candidates, context)
-        if not remaining:
-            return explain_empty(candidates, context.options.min_score)
-        candidates = remaining
-    return SearchAnswer(to_results(candidates), caution=describe_doubt(candidates, context))
+    ranked = run_stages(STAGES, candidates, context)
+    if isinstance(ranked, SearchAnswer):
+        return ranked
+    return SearchAnswer(to_results(ranked), caution=describe_doubt(ranked, context))
 
 
 def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: EmbeddedQuery | None) -> SearchAnswer:

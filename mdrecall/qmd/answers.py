@@ -7,16 +7,16 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.budget import fit_results
 from mdrecall.core.ranking.diversity import interleave_sources
 from mdrecall.core.ranking.recency import read_limits
-from mdrecall.core.ranking.stages import NO_MATCH, answer_below_min_score
 from mdrecall.core.ranking.times import read_times
 from mdrecall.engine.refresh import RefreshResult
+from mdrecall.engine.searcher import read_ranking_options
 from mdrecall.errors import BackendNotReady
 from mdrecall.qmd.results import AskedTimes, Results
 from mdrecall.qmd.search import QmdSearch, SearchHits
 from mdrecall.qmd.tool_client import Mode as QmdMode
 from mdrecall.qmd.updater import Updater
 from mdrecall.sources.clock import user_moment
-from mdrecall.types import Issue, Mode, ProgressCallback, SearchAnswer, SearchRequest, SearchResult
+from mdrecall.types import Mode, ProgressCallback, SearchAnswer, SearchRequest
 
 if TYPE_CHECKING:
     from mdrecall.qmd.status import QmdParts
@@ -116,18 +116,11 @@ class QmdAnswers:
     def _build_answer(
         self, request: SearchRequest, asked: AskedTimes, found: SearchHits, total: int, most: int
     ) -> SearchAnswer:
-        issues: list[Issue] = []
-        if found.mode == "search":
-            results = self._results.from_keywords(found.hits, request, asked, total, most, issues)
-        else:
-            results = self._results.from_models(found.hits, asked, most, issues)
-        min_score = request.min_score
-        good = [result for result in results if min_score is None or result.score >= min_score]
-        if not good:
-            return _explain_empty(results, min_score).replace(issues=tuple(issues))
-        good = interleave_sources(_limit_per_file(good, self._settings.mdrecall.max_per_file), most)
+        options = read_ranking_options(self._settings)._replace(max_results=most, min_score=request.min_score or 0.0)
+        answer = self._results.find(found.hits, found.mode, request, asked, total, options)
+        chosen = interleave_sources(answer.results, most)
         budget = self._settings.memory.qmd.limits.max_injected_chars
-        return SearchAnswer(tuple(fit_results(good, budget)), issues=tuple(issues))
+        return answer.replace(results=tuple(fit_results(chosen, budget)))
 
     def _explain_empty_index(self, refresh: RefreshResult) -> SearchAnswer:
         """Answer that there are no notes. If the index is not ready, raise, so that another backend answers."""
@@ -152,20 +145,3 @@ class QmdAnswers:
 def mark_answer(answer: SearchAnswer, mode: QmdMode) -> SearchAnswer:
     """Return an answer as one of qmd in a mode."""
     return answer.replace(backend="qmd", mode=_MODES[mode], provider="qmd", model="qmd")
-
-
-def _explain_empty(results: list[SearchResult], min_score: float | None) -> SearchAnswer:
-    if not results or min_score is None:
-        return NO_MATCH
-    return answer_below_min_score(results[0].citation, results[0].score, min_score)
-
-
-def _limit_per_file(results: list[SearchResult], most: int | None) -> list[SearchResult]:
-    """Keep only the best few results of each file."""
-    counts: dict[str, int] = {}
-    kept = []
-    for result in results:
-        counts[result.path] = counts.get(result.path, 0) + 1
-        if most is None or counts[result.path] <= most:
-            kept.append(result)
-    return kept

@@ -1,29 +1,40 @@
 """Finds the passages of a few documents that answer a query, and ranks them with the stages of the builtin index.
 
-qmd names whole files, but not where in them the answer is or how good it is. So the files are split into chunks, and
-their terms are weighted like those of indexed notes, so that both backends have one scale of scores. How rare a word is
-can only be estimated from the files at hand, which include all files with a rare word.
+qmd names whole files, but not how likely it is that they answer. So the files are split into chunks, and their terms
+are weighted like those of indexed notes, so that both backends have one scale of scores. How rare a word is can only be
+estimated from the files at hand, which include all files with a rare word. What qmd's models say about a file is the
+likeness of the chunk that they name.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.explain import explain_results, run_stage
+from mdrecall.core.ranking.explain import run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.recency import prefer_newest, prefer_times, quiet_time_words
-from mdrecall.core.ranking.score import Weighted, leave_out_stop_words, rank, strengths, weigh
+from mdrecall.core.ranking.recency import quiet_time_words
+from mdrecall.core.ranking.score import (
+    Similarity,
+    Strengths,
+    leave_out_stop_words,
+    measure_traits,
+    rank,
+    similarity,
+    strengths,
+    weigh,
+)
 from mdrecall.core.ranking.stages import (
+    NO_MATCH,
     Candidate,
     RankingContext,
     RankingOptions,
-    Stage,
-    find_passages,
-    merge_neighbours,
-    prefer_speakers,
-    score_candidates,
+    describe_doubt,
+    drop_low_reranked,
+    limit_results,
+    rerank_candidates,
+    reserve_note_places,
 )
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
 from mdrecall.core.text.chunk import chunk_markdown
@@ -31,25 +42,22 @@ from mdrecall.core.text.headings import titles
 from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import Analyser
-from mdrecall.types import Chunk, Match, SourceName, StoredChunk, Term
+from mdrecall.engine.searcher import STAGES
+from mdrecall.qmd.tool_client import Mode
+from mdrecall.types import Chunk, Match, SearchAnswer, SourceName, StoredChunk, Term, Traits
 
 # The strength of a term that occurs n times is n / (n + 0.6): 0.63 for one occurrence, approaching 1 for many.
 _HALF = 0.6
 # The strength of a match by prefix or by the parts of an identifier.
 _LOOSE = 0.5
-# qmd asks for a few files; every passage of theirs may be looked at.
-_EVERY = 10_000
+# Sources take turns afterwards, so that neither crowds out the other, and then there are as many as asked for. qmd has
+# a reranker of its own.
+_LEFT_OUT = (reserve_note_places, limit_results, rerank_candidates, drop_low_reranked)
+_STAGES = tuple(stage for stage in STAGES if stage not in _LEFT_OUT)
 
-
-_STAGES: tuple[Stage, ...] = (
-    find_passages,
-    prefer_speakers,
-    prefer_times,
-    score_candidates,
-    merge_neighbours,
-    prefer_newest,
-    explain_results,
-)
+# How qmd's scores are read as a likeness. That of ``vsearch`` is the cosine of a model of unknown range, of which only
+# the best are seen, so nothing can be measured. That of ``query`` is from 0 to 1.
+_RANGES: Mapping[Mode, Traits] = {"vsearch": measure_traits(Traits(), 0.0, 0), "query": Traits()}
 
 
 class QmdDocument(NamedTuple):
@@ -58,6 +66,11 @@ class QmdDocument(NamedTuple):
     path: str
     source: SourceName
     text: str
+    mtime_ns: int = 0
+    line: int = 1
+    """The line that matches best by qmd's models, from 1."""
+    score: float = 0.0
+    """The score by qmd's models."""
 
 
 class _Entry(NamedTuple):
@@ -73,17 +86,30 @@ class ChunkSizes(NamedTuple):
     overlap: int
 
 
+class Located(NamedTuple):
+    """The passages that were found, best first, each with the number of its document."""
+
+    passages: Sequence[tuple[int, Candidate]]
+    caution: str = ""
+    """Why they should be doubted."""
+    empty: SearchAnswer = NO_MATCH
+    """The answer if there are none."""
+
+
 def locate(
     documents: Sequence[QmdDocument],
     query: str,
     *,
+    mode: Mode = "search",
     total: int,
     sizes: ChunkSizes,
     analyser: Analyser,
-    explain: bool,
+    options: RankingOptions,
+    explain: bool = False,
     times: QueryTimes = NO_TIMES,
-) -> list[tuple[int, Candidate]]:
-    """Return the passages of the documents that contain a word of the query, best first, each with its document.
+    now_ms: float = 0.0,
+) -> Located:
+    """Return the passages of the documents that contain a word of the query or that qmd's models name.
 
     ``total`` is how many documents they were chosen from, and ``times`` the times that the query speaks of.
     """
@@ -93,43 +119,74 @@ def locate(
         for chunk in chunk_markdown(document.text, tokens=sizes.tokens, overlap=sizes.overlap)
     ]
     if not entries:
-        return []
+        return Located(())
     chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
     terms = quiet_time_words(parse_query(query), query, times)
     matches = leave_out_stop_words([_match_term(term, entries) for term in terms])
     naming = read_naming(query, terms)
     weights = weigh(matches, chunk_count, naming.identifiers)
-    candidates: list[Candidate] = []
-    for weighted in rank(strengths(matches, weights), len(entries)):
-        entry = entries[weighted.chunk_id]
-        stored = _store(weighted.chunk_id, documents[entry.document], entry.chunk)
-        candidates.append(Candidate(ReadChunk(stored, weighted)))
-    options = RankingOptions(max_results=_EVERY, min_score=0.0)
+    traits = _RANGES.get(mode)
+    candidates = _gather(documents, entries, strengths(matches, weights), traits)
     asked = Query(weights, naming, analyser, is_unspaced=is_unspaced_text(query))
-    context = RankingContext(options, "keyword", matches, asked, query, explain, times=times)
-    for stage in _STAGES:
-        candidates = run_stage(stage, candidates, context)
-    return [(entries[candidate.chunk.id].document, candidate) for candidate in candidates]
+    if traits:
+        asked = asked._replace(vector_weight=options.vector_weight, trust=1.0, traits=traits)
+    context = RankingContext(options, "hybrid" if traits else "keyword", matches, asked, query, explain, now_ms, times)
+    ranked = run_stages(_STAGES, candidates, context)
+    if isinstance(ranked, SearchAnswer):
+        return Located((), empty=ranked)
+    passages = [(entries[candidate.chunk.id].document, candidate) for candidate in ranked]
+    return Located(passages, describe_doubt(ranked, context))
 
 
-def locate_line(document: QmdDocument, line: int, score: float, *, sizes: ChunkSizes) -> Candidate | None:
-    """Return the passage that contains a line of a document, counted from 1, with the score that qmd gives it."""
-    chunks = chunk_markdown(document.text, tokens=sizes.tokens, overlap=sizes.overlap)
-    chunk = next((chunk for chunk in chunks if chunk.start_line <= line <= chunk.end_line), None)
-    if chunk is None:
-        chunk = chunks[-1] if chunks and line > 1 else next(iter(chunks), None)
-    if chunk is None:
-        return None
-    at = max(0, line - chunk.start_line)
+def _gather(
+    documents: Sequence[QmdDocument], entries: Sequence[_Entry], found: Strengths, traits: Traits | None
+) -> list[Candidate]:
+    """Return the chunks that contain a word of the query or, with the traits of qmd's models, that these name."""
+
+    def load(number: int) -> StoredChunk:
+        return _store(number, documents[entries[number].document], entries[number].chunk)
+
+    if traits is None:
+        return [Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in rank(found, len(entries))]
+    named = {_find_line(entries, number, document.line): document for number, document in enumerate(documents)}
+    candidates = []
+    for number, entry in enumerate(entries):
+        weighted = found.get(number)
+        document = named.get(number)
+        if document or weighted.strength:
+            alike, cosines = _compare(entry.chunk, document, traits)
+            candidates.append(Candidate(ReadChunk(load(number), weighted, alike, cosines)))
+    return candidates
+
+
+def _compare(chunk: Chunk, named: QmdDocument | None, traits: Traits) -> tuple[Similarity, Sequence[float]]:
+    """Return how alike a chunk and its passages are to the query; only what qmd's models name is known to be."""
+    if named is None:
+        return similarity(traits.unrelated, None, traits), ()
     passages = split_passages(chunk.text)
+    at = max(0, named.line - chunk.start_line)
     place = next((place for place, found in enumerate(passages) if at <= found.last_line), len(passages) - 1)
-    found = ReadChunk(_store(0, document, chunk), Weighted(0, 0.0))
-    return Candidate(found, passages[place], place, worth=score, score=score)
+    cosines = [named.score if number == place else traits.unrelated for number in range(len(passages))]
+    return similarity(named.score, None, traits), cosines
+
+
+def _find_line(entries: Sequence[_Entry], document: int, line: int) -> int | None:
+    """Return the chunk of a document that contains a line; the last one if there is no such line."""
+    own = [number for number, entry in enumerate(entries) if entry.document == document]
+    holding = (number for number in own if entries[number].chunk.start_line <= line <= entries[number].chunk.end_line)
+    return next(holding, own[-1] if own else None)
 
 
 def _store(number: int, document: QmdDocument, chunk: Chunk) -> StoredChunk:
     return StoredChunk(
-        number, document.source, document.path, chunk.start_line, chunk.end_line, chunk.text, chunk.trail
+        number,
+        document.source,
+        document.path,
+        chunk.start_line,
+        chunk.end_line,
+        chunk.text,
+        chunk.trail,
+        document.mtime_ns,
     )
 
 

@@ -1,9 +1,9 @@
-"""Turns qmd's hits into results: each file is read from disk, and the passage that answers is located in it.
+"""Turns qmd's hits into results: each file is read from disk, and the passages that answer are located in it.
 
 Results show what a file says now, not what qmd indexed: qmd cuts its snippets at 300 characters, and its line numbers
-are those of its last update. For a keyword search the passages are found and scored as in the builtin index, so that
-scores are comparable; qmd's own keyword scores are often 0 in small collections. In the other modes qmd's order and
-scores are kept.
+are those of its last update. Passages are scored as in the builtin index, so that scores mean the same: qmd's own
+keyword scores are often 0 in small collections, and the first score of its reranked search is 0.75 or more whatever is
+asked for. The scores of its models count as a likeness.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.config.settings import Chunking
 from mdrecall.core.ranking.days import Moment, note_day
 from mdrecall.core.ranking.recency import DayLimits
-from mdrecall.core.ranking.stages import to_results
+from mdrecall.core.ranking.stages import RankingOptions, to_results
 from mdrecall.core.ranking.times import QueryTimes
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.qmd.hits import RawHit
-from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate, locate_line
+from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate
 from mdrecall.qmd.paths import CollectionFile, CollectionPaths, explain_read_error
-from mdrecall.types import Issue, SearchRequest, SearchResult
+from mdrecall.qmd.tool_client import Mode
+from mdrecall.types import Issue, SearchAnswer, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
     from mdrecall.qmd.export import SessionExport
@@ -32,6 +33,7 @@ class _ReadHit(NamedTuple):
     file: CollectionFile
     hit: RawHit
     text: str
+    mtime_ns: int
 
 
 class AskedTimes(NamedTuple):
@@ -61,50 +63,40 @@ class Results:
         self._max_snippet_chars = max_snippet_chars
         self._analyser = Analyser()
 
-    def from_keywords(
+    def find(
         self,
         hits: Iterable[RawHit],
+        mode: Mode,
         request: SearchRequest,
         asked: AskedTimes,
         total: int,
-        most: int,
-        issues: list[Issue],
-    ) -> list[SearchResult]:
-        """Return every passage of the files that contains a word of the query, best first.
+        options: RankingOptions,
+    ) -> SearchAnswer:
+        """Return every passage of the files that contains a word of the query or that qmd's models name, best first.
 
-        ``total`` is how many documents qmd has, and ``most`` how many results will be shown.
+        ``total`` is how many documents qmd has. An empty answer says why it is empty.
         """
+        issues: list[Issue] = []
         files = list(self._read_files(hits, asked, issues))
         located = locate(
             [_describe(entry) for entry in files],
             request.query,
+            mode=mode,
             total=total,
             sizes=self._sizes,
             analyser=self._analyser,
+            options=options,
             explain=request.explain,
             times=asked.times,
+            now_ms=asked.now.ms,
         )
-        shown = to_results([candidate for _, candidate in located], places=most, max_units=self._max_snippet_chars)
-        results = [self._cite(files[number], result) for (number, _), result in zip(located, shown, strict=True)]
-        return [result for result in results if result is not None]
-
-    def from_models(
-        self, hits: Iterable[RawHit], asked: AskedTimes, most: int, issues: list[Issue]
-    ) -> list[SearchResult]:
-        """Return one passage of each file, at the line that qmd names, in qmd's order and with its scores."""
-        files = list(self._read_files(hits, asked, issues))
-        located = [
-            (entry, candidate)
-            for entry in files
-            if (
-                candidate := locate_line(
-                    _describe(entry), max(1, entry.hit.line), min(1.0, max(0.0, entry.hit.score)), sizes=self._sizes
-                )
-            )
-        ]
-        shown = to_results([candidate for _, candidate in located], places=most, max_units=self._max_snippet_chars)
-        results = [self._cite(entry, result) for (entry, _), result in zip(located, shown, strict=True)]
-        return [result for result in results if result is not None]
+        candidates = [candidate for _, candidate in located.passages]
+        shown = to_results(candidates, places=options.max_results, max_units=self._max_snippet_chars)
+        cited = [self._cite(files[number], result) for (number, _), result in zip(located.passages, shown, strict=True)]
+        results = tuple(result for result in cited if result is not None)
+        if not results:
+            return located.empty.replace(issues=tuple(issues))
+        return SearchAnswer(results, caution=located.caution, issues=tuple(issues))
 
     def _read_files(self, hits: Iterable[RawHit], asked: AskedTimes, issues: list[Issue]) -> Iterator[_ReadHit]:
         """Yield each file of the days once. One that is missing, too large or a symbolic link becomes an issue."""
@@ -132,7 +124,7 @@ class Results:
             if not asked.has(file.shown, text, mtime_ns):
                 continue
             chars += len(text)
-            yield _ReadHit(file, hit, text)
+            yield _ReadHit(file, hit, text, mtime_ns)
 
     def _cite(self, entry: _ReadHit, result: SearchResult) -> SearchResult | None:
         """Return the result; one from a transcript with its lines, or None if the file was not exported from one."""
@@ -156,4 +148,6 @@ class Results:
 
 
 def _describe(entry: _ReadHit) -> QmdDocument:
-    return QmdDocument(entry.file.shown, entry.file.collection.source, entry.text)
+    score = min(1.0, max(0.0, entry.hit.score))
+    source = entry.file.collection.source
+    return QmdDocument(entry.file.shown, source, entry.text, entry.mtime_ns, max(1, entry.hit.line), score)

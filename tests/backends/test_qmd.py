@@ -223,7 +223,9 @@ def test_vectors_are_not_asked_for_where_there_are_none(qmd_workspace: QmdWorksp
     assert "no vectors yet" in answer.degraded
 
 
-def test_by_meaning_qmds_order_scores_and_lines_stay(qmd_workspace: QmdWorkspace) -> None:
+def test_by_meaning_qmds_lines_stay_and_scores_are_on_the_scale_of_the_builtin_backend(
+    qmd_workspace: QmdWorkspace,
+) -> None:
     qmd_workspace.fill(embedded=True)
     qmd_workspace.settings_of_qmd["searchMode"] = "vsearch"
     names = ["memory/garden.md", "memory/2026-01-14.md"]
@@ -232,12 +234,15 @@ def test_by_meaning_qmds_order_scores_and_lines_stay(qmd_workspace: QmdWorkspace
     qmd_workspace.qmd.forget().reply("--version", out="qmd 2.8.3").reply("vsearch", out=json.dumps(found))
     answer = qmd_workspace.memory().search(QUESTION)
     assert (answer.mode, answer.degraded) == ("vector", "")
-    assert [(result.path, result.score) for result in answer] == [
-        ("memory/2026-01-14.md", 0.7), ("memory/garden.md", 0.6)
-    ]  # fmt: skip
+    assert [result.path for result in answer] == ["memory/2026-01-14.md", "memory/garden.md"]
+    assert answer[0].score > 0.5 > answer[1].score
+    assert [result.confidence for result in answer] == [answer.confidence, "low"]
     assert all(
         result.match_start_line <= line <= result.match_end_line for result, line in zip(answer, (6, 3), strict=True)
     )
+    foreign = qmd_workspace.memory().search("how do I bake a cake?")
+    assert foreign.confidence == "low"
+    assert foreign.caution
     assert qmd_workspace.memory().probe_vectors()
 
 

@@ -1,9 +1,17 @@
 """Passages of documents that qmd has named."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mdrecall.core.ranking.score import probability
 from mdrecall.core.ranking.snippet import heading_above
-from mdrecall.core.ranking.stages import Candidate
+from mdrecall.core.ranking.stages import Candidate, RankingOptions
 from mdrecall.core.text.words import Analyser
-from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate, locate_line
+from mdrecall.engine.searcher import STAGES
+from mdrecall.qmd.passages import ChunkSizes, Located, QmdDocument, locate
+from mdrecall.qmd.tool_client import Mode
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
 GARDEN = "# Garden\n\nThe tomatoes need water. Ana likes them.\n"
@@ -11,9 +19,16 @@ LONG = "# Log\n\n" + "\n\n".join(f"## Day {day}\n\nNothing but rain, {'and more 
 SIZES = ChunkSizes(400, 80)
 
 
-def find(query: str, *texts: str, total: int = 100) -> list[tuple[int, Candidate]]:
+OPTIONS = RankingOptions(max_results=20, min_score=0.0, vector_weight=0.35)
+
+
+def search(documents: Sequence[QmdDocument], query: str, *, options: RankingOptions = OPTIONS, **more: Any) -> Located:
+    return locate(documents, query, total=100, sizes=SIZES, analyser=Analyser(), options=options, **more)
+
+
+def find(query: str, *texts: str) -> list[tuple[int, Candidate]]:
     documents = [QmdDocument(f"memory/{number}.md", "memory", text) for number, text in enumerate(texts)]
-    return locate(documents, query, total=total, sizes=SIZES, analyser=Analyser(), explain=False)
+    return list(search(documents, query).passages)
 
 
 def shown(candidate: Candidate) -> str:
@@ -53,8 +68,7 @@ def test_the_name_of_a_file_counts() -> None:
         QmdDocument("memory/people/tomasz.md", "memory", "Likes tea."),
         QmdDocument("memory/x.md", "memory", "Likes coffee."),
     ]
-    best = locate(documents, "tomasz", total=9, sizes=SIZES, analyser=Analyser(), explain=False)
-    assert [document for document, _ in best] == [0]
+    assert [document for document, _ in search(documents, "tomasz").passages] == [0]
 
 
 def test_documents_without_a_word_of_the_question_are_left_out() -> None:
@@ -69,21 +83,75 @@ def test_unspaced_scripts_are_found() -> None:
 
 def test_on_request_every_passage_is_explained() -> None:
     documents = [QmdDocument("memory/a.md", "memory", BILLING)]
-    ((_, best),) = locate(documents, "billing zebra", total=9, sizes=SIZES, analyser=Analyser(), explain=True)
+    ((_, best),) = search(documents, "billing zebra", explain=True).passages
     assert best.why
     assert [(term, in_passage) for term, _, _, in_passage in best.why.terms] == [("billing", True), ("zebra", False)]
 
 
-def test_a_line_that_was_named_is_in_the_passage_with_qmds_score() -> None:
-    best = locate_line(QmdDocument("memory/log.md", "memory", LONG), 43, 0.625, sizes=SIZES)
-    assert best is not None
+def test_the_stages_are_those_of_the_builtin_index() -> None:
+    """A long file gives way from its fourth result on, and what is below the minimum score is left out."""
+    long = "\n\n".join(f"## Part {number}\n\nThe billing migration, {'as ever ' * 30}." for number in range(8))
+    documents = [QmdDocument("memory/long.md", "memory", long), QmdDocument("memory/other.md", "memory", BILLING)]
+    every = search(documents, "billing migration", options=OPTIONS._replace(max_results=5), explain=True).passages
+    assert [number for number, _ in every[:5]].count(1) == 1
+    assert min(entry.why.file_factor for _, entry in every[:5] if entry.why) == pytest.approx(0.8)
+    few = search(documents, "billing migration", options=OPTIONS._replace(max_per_file=2)).passages
+    assert [number for number, _ in few].count(0) == 2
+    none = search(documents, "billing migration zebra quagga", options=OPTIONS._replace(min_score=0.99))
+    assert not none.passages
+    assert none.empty.reason == "below_min_score"
+    assert {stage.__name__ for stage in STAGES} > {
+        step.stage for _, entry in every if entry.why for step in entry.why.stages
+    }
+
+
+def test_a_weak_answer_is_doubted() -> None:
+    documents = [QmdDocument("memory/a.md", "memory", BILLING), QmdDocument("memory/b.md", "memory", GARDEN)]
+    assert search(documents, "rocket submarine tram zeppelin bicycle lorry scooter water").caution.startswith(
+        "Probably not"
+    )
+    assert search(documents, "rocket tram zeppelin Ana").caution.startswith("Not sure")
+    assert search(documents, "billing migration").caution == ""
+
+
+def named(line: int, score: float, text: str = LONG) -> QmdDocument:
+    return QmdDocument("memory/log.md", "memory", text, line=line, score=score)
+
+
+@pytest.mark.parametrize("mode", ["vsearch", "query"])
+def test_a_line_that_a_model_names_is_in_the_best_passage(mode: Mode) -> None:
+    _, best = search([named(43, 0.9)], "zebra", mode=mode).passages[0]
     assert best.chunk.line(best.passage.first_line) <= 43 <= best.chunk.line(best.passage.last_line)
     assert LONG.split("\n")[42] in shown(best)
-    assert best.score == 0.625
+    _, last = search([named(999, 0.9)], "zebra", mode=mode).passages[0]
+    assert last.chunk.end_line == LONG.count("\n") + 1
+    assert not search([named(1, 0.9, "\n\n")], "zebra", mode=mode).passages
 
 
-def test_a_line_beyond_the_end_is_in_the_last_chunk_and_an_empty_document_has_none() -> None:
-    best = locate_line(QmdDocument("memory/a.md", "memory", BILLING), 999, 0.5, sizes=SIZES)
-    assert best is not None
-    assert best.chunk.end_line >= 6
-    assert locate_line(QmdDocument("memory/a.md", "memory", "\n\n"), 1, 0.5, sizes=SIZES) is None
+@pytest.mark.parametrize("mode", ["vsearch", "query"])
+def test_the_score_of_a_model_is_evidence_and_no_probability(mode: Mode) -> None:
+    """The first score of ``qmd query`` is 0.75 or more whatever is asked, and cosines differ from model to model."""
+
+    def score(query: str, of_model: float) -> float:
+        return search([named(5, of_model, BILLING)], query, mode=mode).passages[0][1].score
+
+    assert score("how do I bake a cake?", 0.75) < 0.25
+    assert score("how do I bake a cake?", 0.3) < score("how do I bake a cake?", 0.9)
+    assert score("when is the billing migration?", 0.3) < score("when is the billing migration?", 0.9)
+    assert score("how do I bake a cake?", 0.9) < score("when is the billing migration?", 0.3)
+    assert score("what about the billing migration with Ana", 0.9) > 0.75
+
+
+def test_what_a_model_says_is_explained_like_any_likeness() -> None:
+    _, best = search([named(5, 0.64, BILLING)], "billing zebra", mode="vsearch", explain=True).passages[0]
+    assert best.why
+    assert (best.why.cosine, best.why.passage_cosine, best.why.trust) == (0.64, 0.64, 1.0)
+    assert dict(best.why.parts)["likeness"] > 0
+    assert best.score == pytest.approx(probability(best.why.worth), abs=1e-3)
+
+
+def test_other_chunks_of_a_file_that_a_model_names_are_found_by_their_words() -> None:
+    text = LONG + "\n\n## Last\n\nThe tomatoes are ripe.\n"
+    found = search([named(3, 0.3, text)], "tomatoes ripe", mode="vsearch").passages
+    assert "tomatoes" in shown(found[0][1])
+    assert any(entry.chunk.start_line <= 3 for _, entry in found)

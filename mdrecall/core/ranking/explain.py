@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from mdrecall.core.ranking.features import CHUNK_SHARE, NEIGHBOUR_WEIGHT, TITLE_WEIGHT, Features, Query
 from mdrecall.core.ranking.score import IDENTIFIER_BONUS, query_cost
-from mdrecall.core.ranking.stages import Candidate, RankingContext, Stage, find_user_factor
+from mdrecall.core.ranking.stages import Candidate, RankingContext, Stage, explain_empty, find_user_factor
 from mdrecall.core.text.passages import is_user
-from mdrecall.types import StageStep, Why
+from mdrecall.types import SearchAnswer, StageStep, Why
 
 # Fewer digits would hide that the parts add up.
 _DIGITS = 4
@@ -20,10 +20,20 @@ _COSTS = ("trust", "commonness", "script")
 _STAGE_PARTS = {"prefer_speakers": "speaker", "prefer_times": "time", "prefer_newest": "recency"}
 
 
-def run_stage(stage: Stage, candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Run a stage. If the request asks for explanations, each candidate remembers what the stage changed for it."""
-    after = stage(candidates, context)
-    return _add_steps(stage.__name__, candidates, after) if context.explain else after
+def run_stages(
+    stages: Sequence[Stage], candidates: Sequence[Candidate], context: RankingContext
+) -> list[Candidate] | SearchAnswer:
+    """Return the candidates that the stages leave; if one leaves none, an empty answer that says what was lost.
+
+    If the request asks for explanations, each candidate remembers what every stage has changed for it.
+    """
+    current = list(candidates)
+    for stage in stages:
+        remaining = stage(current, context)
+        if not remaining:
+            return explain_empty(current, context.options.min_score)
+        current = _add_steps(stage.__name__, current, remaining) if context.explain else remaining
+    return current
 
 
 def explain_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

@@ -278,7 +278,7 @@ def group_parts(texts: Iterable[tuple[int, _Part]], most: int) -> Iterator[list[
     size = 0
     for number, text in texts:
         for start in range(0, len(text), most):
-            some = text[start : start + most]
+            some = text if len(text) <= most else text[start : start + most]
             if size + len(some) > most:
                 yield group
                 group, size = [], 0

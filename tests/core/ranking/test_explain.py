@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.ranking.explain import explain_results, run_stage
+from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.stages import (
     Candidate,
     RankingContext,
@@ -16,9 +16,9 @@ from tests.core.ranking.test_stages import candidate, context, similar
 
 
 def run(candidates: list[Candidate], settings: RankingContext, *stages: Stage) -> list[Candidate]:
-    for stage in (*stages, explain_results):
-        candidates = run_stage(stage, candidates, settings)
-    return candidates
+    found = run_stages((*stages, explain_results), candidates, settings)
+    assert isinstance(found, list)
+    return found
 
 
 def explain(entry: Candidate, settings: RankingContext, *stages: Stage) -> Why:
