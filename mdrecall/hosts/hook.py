@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mdrecall.core.conversation.injected import wrap_memory
 from mdrecall.errors import RecallError, message_with_hint
@@ -15,11 +15,46 @@ from mdrecall.hosts.table import Event, Host
 #: What the marks around a text for the model take of the host's limit, and what it may write before it.
 _MARK_CHARS = 200
 
-Handler = Callable[[HookCall], Iterator[Answer]]
+#: The share of its time that a session start gives to digests that earlier sessions left unfinished.
+_SHARE_OF_DIGESTS = 0.4
+
+Handler = Callable[[HookCall], Iterable[Answer]]
+
+
+def _finish_digests(call: HookCall) -> Iterable[Answer]:
+    """Write what was left when earlier sessions were cut off, so that this one reads it."""
+    if call.settings.mdrecall.hosts.digest:
+        from mdrecall.hosts.digest import finish_digests
+
+        end = time.monotonic() + _SHARE_OF_DIGESTS * (call.deadline - time.monotonic())
+        finish_digests(call.event, call.settings, call.now, has_time=lambda: time.monotonic() < end)
+    return ()
+
+
+def _digest(call: HookCall) -> Iterator[Answer]:
+    """Write down what happened since the last digest. Before a compaction, say what the summary should keep."""
+    note = None
+    if call.settings.mdrecall.hosts.digest:
+        from mdrecall.hosts.digest import digest_session
+
+        note = digest_session(call.event, call.settings, call.now)
+    if call.event.event == "before-compaction" and not call.event.is_subagent:
+        where = f" A digest of this session is in {note}." if note else ""
+        yield Answer(f"In the summary, keep identifiers, paths, decisions and open ends word for word.{where}")
+
+
+def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
+    from mdrecall.hosts.flush_request import ask_for_flush
+
+    yield Answer(ask=ask_for_flush(call.event, call.settings, call.now))
+
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (show_memory,),
+    "session-start": (_finish_digests, show_memory),
     "prompt": (show_fitting_notes,),
+    "before-compaction": (_digest,),
+    "stop": (_digest, _ask_for_flush),
+    "session-end": (_digest,),
 }
 
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from mdrecall.hosts.log import MAX_BYTES, check_log, log_problem
 from mdrecall.hosts.table import HOSTS
 from tests.conftest import Workspace
 from tests.hosts.calls import NOW, Hooks
+from tests.sources.host_transcripts import LINES, SESSIONS, write_host
 
 ANSWER = Answer("<mdrecall-memory>\nfact\n</mdrecall-memory>", "write it down")
 
@@ -151,3 +153,56 @@ def test_a_moment_in_another_zone_is_logged_in_utc(tmp_path: Path) -> None:
     path = tmp_path / "hooks.log"
     log_problem(str(path), datetime(2026, 2, 10, 12, tzinfo=UTC).astimezone(), "codex stop", "x")
     assert path.read_text() == "2026-02-10T12:00:00Z codex stop: x\n"
+
+
+def read_notes(hooks: Hooks) -> str:
+    return "\n".join(path.read_text() for path in sorted(hooks.workspace.path.glob("memory/*.md")))
+
+
+@pytest.mark.parametrize("host", [host.name for host in HOSTS])
+def test_a_stop_writes_a_digest_once(hooks: Hooks, tmp_path: Path, host: str) -> None:
+    transcript = write_host(tmp_path, host)
+    said: dict[str, Any] = {"transcript_path": transcript, "session_id": SESSIONS[host]}
+    assert hooks.answer("stop", host, **said) == ("", "")
+    assert read_notes(hooks).count("mdrecall:digest host=" + host) == 1
+    hooks.answer("stop", host, **said)
+    assert read_notes(hooks).count("mdrecall:digest") == 1
+    assert hooks.problems == []
+
+
+def test_the_next_session_writes_and_reads_what_the_last_one_left(hooks: Hooks, tmp_path: Path) -> None:
+    transcript = write_host(tmp_path, "codex")
+    hooks.answer("session-start", "codex", transcript_path=transcript, session_id="first")
+    assert "mdrecall:digest" not in read_notes(hooks)
+    text = hooks.answer("session-start", "codex", session_id="second").context
+    assert "mdrecall:digest host=codex session=first" in read_notes(hooks)
+    assert "## Session" in text
+    assert hooks.problems == []
+
+
+def test_before_a_compaction_the_digest_is_written_and_the_summary_is_told_where(hooks: Hooks, tmp_path: Path) -> None:
+    said: dict[str, Any] = {"transcript_path": write_host(tmp_path, "claude-code"), "session_id": SESSIONS["claude-code"]}
+    text = hooks.answer("before-compaction", **said).context
+    assert "word for word" in text
+    assert "A digest of this session is in memory/" in text
+    assert "mdrecall:digest" in read_notes(hooks)
+
+
+def test_digests_can_be_switched_off(hooks: Hooks, tmp_path: Path) -> None:
+    hooks.workspace.configure("{mdrecall: {hosts: {digest: false}}}")
+    said: dict[str, Any] = {"transcript_path": write_host(tmp_path, "claude-code"), "session_id": SESSIONS["claude-code"]}
+    for event in ("session-start", "before-compaction", "stop", "session-end"):
+        hooks.answer(event, **said)
+    assert read_notes(hooks) == ""
+
+
+def test_a_full_context_lets_a_stop_ask_for_a_flush_once(hooks: Hooks, tmp_path: Path) -> None:
+    usage = {"last_token_usage": {"total_tokens": 190_000}}
+    lines = [*LINES["codex"](), {"type": "event_msg", "payload": {"type": "token_count", "info": usage}}]
+    transcript = write_host(tmp_path, "codex", lines=lines)
+    said: dict[str, Any] = {"transcript_path": transcript, "session_id": SESSIONS["codex"]}
+    hooks.workspace.configure("{mdrecall: {hosts: {flushHeadless: true}}}")
+    first, second = (hooks.answer("stop", "codex", **said).ask for _ in range(2))
+    assert first.startswith("<mdrecall-memory>")
+    assert "NO_REPLY" in first
+    assert second == ""
