@@ -17,7 +17,7 @@ from mdrecall.hosts.log import MAX_BYTES, check_log, log_problem
 from mdrecall.hosts.table import HOSTS
 from tests.conftest import Workspace
 from tests.hosts.calls import NOW, Hooks
-from tests.sources.host_transcripts import LINES, SESSIONS, write_host
+from tests.sources.host_transcripts import LINES, SESSIONS, Lines, write_host
 
 ANSWER = Answer("<mdrecall-memory>\nfact\n</mdrecall-memory>", "write it down")
 
@@ -159,10 +159,13 @@ def read_notes(hooks: Hooks) -> str:
     return "\n".join(path.read_text() for path in sorted(hooks.workspace.path.glob("memory/*.md")))
 
 
+def have_conversation(home: Path, host: str, lines: Lines | None = None) -> dict[str, Any]:
+    return {"transcript_path": write_host(home, host, lines=lines), "session_id": SESSIONS[host]}
+
+
 @pytest.mark.parametrize("host", [host.name for host in HOSTS])
 def test_a_stop_writes_a_digest_once(hooks: Hooks, tmp_path: Path, host: str) -> None:
-    transcript = write_host(tmp_path, host)
-    said: dict[str, Any] = {"transcript_path": transcript, "session_id": SESSIONS[host]}
+    said = have_conversation(tmp_path, host)
     assert hooks.answer("stop", host, **said) == ("", "")
     assert read_notes(hooks).count("mdrecall:digest host=" + host) == 1
     hooks.answer("stop", host, **said)
@@ -181,7 +184,7 @@ def test_the_next_session_writes_and_reads_what_the_last_one_left(hooks: Hooks, 
 
 
 def test_before_a_compaction_the_digest_is_written_and_the_summary_is_told_where(hooks: Hooks, tmp_path: Path) -> None:
-    said: dict[str, Any] = {"transcript_path": write_host(tmp_path, "claude-code"), "session_id": SESSIONS["claude-code"]}
+    said = have_conversation(tmp_path, "claude-code")
     text = hooks.answer("before-compaction", **said).context
     assert "word for word" in text
     assert "A digest of this session is in memory/" in text
@@ -190,7 +193,7 @@ def test_before_a_compaction_the_digest_is_written_and_the_summary_is_told_where
 
 def test_digests_can_be_switched_off(hooks: Hooks, tmp_path: Path) -> None:
     hooks.workspace.configure("{mdrecall: {hosts: {digest: false}}}")
-    said: dict[str, Any] = {"transcript_path": write_host(tmp_path, "claude-code"), "session_id": SESSIONS["claude-code"]}
+    said = have_conversation(tmp_path, "claude-code")
     for event in ("session-start", "before-compaction", "stop", "session-end"):
         hooks.answer(event, **said)
     assert read_notes(hooks) == ""
@@ -199,8 +202,7 @@ def test_digests_can_be_switched_off(hooks: Hooks, tmp_path: Path) -> None:
 def test_a_full_context_lets_a_stop_ask_for_a_flush_once(hooks: Hooks, tmp_path: Path) -> None:
     usage = {"last_token_usage": {"total_tokens": 190_000}}
     lines = [*LINES["codex"](), {"type": "event_msg", "payload": {"type": "token_count", "info": usage}}]
-    transcript = write_host(tmp_path, "codex", lines=lines)
-    said: dict[str, Any] = {"transcript_path": transcript, "session_id": SESSIONS["codex"]}
+    said = have_conversation(tmp_path, "codex", lines)
     hooks.workspace.configure("{mdrecall: {hosts: {flushHeadless: true}}}")
     first, second = (hooks.answer("stop", "codex", **said).ask for _ in range(2))
     assert first.startswith("<mdrecall-memory>")
