@@ -18,6 +18,7 @@ from mdrecall.hosts.table import HOSTS, find_host
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
+    from mdrecall.memory import Memory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,12 +78,16 @@ def _answer(
     if caller.open:
         caller.open(loaded)
     from mdrecall.hosts.hook import answer_event, render_answer
+
+    deadline = begun + HOOK_SECONDS[event.event]
+    call = HookCall(event, loaded.settings, lambda: (caller.open or _open)(loaded), now, deadline, log)
+    return render_answer(event, answer_event(call))
+
+
+def _open(loaded: "Loaded") -> "Memory":
     from mdrecall.memory import Memory
 
-    opens = caller.open or (lambda loaded: Memory.of(loaded, one_shot=True))
-    deadline = begun + HOOK_SECONDS[event.event]
-    call = HookCall(event, loaded.settings, lambda: opens(loaded), now, deadline, log)
-    return render_answer(event, answer_event(call))
+    return Memory.of(loaded, one_shot=True)
 
 
 def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -> HookEvent | None:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from mdrecall.core.conversation.injected import wrap_memory
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.events import Answer, HookCall, HookEvent
-from mdrecall.hosts.prompt import show_fitting_notes
-from mdrecall.hosts.start import show_memory
 from mdrecall.hosts.table import Event, Host
 
 #: What the marks around a text for the model take of the host's limit, and what it may write before it.
@@ -19,6 +17,24 @@ _MARK_CHARS = 200
 _SHARE_OF_DIGESTS = 0.4
 
 Handler = Callable[[HookCall], Iterable[Answer]]
+
+
+# Each part is imported when it is needed: a stop needs no search, whose modules take half of a hook's time to load.
+
+
+def _show_memory(call: HookCall) -> Iterable[Answer]:
+    from mdrecall.hosts.start import show_memory
+
+    return show_memory(call)
+
+
+def _show_fitting_notes(call: HookCall) -> Iterable[Answer]:
+    """Search for a prompt, if that is switched on."""
+    if not call.settings.mdrecall.hosts.prompt:
+        return ()
+    from mdrecall.hosts.prompt import show_fitting_notes
+
+    return show_fitting_notes(call)
 
 
 def _finish_digests(call: HookCall) -> Iterable[Answer]:
@@ -50,8 +66,8 @@ def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (_finish_digests, show_memory),
-    "prompt": (show_fitting_notes,),
+    "session-start": (_finish_digests, _show_memory),
+    "prompt": (_show_fitting_notes,),
     "before-compaction": (_digest,),
     "stop": (_digest, _ask_for_flush),
     "session-end": (_digest,),
