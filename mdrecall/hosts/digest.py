@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mdrecall.hosts.events import HookEvent
 
 #: How many records one section covers at most: a hook has little time, and the next one goes on.
-MAX_RECORDS = 5_000
+MAX_RECORDS = 2_000
 #: How many sessions are looked at when another one starts; older ones were finished by earlier starts.
 _MAX_SESSIONS = 20
 #: How many notes are searched for marks if a session's file is lost. Claude Code deletes a transcript after 30 days.

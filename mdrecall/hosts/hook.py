@@ -13,11 +13,10 @@ from mdrecall.hosts.table import Event, Host
 #: What the marks around a text for the model take of the host's limit, and what it may write before it.
 _MARK_CHARS = 200
 
-#: The share of its time that a session start gives to digests that earlier sessions left unfinished.
-_SHARE_OF_DIGESTS = 0.4
+#: What is left of the time for what the model reads, when earlier sessions are finished first.
+_SECONDS_TO_SHOW = 1.0
 
 Handler = Callable[[HookCall], Iterable[Answer]]
-
 
 # Each part is imported when it is needed: a stop needs no search, whose modules take half of a hook's time to load.
 
@@ -37,26 +36,28 @@ def _show_fitting_notes(call: HookCall) -> Iterable[Answer]:
     return show_fitting_notes(call)
 
 
-def _finish_digests(call: HookCall) -> Iterable[Answer]:
-    """Write what was left when earlier sessions were cut off, so that this one reads it."""
+def _finish_earlier(call: HookCall) -> Iterator[Answer]:
+    """Write the digests that earlier sessions were cut off from, so that the notes have them."""
     if call.settings.mdrecall.hosts.digest:
         from mdrecall.hosts.digest import finish_digests
 
-        end = time.monotonic() + _SHARE_OF_DIGESTS * (call.deadline - time.monotonic())
-        finish_digests(call.event, call.settings, call.now, has_time=lambda: time.monotonic() < end)
-    return ()
+        def has_time() -> bool:
+            return time.monotonic() < call.deadline - _SECONDS_TO_SHOW
+
+        finish_digests(call.event, call.settings, call.now, has_time=has_time)
+    yield from ()
 
 
-def _digest(call: HookCall) -> Iterator[Answer]:
-    """Write down what happened since the last digest. Before a compaction, say what the summary should keep."""
+def _write_digest(call: HookCall) -> Iterator[Answer]:
+    """Write what was added to the conversation into the note of the day. Tell the one who summarises it where it is."""
     note = None
     if call.settings.mdrecall.hosts.digest:
         from mdrecall.hosts.digest import digest_session
 
         note = digest_session(call.event, call.settings, call.now)
     if call.event.event == "before-compaction" and not call.event.is_subagent:
-        where = f" A digest of this session is in {note}." if note else ""
-        yield Answer(f"In the summary, keep identifiers, paths, decisions and open ends word for word.{where}")
+        where = f" What was asked, done and decided so far is in {call.settings.workspace}/{note}." if note else ""
+        yield Answer(f"In the summary, keep names, identifiers, paths and decisions word for word.{where}")
 
 
 def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
@@ -66,11 +67,11 @@ def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (_finish_digests, _show_memory),
+    "session-start": (_finish_earlier, _show_memory),
     "prompt": (_show_fitting_notes,),
-    "before-compaction": (_digest,),
-    "stop": (_digest, _ask_for_flush),
-    "session-end": (_digest,),
+    "before-compaction": (_write_digest,),
+    "stop": (_write_digest, _ask_for_flush),
+    "session-end": (_write_digest,),
 }
 
 

@@ -12,6 +12,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import FileUnwritable
 from mdrecall.hosts import digest
 from mdrecall.hosts.digest import digest_session, finish_digests
+from mdrecall.hosts.events import HookEvent
 from mdrecall.hosts.progress import (
     Pending,
     load_pending,
@@ -19,10 +20,12 @@ from mdrecall.hosts.progress import (
     progress_path,
     save_pending,
 )
+from mdrecall.hosts.table import find_host
 from mdrecall.sources.notes import append_note
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
 from tests.processes import marked, until
+from tests.sources.host_transcripts import FILES, FOLDER, SESSIONS, write_host
 
 
 @pytest.fixture
@@ -61,6 +64,24 @@ def test_each_stop_writes_what_was_added_since_the_last_one(settings: Settings, 
     assert note(settings).count("fix the pool") == 1
     assert ranges(note(settings)) == ["1-2", "3-4"]
     assert stop(talk, settings) is None
+
+
+@pytest.mark.parametrize("host", FILES)
+def test_the_conversations_of_all_hosts_become_the_same_digest(settings: Settings, tmp_path: Path, host: str) -> None:
+    row, transcript = find_host(host), write_host(tmp_path, host)
+    assert row is not None
+    event = HookEvent(row, "stop", SESSIONS[host], cwd=FOLDER, transcript=transcript)
+    assert digest_session(event, settings, NOW) == f"memory/{DAY}.md"
+    heading, *lines, mark = re.sub(r"\(L\d+\)", "(L)", note(settings)).splitlines()
+    assert re.fullmatch(rf"## Session 09:00(–09:00)? shop \({host} \S+\)", heading)
+    assert lines == [
+        '- Asked: "fix the pool" (L)',
+        "- Files changed: src/pool.py (1)",
+        "- Commands: `pytest -q` (failed)",
+        '- Said: "We keep 12 connections." (L)',
+    ]
+    assert f"host={host} session={SESSIONS[host]} " in mark
+    assert digest_session(event, settings, NOW) is None
 
 
 def test_a_section_stands_below_what_the_note_had_and_changes_nothing_of_it(

@@ -187,7 +187,7 @@ def test_before_a_compaction_the_digest_is_written_and_the_summary_is_told_where
     said = have_conversation(tmp_path, "claude-code")
     text = hooks.answer("before-compaction", **said).context
     assert "word for word" in text
-    assert "A digest of this session is in memory/" in text
+    assert f"is in {hooks.workspace.path}/memory/2026-02-10.md." in text
     assert "mdrecall:digest" in read_notes(hooks)
 
 
