@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="HOST", default="", help=f"who asks: {names} (default: recognised)")
     parser.add_argument("--input", help=argparse.SUPPRESS)
     parser.add_argument("--begun", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--terminal", action="store_true", help=argparse.SUPPRESS)
     add_no_warm(parser)
     add_memory(parser)
     # A program runs it, wherever that is, as with `mdrecall context`.
@@ -57,7 +58,9 @@ def run(options: argparse.Namespace) -> int:
 
 def log_failure(arguments: list[str], error: BaseException) -> None:
     """Write down that a hook could not be run at all."""
-    shown = " ".join(argument for argument in arguments[1:] if not argument.startswith(("--input=", "--begun=")))
+    shown = " ".join(
+        argument for argument in arguments[1:] if not argument.startswith(("--input=", "--begun=", "--terminal"))
+    )
     reason = "it cannot be understood" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
     log_problem(find_log(os.environ, os.getcwd()), datetime.now(UTC), shown, f"The command did not run: {reason}.")
 
@@ -98,7 +101,7 @@ def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -
         raise RecallError("The input of the hook is not JSON.", hint="Ask the host's makers.") from error
     if not isinstance(payload, dict):
         raise RecallError("The input of the hook is no JSON object.", hint="Ask the host's makers.")
-    event = read_event(options.event, payload, env, host=options.host)
+    event = read_event(options.event, payload, env, host=options.host, has_terminal=options.terminal)
     if event is None and options.event not in EVENTS:
         raise RecallError(f"{options.event!r} is no event.", hint=f"The events are {', '.join(EVENTS)}.")
     if event is None and (not options.host or find_host(options.host) is None):

@@ -92,6 +92,7 @@ def _run_hook(arguments: "list[str]", greeting_s: float) -> "NoReturn":
         os.dup2(null, 2)
         seconds = HOOK_SECONDS.get(arguments[1], 1.0) if len(arguments) > 1 else 1.0
         arguments += [f"--begun={begun}", f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
+        arguments += ["--terminal"] if _has_terminal() else []
         answer = None if "--no-warm" in arguments else ask(arguments, os.environ, greeting_s, seconds)
         if answer is None:
             _run_here(arguments)
@@ -112,6 +113,15 @@ def _log_failure(arguments: "list[str]", error: BaseException) -> None:
     except BaseException:
         # There is nobody left to tell.
         pass
+
+
+def _has_terminal() -> bool:
+    """True if the host was started in a terminal, which its hooks inherit."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _read_input(deadline: float) -> str:

@@ -7,7 +7,6 @@ at its end, or the whole. Run as a program, this module finishes the digest of o
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -217,6 +216,7 @@ def _has_more(progress: Progress) -> bool:
 
 def _start_detached(path: str, settings: Settings) -> None:
     """Start a process that survives the host and holds none of its pipes."""
+    import subprocess
     import threading
 
     # Without -P, a repository that has a folder named like a module would have it run here.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import resource
 import signal
 import socket
@@ -285,6 +286,25 @@ def test_a_warm_process_that_hangs_costs_no_more_than_the_time_of_the_event(note
             connection.close()
     assert len(kept) == 1
     assert "The time was over" in read_log(notes)
+
+
+def test_the_terminal_is_that_of_the_hook_and_not_of_a_warm_process() -> None:
+    code = "from mdrecall.cli.start import _has_terminal as has; print(has())"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    without = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, start_new_session=True, check=True
+    )
+    assert without.stdout == b"False\n"
+    number, terminal = pty.fork()
+    if not number:
+        os.execve(sys.executable, command, env)
+    said = b""
+    with suppress(OSError):
+        while part := os.read(terminal, 1000):
+            said += part
+    os.waitpid(number, 0)
+    os.close(terminal)
+    assert said.strip() == b"True"
 
 
 def test_doctor_reports_what_failed(notes: Workspace, hook: Hook, run: Run) -> None:

@@ -1,9 +1,6 @@
 """What the hosts say, as one event: by name, by transcript, by environment."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +114,11 @@ def test_the_transcript_of_codex_says_if_somebody_is_there(tmp_path: Path, sourc
     assert (event.host.name, event.is_headless) == ("codex", is_headless)
 
 
-def test_a_host_that_says_nothing_is_headless_without_a_terminal() -> None:
-    code = (
-        "import os; os.setsid()\n"
-        "from mdrecall.hosts.events import read_event\n"
-        "print(read_event('stop', {}, {}, host='gemini').is_headless)"
-    )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, text=True)
-    assert child.communicate()[0] == "True\n"
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_a_host_that_says_nothing_is_headless_without_a_terminal(has_terminal: bool) -> None:
+    event = read_event("stop", {}, {}, host="gemini", has_terminal=has_terminal)
+    assert event
+    assert event.is_headless is not has_terminal
 
 
 def test_every_row_names_only_events_of_ours_and_shapes_only_for_its_events() -> None:
