@@ -291,9 +291,8 @@ def test_a_warm_process_that_hangs_costs_no_more_than_the_time_of_the_event(note
 def test_the_terminal_is_that_of_the_hook_and_not_of_a_warm_process() -> None:
     code = "from mdrecall.cli.start import _has_terminal as has; print(has())"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    without = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, start_new_session=True, check=True
-    )
+    command = [sys.executable, "-c", code]
+    without = subprocess.run(command, env=env, capture_output=True, start_new_session=True, check=True)
     assert without.stdout == b"False\n"
     number, terminal = pty.fork()
     if not number:
