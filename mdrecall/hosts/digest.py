@@ -238,7 +238,13 @@ def main(arguments: list[str]) -> None:
 
     signal.alarm(_MAX_SECONDS)
     path, workspace, agent = arguments
-    _continue(path, load(workspace=workspace, agent=agent).settings, datetime.now(UTC))
+    now = datetime.now(UTC)
+    try:
+        _continue(path, load(workspace=workspace, agent=agent).settings, now)
+    except Exception as error:
+        from mdrecall.hosts.log import find_log, log_problem
+
+        log_problem(find_log(os.environ, workspace), now, "digest", f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":
