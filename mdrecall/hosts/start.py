@@ -25,6 +25,8 @@ _MAX_TASK_CHARS = 200
 _TASK_DAYS = 7
 #: Notes of these days that are looked through: a day has one note, or a few with a title.
 _MAX_TASK_NOTES = 40
+#: The marks and headings around the parts.
+_FRAME_CHARS = 150
 #: The notes come first; the passages that fit get a quarter of the room, or what the notes leave.
 _SHARE_OF_HITS = 0.25
 #: Names that say nothing about what is being worked on.
@@ -39,7 +41,7 @@ def show_memory(call: HookCall) -> Iterator[Answer]:
     event, hosts = call.event, call.settings.mdrecall.hosts
     if event.source == "resume" or event.is_subagent or not hosts.session_start:
         return
-    room = min(hosts.max_chars, event.host.max_chars)
+    room = min(hosts.max_chars, event.host.max_chars) - _FRAME_CHARS
     today = user_time(call.now, None, call.settings.defaults.user_timezone).date()
     with call.open() as memory:
         introduction = _introduce(memory)

@@ -104,7 +104,7 @@ def test_long_notes_stay_within_the_setting_and_the_limits_of_the_host(hooks: Ho
     hooks.workspace.write("memory/2026-02-10.md", "\n".join([f"today {line}"] * 900) + "\nthe last line of today\n")
     call = hooks.call("session-start", host)
     text = hooks.answer("session-start", host).context
-    assert len(text) <= call.settings.mdrecall.hosts.max_chars + 1000
+    assert len(text) <= call.settings.mdrecall.hosts.max_chars
     assert len(text) <= call.event.host.max_chars
     assert len(text.encode()) <= (call.event.host.max_bytes or 40_000)
     assert "the last line of today" in text
@@ -116,7 +116,7 @@ def test_a_small_setting_leaves_room_for_the_beginning_of_memory_md(hooks: Hooks
     hooks.workspace.write("MEMORY.md", "The first line.\n" + "More.\n" * 5000)
     text = hooks.answer("session-start").context
     assert "The first line." in text
-    assert len(text) < 1600
+    assert len(text) <= 1000
 
 
 def test_secrets_in_notes_are_masked(hooks: Hooks) -> None:
