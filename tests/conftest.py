@@ -4,8 +4,10 @@ import asyncio
 import gc
 import json
 import os
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,6 +36,7 @@ _SLOW = (
     "engine/test_jobs",
     "engine/test_ranking.py",
     "engine/test_transcripts_any_order.py",
+    "hosts/test_digest_kills.py",
     "mcp_server/",
     "plugins/",
     "providers/",
@@ -131,6 +134,23 @@ class Workspace:
     def close(self) -> None:
         for memory in self._open:
             memory.close()
+
+
+@contextmanager
+def environment(env: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Run in a folder with this environment and no other."""
+    before, was = dict(os.environ), os.getcwd()
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        time.tzset()
+        os.chdir(was)
 
 
 @pytest.fixture(scope="module")

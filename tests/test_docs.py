@@ -46,7 +46,8 @@ def test_every_setting_is_in_the_docs_with_its_default() -> None:
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
-    return {option for action in parser._actions for option in action.option_strings} - {"-h", "--help"}
+    shown = (action for action in parser._actions if action.help != argparse.SUPPRESS)
+    return {option for action in shown for option in action.option_strings} - {"-h", "--help"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

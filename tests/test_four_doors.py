@@ -40,6 +40,8 @@ class House:
         self.env = env
         self.answered: list[str] = []
         """The commands that the process that listens has answered."""
+        self.outcomes: dict[str, str] = {}
+        """How the calls that were made so far ended."""
 
 
 @pytest.fixture(scope="module")
@@ -87,26 +89,24 @@ def shown(call: Call) -> str:
 @pytest.mark.parametrize("call", CALLS, ids=shown)
 def test_every_door_gives_the_same_answer(call: Call, house: House) -> None:
     wanted = expected(call, house)
+    house.outcomes[repr(call)] = wanted.outcome
     for name, door in house.doors.items():
         if not door.can(call):
             continue
+        before = len(house.answered)
         told = level(call, door.ask(call))
+        if name == "warm":  # It answers what can be answered, and leaves errors to a process of its own.
+            assert len(house.answered) - before == (told.outcome in ("found", "nothing"))
         if name in ("command", "warm") and wanted.outcome != "bad argument" and not call.is_in_range:
             wanted = Told("bad argument", {})
         assert told == wanted, name
 
 
 def test_the_calls_are_of_every_kind_and_many(house: House) -> None:
-    outcomes = Counter(expected(call, house).outcome for call in CALLS)
+    outcomes = Counter(house.outcomes.get(repr(call)) or expected(call, house).outcome for call in CALLS)
     assert len(CALLS) >= 200
     assert set(outcomes) == {"found", "nothing", "missing", "refused", "bad argument"}
     assert min(outcomes.values()) >= 5
-
-
-def test_most_commands_are_answered_by_the_process_that_listens(house: House) -> None:
-    door, before = house.doors["warm"], len(house.answered)
-    outcomes = [level(call, door.ask(call)).outcome for call in CALLS if door.can(call)]
-    assert len(house.answered) - before == outcomes.count("found") + outcomes.count("nothing") > 100
 
 
 def test_every_door_appends_the_same(house: House) -> None:

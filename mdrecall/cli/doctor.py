@@ -39,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
             if not options.json:
                 _print_finding(finding)
     now = datetime.now(UTC)
-    for finding in map(_add_command, (*find_old_indexes(), *check_log(find_log(os.environ, os.getcwd()), now))):
+    about_hosts = (*_check_hosts(), *check_log(find_log(os.environ, os.getcwd()), now))
+    for finding in map(_add_command, (*find_old_indexes(), *about_hosts)):
         findings.append(("", finding))
         if not options.json:
             _print_finding(finding)
@@ -69,6 +70,16 @@ def _examine_all(options: argparse.Namespace, agent: str | None) -> Iterator[Fin
 
 def _add_command(finding: Finding) -> Finding:
     return finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
+
+
+def _check_hosts() -> Iterator[Finding]:
+    """Check what is installed in coding agents."""
+    from mdrecall.config.environment import find_locations, find_program_folders
+    from mdrecall.hosts.check import check_installs
+
+    here = os.getcwd()
+    folders = find_program_folders(os.environ, here)
+    yield from check_installs(folders, here, find_locations(os.environ, here).own_state_dir)
 
 
 def _check_plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:

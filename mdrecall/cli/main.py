@@ -35,6 +35,8 @@ COMMANDS = {
     "flush": "save memories before a conversation is compacted",
     "ltm": "list, search, store or delete long-term memories",
     "warm": "keep a memory open, so that other commands answer at once",
+    "install": "connect mdrecall to a coding agent",
+    "uninstall": "remove mdrecall from a coding agent",
     "hook": "answer an event of a coding agent",
     "mcp": "run the MCP server, or add it to a client",
     "serve": "run the MCP server over HTTP",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.explain import explain_results, run_stages
-from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
+from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
 from mdrecall.core.ranking.naming import Naming, read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
@@ -159,6 +159,7 @@ class Searcher:
         self.options = options
         self._chunks = chunks
         self._analyser = analyser
+        self._texts = TextMemory(analyser)
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker
@@ -237,6 +238,7 @@ class Searcher:
             embedded.traits if embedded else None,
             mode == "vector" and embedded is not None and embedded.trust >= 1,
             is_unspaced_text(asked.query),
+            self._texts,
         )
 
     def _match(self, terms: Sequence[Term]) -> list[Match]:

@@ -7,7 +7,7 @@ what it should say. YAML is not read, so only plain blocks of lines are touched.
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+|\S', re.DOTALL)
@@ -63,6 +63,86 @@ def remove(text: str, place: Place) -> str:
     return _REMOVE[place.kind](text, place) if text.strip("\ufeff \t\r\n") else text
 
 
+def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
+    """Return JSON with one more item at the end of each list of a table. What is missing of them is made."""
+    if not text.strip("\ufeff \t\r\n"):
+        return json.dumps({table: {name: [item] for name, item in items.items()}}, indent=2, ensure_ascii=False) + "\n"
+    for name, item in items.items():
+        text = _append_item(text, table, name, item)
+    return text
+
+
+def list_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> dict[str, list[Any]]:
+    """Return some items of the lists of a table in JSON, by the names of the lists."""
+    lists = _lists_of(_parse_json(text), table) if text.strip("\ufeff \t\r\n") else {}
+    found = {name: [item for item in items if is_ours(item)] for name, items in lists.items()}
+    return {name: items for name, items in found.items() if items}
+
+
+def remove_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> str:
+    """Return JSON without some items of the lists of a table, and without lists and a table that are empty then."""
+    while text.strip("\ufeff \t\r\n"):
+        before = _parse_json(text)
+        lists = _lists_of(before, table)
+        found = next(((name, at) for name in lists for at, item in enumerate(lists[name]) if is_ours(item)), None)
+        if found is None:
+            break
+        name, at = found
+        root = _members(text, _find_root(text))
+        inner = _members(text, root[table].value)
+        if len(lists[name]) > 1:
+            del lists[name][at]
+            text = _check_json(_cut(text, _items(text, inner[name].value)[at]), before)
+        elif len(before[table]) > 1:
+            del before[table][name]
+            text = _check_json(_cut(text, inner[name]), before)
+        else:
+            del before[table]
+            text = _check_json(_cut(text, root[table]), before)
+    return text
+
+
+def _lists_of(values: dict[str, Any], table: str) -> dict[str, list[Any]]:
+    lists = values.get(table, {})
+    if not isinstance(lists, dict) or not all(isinstance(items, list) for items in lists.values()):
+        raise NotEditable(f"{table} is not a table of lists")
+    return lists
+
+
+def _append_item(text: str, table: str, name: str, item: object) -> str:
+    before = _parse_json(text)
+    lists = _lists_of(before, table)
+    brace = _find_root(text)
+    root = _members(text, brace)
+    if table not in root:
+        after = _insert(text, brace, table, {name: [item]}, depth=1)
+    elif name not in lists:
+        after = _insert(text, root[table].value, name, [item], depth=2)
+    else:
+        whole = _members(text, root[table].value)[name]
+        items = _items(text, whole.value)
+        start = items[-1].end if items else whole.value + 1
+        line = _newline(text) + _indent(text) * 3
+        rest = text[start:].lstrip(" \t\r\n") if not items else text[start:]
+        rest = rest if items else _newline(text) + _indent(text) * 2 + rest
+        has_comma = bool(items) and next(_tokens(text, start))[0] == ","
+        start, rest = (start + 1, text[start + 1 :]) if has_comma else (start, rest)
+        comma = "," if items and not has_comma else ""
+        after = text[:start] + comma + line + _dump(item, text, 3) + ("," if has_comma else "") + rest
+    before.setdefault(table, {}).setdefault(name, []).append(item)
+    return _check_json(after, before)
+
+
+def _cut(text: str, part: _Member) -> str:
+    """Return JSON without a member or an item, its comma and the white space before it."""
+    following = next(_tokens(text, part.end))
+    end = following.end() if following[0] == "," else part.end
+    head = text[: part.start].rstrip(" \t\r\n")
+    if following[0] != "," and head.endswith(","):
+        head = head[:-1]
+    return head + text[end:]
+
+
 def _put_json(text: str, place: Place, values: Mapping[str, Any]) -> str:
     before = _parse_json(text)
     servers = before.setdefault(place.table, {})
@@ -94,13 +174,8 @@ def _remove_json(text: str, place: Place) -> str:
     if not isinstance(servers, dict) or place.name not in servers:
         return text
     entry = _members(text, _members(text, _find_root(text))[place.table].value)[place.name]
-    following = next(_tokens(text, entry.end))
-    start, end = entry.start, following.end() if following[0] == "," else entry.end
-    head = text[:start].rstrip(" \t\r\n")
-    if following[0] != "," and head.endswith(","):
-        head = head[:-1]
     del servers[place.name]
-    return _check_json(head + text[end:], before)
+    return _check_json(_cut(text, entry), before)
 
 
 def _insert(text: str, brace: int, name: str, value: object, *, depth: int) -> str:
@@ -156,13 +231,31 @@ def _members(text: str, brace: int) -> dict[str, _Member]:
         if token[0] == ",":
             continue
         next(tokens)
-        first = last = next(tokens)
-        open_count = int(first[0] in _CLOSING)
-        while open_count:
-            last = next(tokens)
-            open_count += (last[0] in _CLOSING) - (last[0] in _CLOSING.values())
-        members[json.loads(token[0])] = _Member(token.start(), first.start(), last.end())
+        first = next(tokens)
+        members[json.loads(token[0])] = _Member(token.start(), first.start(), _skip_value(first, tokens))
     return members
+
+
+def _items(text: str, bracket: int) -> list[_Member]:
+    """Return the items of the list that opens at ``bracket``, in a text that has been parsed."""
+    items: list[_Member] = []
+    tokens = _tokens(text, bracket + 1)
+    for token in tokens:
+        if token[0] == "]":
+            break
+        if token[0] != ",":
+            items.append(_Member(token.start(), token.start(), _skip_value(token, tokens)))
+    return items
+
+
+def _skip_value(first: re.Match[str], tokens: Iterator[re.Match[str]]) -> int:
+    """Return where the value ends that begins with a token."""
+    last = first
+    open_count = int(first[0] in _CLOSING)
+    while open_count:
+        last = next(tokens)
+        open_count += (last[0] in _CLOSING) - (last[0] in _CLOSING.values())
+    return last.end()
 
 
 def _parse_json(text: str) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def snippet(target: Target, entry: Entry) -> str:
 def plan(target: Target, entry: Entry) -> Plan:
     """Return what would be written; raise for a file that cannot be changed without a loss."""
     path = os.path.realpath(target.path)
-    before = _read(path)
+    before = read_text(path)
     try:
         after = put(before or "", target.place(entry.name), target.client.values(entry))
     except NotEditable as error:
@@ -163,7 +163,7 @@ def plan(target: Target, entry: Entry) -> Plan:
 def plan_removal(target: Target, name: str) -> Plan:
     """Return what would be left without a server; raise for a file that cannot be changed without a loss."""
     path = os.path.realpath(target.path)
-    before = _read(path)
+    before = read_text(path)
     try:
         return Plan(path, before, remove(before or "", target.place(name)))
     except NotEditable as error:
@@ -176,8 +176,8 @@ def write(change: Plan) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
         mode = os.stat(change.path).st_mode & 0o777 if change.before is not None else 0o600
-        backup = _back_up(change.path, change.before, mode) if change.before is not None else ""
-        if _read(change.path) != change.before:
+        backup = back_up(change.path, change.before, mode) if change.before is not None else ""
+        if read_text(change.path) != change.before:
             raise RecallError(f"{change.path} has just been changed by another program.", hint="Try again.")
         _replace(folder, change.path, change.after, mode)
     except OSError as error:
@@ -186,7 +186,8 @@ def write(change: Plan) -> str:
     return backup
 
 
-def _read(path: str) -> str | None:
+def read_text(path: str) -> str | None:
+    """Return the text of a file with its line ends; None if there is none. Raise for one that cannot be read."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
@@ -197,8 +198,8 @@ def _read(path: str) -> str | None:
         raise RecallError(f"Cannot read {path}: {reason}.", hint="Fix it, or use --print.") from error
 
 
-def _back_up(path: str, text: str, mode: int) -> str:
-    """Copy a file to the first free name beside it."""
+def back_up(path: str, text: str, mode: int) -> str:
+    """Copy a text to the first free name beside its file, and return that."""
     for number in range(1, 1000):
         backup = f"{path}.bak" if number == 1 else f"{path}.bak{number}"
         with contextlib.suppress(FileExistsError):
@@ -207,6 +208,14 @@ def _back_up(path: str, text: str, mode: int) -> str:
                 out.write(text)
             return backup
     raise RecallError(f"There are too many backups of {path}.", hint=f"Remove some: {path}.bak*")
+
+
+def replace_text(path: str, text: str) -> None:
+    """Write a file in one step, with its folder if there is none; raise ``OSError`` if that fails."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+    _replace(folder, path, text, mode)
 
 
 def _replace(folder: str, path: str, text: str, mode: int) -> None:

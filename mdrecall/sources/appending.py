@@ -31,8 +31,6 @@ _RETRY_S = 0.002
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-#: A shorter end of a note may equal the beginning of an addition by chance.
-_MIN_BROKEN_BYTES = 8
 #: Enough to tell programs apart. The name comes from the program itself, which could send any text.
 _MAX_AUTHOR_CHARS = 40
 _NOT_IN_AUTHOR = re.compile(r"[^A-Za-z0-9 ._/]+")
@@ -167,7 +165,7 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
 
 def _broken_rest(data: bytes, whole: bytes) -> bytes:
     """Return what is missing of an addition whose beginning a note ends with; empty if it does not."""
-    lengths = range(len(whole) - 1, _MIN_BROKEN_BYTES, -1)
+    lengths = range(len(whole) - 1, 0, -1)
     return next((whole[length:] for length in lengths if data.endswith(whole[:length])), b"")
 
 

@@ -1,15 +1,19 @@
-"""Running the command as a person or a program would: a process of its own."""
+"""Running a command as a person or a program would: in this process, which takes a tenth of the time, or in its own."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, TypeAlias
+from unittest.mock import patch
 
 import pytest
 
-from tests.conftest import Workspace
+from mdrecall.cli.main import main
+from tests.conftest import Workspace, environment
 
 
 class Ran(NamedTuple):
@@ -26,17 +30,49 @@ class Ran(NamedTuple):
 
 Run: TypeAlias = Callable[..., Ran]
 
+#: Python reads these when it starts, or once only.
+_OF_THE_PROCESS = ("PYTHON", "LANG", "LC_", "TMPDIR")
+
 
 @pytest.fixture
 def run(workspace: Workspace) -> Run:
-    """Runs ``mdrecall`` with arguments in the workspace, with a home of its own."""
+    """Runs ``mdrecall`` with arguments in the workspace, with a home of its own, as ``main`` does."""
 
     def ran(*arguments: str, **more_env: str) -> Ran:
-        command = [sys.executable, "-W", "error", "-m", "mdrecall", *arguments]
-        env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), **more_env}
-        done = subprocess.run(
-            command, cwd=workspace.path, env=env, capture_output=True, text=True, timeout=60, check=False
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        # The log, too, is set up once in a process.
+        if "--verbose" in arguments or any(name.startswith(_OF_THE_PROCESS) for name in more_env):
+            return run_in_own_process(workspace, *arguments, **more_env)
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+        with (
+            environment({**workspace.env, **more_env}, workspace.path),
+            patch.object(sys, "stdin", io.StringIO()),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            try:
+                code = main(arguments)
+            except SystemExit as left:
+                code = int(str(left.code))
+        return Ran(code, _text_of(out), _text_of(err))
 
     return ran
+
+
+@pytest.fixture
+def run_process(workspace: Workspace) -> Run:
+    """The same in a process of its own, which asks a process that listens first."""
+    return lambda *arguments, **more_env: run_in_own_process(workspace, *arguments, **more_env)
+
+
+def run_in_own_process(workspace: Workspace, *arguments: str, **more_env: str) -> Ran:
+    command = [sys.executable, "-W", "error", "-m", "mdrecall", *arguments]
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), **more_env}
+    done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def _text_of(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode()

@@ -23,6 +23,26 @@ def test_search_prints_score_citation_match_and_snippet(workspace: Workspace, ru
     assert snippet[-1] == "    the walrus sleeps"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([command, "--help"] for command in COMMANDS),
+        ["search", "walrus"],
+        ["get", "MEMORY.md"],
+        ["get", "memory/none.md", "--json"],
+        ["config", "show"],
+        ["serach"],
+    ],
+    ids=" ".join,
+)
+def test_a_process_of_its_own_says_the_same_as_main(
+    workspace: Workspace, run: Run, run_process: Run, arguments: list[str]
+) -> None:
+    """The other tests call ``main``, where modules that they have imported before are there already."""
+    workspace.write("MEMORY.md", "The walrus sleeps.\n")
+    assert run_process(*arguments) == run(*arguments)
+
+
 def test_search_takes_words_without_quotes_and_a_query_option(workspace: Workspace, run: Run) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
     assert run("search", "sleeping", "walrus").code == 0
@@ -185,6 +205,9 @@ def test_config_show_tells_where_each_value_came_from(workspace: Workspace, run:
     assert line.split()[1] == "9"
     assert "mdrecall.json: memorySearch.query.maxResults" in line
     assert "hush" not in ran.out
+    shown = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
+    width = max(map(len, shown))
+    assert ran.out.splitlines() == [f"{name:{width}}  {value}" for name, value in shown.items()]
     values = {entry["key"]: entry for entry in run("config", "show", "--json").json}
     assert values["memorySearch.query.minScore"] == {
         "key": "memorySearch.query.minScore", "value": 0.01, "origin": "default",

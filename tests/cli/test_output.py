@@ -158,6 +158,7 @@ def test_at_most_twenty_problems_are_listed(capsys: pytest.CaptureFixture[str]) 
 
 def test_control_characters_are_not_printed() -> None:
     assert printable("a\tb\x1b\x7f\nc\u202e é") == "a\tb\ufffd\ufffd\ufffdc\ufffd é"
+    assert printable("a\rb\r") == "a\ufffdb"
 
 
 def test_one_file_and_many_files() -> None:

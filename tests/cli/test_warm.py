@@ -21,7 +21,7 @@ from mdrecall import Memory
 from mdrecall.cli import start, warm_server
 from mdrecall.cli.start import GREETING, ask, describe_code, find_socket_folder, name_socket
 from mdrecall.cli.warm import _wait
-from mdrecall.cli.warm_server import WarmDoor
+from mdrecall.cli.warm_server import Printed, Request, WarmDoor
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.doors.doors import ask_warm, list_sockets, listening
@@ -88,11 +88,21 @@ def open_door(notes: Workspace) -> Iterator[WarmDoor]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_warm_answer_is_the_cold_one_byte_for_byte(
-    command: list[str], open_door: WarmDoor, notes: Workspace, run: Run
+    command: list[str], open_door: WarmDoor, notes: Workspace, run_process: Run
 ) -> None:
     warm = ask_warm(command, notes.env)
     assert warm is not None
-    assert warm == run(*command, "--no-warm")
+    assert warm == run_process(*command, "--no-warm")
+
+
+@pytest.mark.parametrize(("are_terminals", "printed"), [((True, False), "abc"), ((False, True), "bac")])
+def test_only_on_a_terminal_are_outputs_and_errors_in_the_order_of_printing(
+    are_terminals: tuple[bool, bool], printed: str
+) -> None:
+    streams = Printed(Request([], {}, "/", are_terminals, ("utf-8", "utf-8")))
+    for stream, text in ((streams.stdout, "a"), (streams.stderr, "b"), (streams.stdout, "c")):
+        stream.write(text)
+    assert "".join(text for text in streams.pack().decode() if text in "abc") == printed
 
 
 @pytest.mark.parametrize(
@@ -165,13 +175,13 @@ def test_a_socket_is_private_and_goes_with_its_process(notes: Workspace) -> None
     assert os.listdir(folder) == []
 
 
-def test_status_names_the_process(open_door: WarmDoor, notes: Workspace, run: Run) -> None:
-    assert f"Warm:        process {os.getpid()} answers" in run("status").out
-    assert run("status", "--json").json[0]["warm"]["pid"] == os.getpid()
+def test_status_names_the_process(open_door: WarmDoor, notes: Workspace, run_process: Run) -> None:
+    assert f"Warm:        process {os.getpid()} answers" in run_process("status").out
+    assert run_process("status", "--json").json[0]["warm"]["pid"] == os.getpid()
 
 
-def test_a_second_warm_process_is_refused_and_named(open_door: WarmDoor, run: Run) -> None:
-    ran = run("warm")
+def test_a_second_warm_process_is_refused_and_named(open_door: WarmDoor, run_process: Run) -> None:
+    ran = run_process("warm")
     assert ran.code == 2
     assert f"process {os.getpid()}" in ran.err
 
@@ -269,15 +279,17 @@ STRANGERS: dict[str, Callable[[socket.socket], None]] = {
 
 
 @pytest.mark.parametrize("serve", STRANGERS.values(), ids=STRANGERS.keys())
-def test_a_command_answers_whatever_listens(serve: Callable[[socket.socket], None], notes: Workspace, run: Run) -> None:
+def test_a_command_answers_whatever_listens(
+    serve: Callable[[socket.socket], None], notes: Workspace, run_process: Run
+) -> None:
     with stranger(notes.env, serve):
         assert ask(["get", "MEMORY.md"], notes.env, greeting_s=PATIENCE_S) is None
-        assert run("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
+        assert run_process("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
 
 
-def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run: Run) -> None:
+def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run_process: Run) -> None:
     with stranger(notes.env, lambda connection: connection.recv(1)):
-        assert run("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
+        assert run_process("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
 
 
 def _connect(env: dict[str, str]) -> socket.socket:
@@ -342,7 +354,7 @@ def test_a_client_that_does_not_read_is_left(
     assert ask_warm(["get", "MEMORY.md"], notes.env) is not None
 
 
-def test_a_note_is_not_written_twice_when_the_answer_is_lost(notes: Workspace, run: Run) -> None:
+def test_a_note_is_not_written_twice_when_the_answer_is_lost(notes: Workspace, run_process: Run) -> None:
     with Memory.open(env=notes.env) as memory, listening(memory, notes.env) as door:
         answer = door._answer
 
@@ -352,7 +364,7 @@ def test_a_note_is_not_written_twice_when_the_answer_is_lost(notes: Workspace, r
 
         door._answer = lose  # type: ignore[method-assign]
         assert ask_warm(["note", "Ben likes rye bread", "--file", "food"], notes.env) is None
-    ran = run("note", "Ben likes rye bread", "--file", "food")
+    ran = run_process("note", "Ben likes rye bread", "--file", "food")
     assert ran.code == 0
     assert Path(notes.path, "memory/food.md").read_text() == "Ben likes rye bread\n"
 
@@ -473,12 +485,14 @@ def test_nothing_is_imported_to_ask(notes: Workspace) -> None:
     assert mdrecall.Memory is Memory
 
 
-def test_commands_are_answered_while_the_warm_process_is_killed_again_and_again(notes: Workspace, run: Run) -> None:
-    cold = run("search", "tea", "--no-warm")
+def test_commands_are_answered_while_the_warm_process_is_killed_again_and_again(
+    notes: Workspace, run_process: Run
+) -> None:
+    cold = run_process("search", "tea", "--no-warm")
     for round_ in range(6):
         with warm_process(notes) as process:
             killer = threading.Timer(0.03 * round_, process.kill)
             killer.start()
             for _ in range(4):
-                assert run("search", "tea") == cold
+                assert run_process("search", "tea") == cold
             killer.join()

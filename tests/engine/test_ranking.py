@@ -359,7 +359,7 @@ def test_every_ticket_is_found_in_its_note_whatever_its_age(workspace: Workspace
                       "Nobody had objections, so the ops team closes the ticket after the release.", ""]  # fmt: skip
         workspace.write(path, "\n".join(lines))
     memory = workspace.memory()
-    chosen = draw.sample(sorted(tickets), 120)
+    chosen = draw.sample(sorted(tickets), 40)
     wrong = []
     for ticket in chosen:
         best = memory.search(ticket, max_results=3)[0]

@@ -220,7 +220,13 @@ def _write_gemini(body: Any, reply: Reply) -> dict[str, Any]:
         parts.append({"functionCall": {"name": reply.call.name, "args": dict(reply.call.arguments)}})
     if body.get("generationConfig", {}).get("responseMimeType") == "application/json":
         # Side questions of the agent: which model to take, and who speaks next.
-        parts = [{"text": json.dumps({"reasoning": "", "next_speaker": "user", "model_choice": "flash"})}]
+        parts = [
+            {
+                "text": json.dumps(
+                    {"reasoning": "", "next_speaker": "user", "complexity_reasoning": "", "complexity_score": 1}
+                )
+            }
+        ]
     usage = {"promptTokenCount": reply.tokens, "candidatesTokenCount": _OUTPUT_TOKENS}
     return {
         "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],

@@ -165,6 +165,8 @@ COMMANDS: dict[str, list[str]] = {
         "get",
         "mcp --name x",
         "mcp install",
+        "install nobody",
+        "uninstall codex",
         "serve --port x",
     ],
     "reset": ["reset --json", "reset --json --yes", "reset --json --yes", "status --json"],

@@ -6,16 +6,16 @@ import io
 import json
 import os
 import re
-import time
 import typing
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import mdrecall
 from mdrecall.cli.main import build_parser, main
 from mdrecall.config.schema import json_schema
+from tests.conftest import environment
 from tests.record.commands import COMMANDS
 from tests.record.workspace import make_workspace
 
@@ -54,7 +54,7 @@ class Recorder:
     def record_all(self) -> None:
         """Record the commands, then the settings and the public names."""
         env = make_workspace(self._base)
-        with _environment(env, self._base / "notes"):
+        with environment(env, self._base / "notes"):
             for name, commands in COMMANDS.items():
                 words: dict[str, str] = {}
                 self.facts[name] = [self._record_command(command, words) for command in commands]
@@ -197,23 +197,6 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[dict[str, Any]]:
             "repeats": isinstance(action, argparse._AppendAction) or None,
         }
         yield {key: value for key, value in entry.items() if value not in (None, False, argparse.SUPPRESS)}
-
-
-@contextmanager
-def _environment(env: dict[str, str], folder: Path) -> Iterator[None]:
-    """Run in a folder with this environment and no other."""
-    before, was = dict(os.environ), os.getcwd()
-    os.environ.clear()
-    os.environ.update(env)
-    time.tzset()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        time.tzset()
-        os.chdir(was)
 
 
 def as_text(value: Any) -> str:

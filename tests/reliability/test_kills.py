@@ -1,5 +1,9 @@
-"""A command may be killed at any moment: no note is lost, no document is half there, nothing is left lying about."""
+"""A command may be killed at any moment: no note is lost, no document is half there, nothing is left lying about.
 
+``MDRECALL_EXAMPLES`` sets how often each command is killed, for a soak.
+"""
+
+import os
 import random
 from pathlib import Path
 
@@ -7,7 +11,9 @@ import pytest
 
 from tests.reliability.kills import KINDS, Hunt
 
-KILLS = {"index": 18, "first index": 6, "rebuild": 18, "watch": 18}
+# Of every four kills one comes while the command starts, one at any moment of its work, two just after a write.
+FEW = {"index": 8, "first index": 4, "rebuild": 8, "watch": 8}
+KILLS = {kind: int(os.environ.get("MDRECALL_EXAMPLES") or count) for kind, count in FEW.items()}
 
 
 @pytest.mark.parametrize(("kind", "count"), KILLS.items())

@@ -225,8 +225,7 @@ def test_an_addition_that_was_broken_off_anywhere_is_completed(tmp_path: Path, b
     whole = note.read_bytes()
     written = SECTION.replace("\n", "\r\n" if b"\r" in before else "\n").encode()
     assert whole.endswith(written)
-    # After a shorter piece than this, the addition begins on a line of its own.
-    for cut in range(len(whole) - len(written) + 9, len(whole)):
+    for cut in range(len(whole) - len(written), len(whole)):
         note.write_bytes(whole[:cut])
         finish(tmp_path)
         assert note.read_bytes() == whole

@@ -11,7 +11,7 @@ from mdrecall.errors import StoreBusy
 from mdrecall.interfaces import Store
 from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, Transcript
 from mdrecall.types.documents import part_path
-from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, indexed
+from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, ids_of, indexed
 
 
 def test_a_document_is_found_by_its_words_names_and_title(store: Store) -> None:
@@ -121,6 +121,17 @@ def test_stamps_prove_something_only_after_settling(store: Store) -> None:
     assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
     store.documents.refresh_stamps([newer])
     assert store.documents.known_stamps("memory", 5) == {"a.md": (9, 9, 9, 9)}
+
+
+def test_a_chunk_that_was_loaded_before_is_never_older_than_the_index(store: Store) -> None:
+    store.documents.put([indexed("a.md", "text")], "r")
+    number = ids_of(store)["a.md"]
+    assert [chunk.mtime_ns for chunk in store.chunks.load([number])] == [STAMP[1]]
+    document, _ = indexed("a.md", "text")
+    store.documents.refresh_stamps([document._replace(stamp=(9, 9, 9, 9))])
+    assert [chunk.mtime_ns for chunk in store.chunks.load([number])] == [9]
+    store.documents.put([indexed("a.md", "other text")], "r")
+    assert [chunk.text for chunk in store.chunks.load([number, ids_of(store)["a.md"]])] == ["other text"]
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -14,8 +14,9 @@ from mdrecall.core.conversation.markers import Kind, find_marked
 from mdrecall.core.conversation.no_reply import visible_text
 from mdrecall.types import HostRecord, Step
 
-#: What one section shows at most, so that a day of work stays readable. Eight quotations is what was agreed for hosts.
-_MAX_ASKED = 8
+#: What one section shows at most, so that a day of work stays readable. A section usually covers one turn: only one
+#: that was cut off has more questions.
+_MAX_ASKED = 20
 _MAX_QUOTES = 8
 _MAX_FILES = 20
 _MAX_COMMANDS = 10

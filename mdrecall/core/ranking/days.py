@@ -14,6 +14,8 @@ Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
 EPOCH = 719_163
 _MS_A_DAY = 86_400_000
 _MAX_YEAR = 9999
+# The days of a common year before each month.
+_DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 # Plain strings: a command that needs none of these patterns compiles none.
 # A date in a file name, or at the end of a path: 2026-03-01-standup.md, 2026/03/01.md, log_20260301.md.
 _IN_NAME = r"(?<!\d)((?:19|20)\d\d)(?:([-_./])(\d\d)\2(\d\d)|(\d\d)(\d\d))(?!\d)[^/]*$"
@@ -69,15 +71,13 @@ def day_number(year: int, month: int, day: int) -> int | None:
 
 def calendar_date(number: int) -> tuple[int, int, int]:
     """Return the year, month and day of a day number."""
-    year = max(1, (number - 1) * 400 // 146_097 + 1)
-    while _first_of(year, 1) > number:
-        year -= 1
-    while _first_of(year + 1, 1) <= number:
-        year += 1
-    month = 1
-    while month < 12 and _first_of(year, month + 1) <= number:
-        month += 1
-    return year, month, number - _first_of(year, month) + 1
+    # Counted from March 1 of the year 0 a leap day is the last of its year, and months repeat every 153 days.
+    cycle, day_of_cycle = divmod(number + 305, 146_097)
+    year = (day_of_cycle - day_of_cycle // 1460 + day_of_cycle // 36_524 - day_of_cycle // 146_096) // 365
+    day_of_year = day_of_cycle - (365 * year + year // 4 - year // 100)
+    from_march = (5 * day_of_year + 2) // 153
+    month = from_march + 3 if from_march < 10 else from_march - 9
+    return 400 * cycle + year + (month <= 2), month, day_of_year - (153 * from_march + 2) // 5 + 1
 
 
 def format_day(number: int) -> str:
@@ -165,4 +165,4 @@ def _day_in_name(path: str) -> int | None:
 def _first_of(year: int, month: int) -> int:
     before = year - 1
     days_before_year = before * 365 + before // 4 - before // 100 + before // 400
-    return days_before_year + sum(month_length(year, earlier) for earlier in range(1, month)) + 1
+    return days_before_year + _DAYS_BEFORE[month - 1] + (month > 2 and month_length(year, 2) == 29) + 1

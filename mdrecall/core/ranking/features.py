@@ -1,8 +1,8 @@
 """The features of passages: what each holds of the query, by its words, its vector, its title and its names."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from string import ascii_letters
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.ranking.naming import Naming, is_spelled_out
@@ -35,7 +35,11 @@ TITLE_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.8
 _TRANSLATED_OFFSET = 0.1
 
+# So much text is remembered: that of about 1,000 chunks, whose terms take some 8 MB.
+_MOST_REMEMBERED_CHARS = 2_000_000
+
 _NONE: frozenset[str] = frozenset()
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # What may stand around a word in a sentence and is no part of it.
 _PUNCTUATION = ".,;:!?()[]\"'"
 
@@ -54,6 +58,8 @@ class Query(NamedTuple):
     by_vectors_only: bool = False
     is_unspaced: bool = False
     """True if the query is mostly in a script without spaces between words."""
+    texts: "TextMemory | None" = None
+    """The texts of earlier searches; None if there is no memory of them."""
 
 
 class ReadChunk(NamedTuple):
@@ -106,15 +112,56 @@ class ReadPassage(NamedTuple):
     features: Features
 
 
+class TextMemory:
+    """Remembers how texts are cut into passages, and which of those hold each term: the same notes return.
+
+    The terms of a text are read only when it returns, because that takes longer than to look for a few of them.
+    """
+
+    def __init__(self, analyser: Analyser) -> None:
+        self._analyser = analyser
+        self._passages: dict[str, list[Passage]] = {}
+        self._terms: dict[str, dict[str, int]] = {}
+        self._chars = 0
+
+    def split(self, text: str) -> list[Passage]:
+        """Return the passages of a text."""
+        passages = self._passages.get(text)
+        if passages is None:
+            passages = split_passages(text)
+            self._chars += len(text)
+            if self._chars > _MOST_REMEMBERED_CHARS:
+                self._passages, self._terms, self._chars = {}, {}, len(text)
+            self._passages[text] = passages
+        elif text not in self._terms:
+            self._terms[text] = self._read_terms(text, passages)
+        return passages
+
+    def terms_of(self, text: str) -> dict[str, int] | None:
+        """Return the terms of a text, each with the places of its passages as bits; None for one seen only once."""
+        return self._terms.get(text)
+
+    def _read_terms(self, text: str, passages: Sequence[Passage]) -> dict[str, int]:
+        starts = [entry.start for entry in passages]
+        found: dict[str, int] = {}
+        for word in re.finditer(r"\S+", text):
+            bit = 1 << bisect_right(starts, word.start()) - 1
+            for term in self._analyser.terms_of(word[0]):
+                found[term] = found.get(term, 0) | bit
+        return found
+
+
 class TermFinder:
     """Finds the terms of one query in texts, and remembers the words that it has seen: most of them return."""
 
-    def __init__(self, weights: Weights, analyser: Analyser) -> None:
+    def __init__(self, weights: Weights, analyser: Analyser, texts: TextMemory | None = None) -> None:
+        self.texts = texts or TextMemory(analyser)
         self._weights = weights
         self._analyser = analyser
         self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
         initials = {term[0] for term in self._wanted}
-        self._other_initials = {letter for letter in ascii_letters if letter.lower() not in initials}
+        others = set(_LETTERS) - initials
+        self._other_initials = others | set(map(str.upper, others))
         self._seen: set[str] = set()
         self._holds: dict[str, frozenset[str]] = {}
         self._shares: dict[frozenset[str], float] = {_NONE: 0.0}
@@ -130,6 +177,8 @@ class TermFinder:
         """Return the query terms that each passage of a text holds."""
         if self._weights.names or count_unspaced(text):
             return [self.find(text[entry.start : entry.end]) for entry in passages]
+        if (terms := self.texts.terms_of(text)) is not None:
+            return self._find_remembered(terms, len(passages))
         # Few words of a text hold a term. Looking for those is quicker than reading every passage by itself.
         held = [_NONE] * len(passages)
         starts = [entry.start for entry in passages]
@@ -141,6 +190,17 @@ class TermFinder:
                     held[bisect_right(starts, start) - 1] |= self._holds[word]
                 start = text.find(word, end)
         return held
+
+    def _find_remembered(self, terms: Mapping[str, int], count: int) -> list[frozenset[str]]:
+        """Return the query terms that each of ``count`` passages holds, by the terms of their text."""
+        bits = {term: places for term in self._wanted if (places := terms.get(term))}
+        for beginning in self._weights.beginnings:
+            for term, places in terms.items():
+                if term.startswith(beginning):
+                    bits[beginning] = bits.get(beginning, 0) | places
+        if not bits:
+            return [_NONE] * count
+        return [frozenset(term for term, places in bits.items() if places >> place & 1) for place in range(count)]
 
     def _find_words(self, text: str) -> set[str]:
         """Return what stands between spaces in a text and holds a term of the query."""
@@ -183,7 +243,7 @@ class TermFinder:
 def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[ReadPassage]:
     """Return the passages of a chunk in reading order, each with its features."""
     text, path = found.chunk.text, found.chunk.path
-    passages = split_passages(text)
+    passages = finder.texts.split(text)
     held, above = [_NONE] * len(passages), _NONE
     has_words = bool(found.weighted.strength)  # Otherwise only its vector was found, and there is no term to look for.
     if has_words:
@@ -206,12 +266,13 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
             titled = above | finder.find(heading) if has_words else above
             heading_bonus = query.naming.heading_bonus(heading)
         own = held[place]
+        near = own.union(*held[max(0, place - 1) : place + 2]) if chunk_held else _NONE
         cosine = found.cosines[place] if place < len(found.cosines) else None
         features = Features(
             words=words,
             coverage=coverage[place],
-            neighbours=share(own.union(*held[max(0, place - 1) : place + 2])) - coverage[place],
-            title=share(titled | own) - coverage[place],
+            neighbours=share(near) - coverage[place],
+            title=share(titled | own) - coverage[place] if titled else 0.0,
             likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
             chunk_likeness=whole,
             cosine=cosine,

@@ -141,7 +141,7 @@ Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidat
 def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Replace each chunk by its passages, each with its features and its worth."""
     query = context.query
-    finder = TermFinder(query.weights, query.analyser)
+    finder = TermFinder(query.weights, query.analyser, query.texts)
     user_factor: float | None = None
     passages = []
     for candidate in candidates:

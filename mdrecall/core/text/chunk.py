@@ -150,15 +150,16 @@ def _pieces(lines: list[str], structure: list[Line], limit: int, measure: Callab
     pieces: list[_Piece] = []
     offset = 0
     for number, (line, shape) in enumerate(zip(lines, structure, strict=True), start=1):
-        cost = measure(line) if len(line) < limit else limit
-        if shape.blank and cost < limit and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
-            run = pieces[-1]
-            pieces[-1] = run._replace(line=number, end=offset + len(line), cost=run.cost + cost + 1)
-        elif cost < limit:
-            pieces.append(_Piece(number, offset, offset + len(line), cost + 1, shape.cut, shape.blank))
-        else:
+        length = len(line)
+        cost = measure(line) if length < limit else limit
+        if cost >= limit:
             pieces.extend(_split(number, offset, line, limit, shape.cut))
-        offset += len(line) + 1
+        elif shape.blank and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
+            run = pieces[-1]
+            pieces[-1] = run._replace(line=number, end=offset + length, cost=run.cost + cost + 1)
+        else:
+            pieces.append(_Piece(number, offset, offset + length, cost + 1, shape.cut, shape.blank))
+        offset += length + 1
     return pieces
 
 

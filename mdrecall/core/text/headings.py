@@ -7,7 +7,9 @@ from typing import NamedTuple
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ITEM_STARTS = frozenset("-*+0123456789")
 _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
+_RULES = frozenset("=-")
 _BLOCK_START = re.compile(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
 
 #: A heading and the opening of a fence are repeated with every chunk below them, so they are cut to this length.
@@ -37,14 +39,16 @@ def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
     stack: list[Line] = []
     trail: tuple[str, ...] = ()
     for line in structure:
-        if line.level:
+        if not line.heading:
+            yield trail
+        elif line.level:
             while stack and stack[-1].level >= line.level:
                 stack.pop()
             yield tuple(above.heading for above in stack)
             stack.append(line)
             trail = tuple(above.heading for above in stack)
         else:
-            yield (*trail, line.heading) if line.heading else trail
+            yield (*trail, line.heading)
 
 
 def titles(trail: tuple[str, ...]) -> list[str]:
@@ -63,6 +67,7 @@ def read_lines(lines: list[str]) -> list[Line]:
     front_matter = bool(lines) and lines[0].rstrip() == "---" and "---" in (line.rstrip() for line in lines[1:200])
     after_break = True
     bare = [line.strip() for line in lines]
+    underlined = {index - 1 for index, line in enumerate(bare) if line[:1] in _RULES and not line.strip(line[0])}
     found: list[Line] = []
     add = found.append
     for index, line in enumerate(bare):
@@ -76,7 +81,7 @@ def read_lines(lines: list[str]) -> list[Line]:
             after_break = True
             continue
         first = line[0]
-        if (first == "#" or _is_underlined(bare, index)) and (heading := _heading(lines, index, lines[index].rstrip())):
+        if (first == "#" or index in underlined) and (heading := _heading(lines, index, lines[index].rstrip())):
             add(heading)
         elif first in "`~" and (opening := _FENCE.match(lines[index])):
             add(_BLOCK)
@@ -84,7 +89,7 @@ def read_lines(lines: list[str]) -> list[Line]:
         elif after_break:
             add(_BLOCK)
         else:
-            add(_ITEM if first in "-*+0123456789" and _LIST_ITEM.match(lines[index].rstrip()) else _PLAIN)
+            add(_ITEM if first in _ITEM_STARTS and _LIST_ITEM.match(lines[index].rstrip()) else _PLAIN)
         after_break = False
     return found
 
@@ -92,12 +97,6 @@ def read_lines(lines: list[str]) -> list[Line]:
 def _closes(line: str, fence: str) -> bool:
     bare = line.strip()
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
-
-
-def _is_underlined(bare: list[str], index: int) -> bool:
-    """True if the next line is nothing but ``=`` or ``-``."""
-    below = bare[index + 1] if index + 1 < len(bare) else ""
-    return below[:1] in ("=", "-") and not below.strip(below[0])
 
 
 def _heading(lines: list[str], index: int, line: str) -> Line | None:

@@ -6,7 +6,7 @@ tokens. Index and search cut the same text in the same way, so a passage is know
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.text.words import count_unspaced
 
@@ -17,7 +17,9 @@ PASSAGE_UNITS = 240
 LONG_LINE = 320
 # Patterns are compiled at their first use, by `re` itself: that takes milliseconds, which every command would pay for.
 _SENTENCES = r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}"
-_LIST_ITEM = r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]"
+_BULLETS = frozenset(mark + space for mark in "-*+" for space in " \t")
+_DIGITS = "0123456789"
+_NUMBERED = r"\d{1,9}[.)][ \t]"
 _HEADING = r" {0,3}#{1,6}(?:[ \t]|$)"
 
 # ``Name:`` at the beginning of a line, possibly after a list marker or a time, bold, or in angle brackets.
@@ -52,36 +54,29 @@ class Passage(NamedTuple):
 NO_PASSAGE = Passage(0, 0, 0, 0)
 
 
-class _Piece(NamedTuple):
-    """A line, or a sentence of a long one."""
-
-    line: int
-    start: int
-    end: int
-    size: int
-    ends_before: bool
-    """True if a passage always ends before it."""
-    may_end_before: bool
-    """True if a passage ends before it once it is half full."""
-    heading: int
-    speaker: str
+# A line, or a sentence of a long one: its line, start, end and size; whether a passage always ends before it, or does
+# once it is half full; the line of the last heading; who speaks. No class, because every line of every note is one.
+_Piece: TypeAlias = tuple[int, int, int, int, bool, bool, int, str]
 
 
 def split_passages(text: str) -> list[Passage]:
     """Cut a chunk into passages; each begins and ends with a line, or a sentence of a long line, that is not blank."""
     passages: list[Passage] = []
-    group: list[_Piece] = []
-    size = 0
-    for piece in _pieces(text):
-        is_full = size + piece.size > PASSAGE_UNITS or (piece.may_end_before and size * 2 >= PASSAGE_UNITS)
+    begin = first = last = last_end = size = 0
+    last_heading, who, has_text = -1, "", False
+    for line, start, end, length, ends_before, may_end_before, heading, speaker in _pieces(text):
+        is_full = size + length > PASSAGE_UNITS or (may_end_before and size * 2 >= PASSAGE_UNITS)
         # A heading alone says little, so it stays with what follows it, even if that is another heading.
-        has_text = bool(group) and group[-1].heading != group[-1].line
-        if group and (is_full or (piece.ends_before and has_text)):
-            passages.append(_join(group))
-            group, size = [], 0
-        group.append(piece)
-        size += piece.size
-    return [*passages, _join(group)] if group else passages or [Passage(0, len(text), 0, text.count("\n"))]
+        if size and (is_full or (ends_before and has_text)):
+            passages.append(Passage(begin, last_end, first, last, last_heading, who))
+            size = 0
+        if not size:
+            begin, first, who = start, line, speaker
+        last, last_end, last_heading, has_text = line, end, heading, heading != line
+        size += length
+    if size:
+        return [*passages, Passage(begin, last_end, first, last, last_heading, who)]
+    return [Passage(0, len(text), 0, text.count("\n"))]
 
 
 def split_line(line: str) -> list[tuple[int, int]]:
@@ -101,11 +96,6 @@ def is_role(speaker: str) -> bool:
     return speaker.casefold() in _ROLES
 
 
-def _join(group: list[_Piece]) -> Passage:
-    first, last = group[0], group[-1]
-    return Passage(first.start, last.end, first.line, last.line, last.heading, first.speaker)
-
-
 def _pieces(text: str) -> Iterator[_Piece]:
     """Yield the lines of a chunk that are not blank, long ones in sentences."""
     lines = text.split("\n")
@@ -113,20 +103,21 @@ def _pieces(text: str) -> Iterator[_Piece]:
     is_ascii = text.isascii()
     offset, heading, speaker, blanks = 0, -1, "", 0
     for number, line in enumerate(lines):
-        if not line or line.isspace():
+        bare = line.lstrip()
+        if not bare:
             blanks += 1
             offset += len(line) + 1
             continue
-        is_heading = line.lstrip(" ")[:1] == "#" and re.match(_HEADING, line) is not None
-        heading = number if is_heading else heading
-        speaker = turns.get(number, speaker) if not is_heading else ""
-        may_end = bool(blanks) or (line.lstrip()[0] in "-*+0123456789" and re.match(_LIST_ITEM, line) is not None)
-        spans = [(0, len(line))] if len(line) <= LONG_LINE else split_line(line)
-        ends = is_heading or number in turns
-        for start, end in spans:
+        ends = number in turns
+        if bare[0] == "#" and re.match(_HEADING, line):
+            heading, speaker, ends = number, "", True
+        elif ends:
+            speaker = turns[number]
+        may_end = blanks > 0 or bare[:2] in _BULLETS or (bare[0] in _DIGITS and re.match(_NUMBERED, bare) is not None)
+        for start, end in ((0, len(line)),) if len(line) <= LONG_LINE else split_line(line):
             # Blank lines count too: a passage must not reach over a thousand of them.
             size = blanks + end - start + (0 if is_ascii else count_unspaced(line[start:end]))
-            yield _Piece(number, offset + start, offset + end, size, ends, may_end, heading, speaker)
+            yield number, offset + start, offset + end, size, ends, may_end, heading, speaker
             ends = may_end = False
             blanks = 0
         offset += len(line) + 1
@@ -137,8 +128,13 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
     labels = {
         number: match[1].strip()
         for number, line in enumerate(lines)
-        if (":" in line[:80] or "：" in line[:80]) and (match := re.match(_TURN, line))
+        if (":" in line or "：" in line)
+        # A label is short; looking for one in the middle of a long line would take long.
+        and (":" in line[:80] or "：" in line[:80])
+        and (match := re.match(_TURN, line))
     }
+    if not labels:
+        return {}
     roles = {number: label for number, label in labels.items() if is_role(label)}
     names = {number: label for number, label in labels.items() if not label[0].islower() and number not in roles}
     spoken = sum(1 for line in lines if line and not line.isspace())

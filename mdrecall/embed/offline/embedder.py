@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import chain, count, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from mdrecall.core.text.passages import split_passages
@@ -60,6 +60,14 @@ _SHORT_CHARS = 900
 _FEW_CHARS = 12_000
 
 
+class _Places(dict[str, int]):
+    """The rows of words; a new word gets the next one."""
+
+    def __missing__(self, word: str) -> int:
+        place = self[word] = len(self)
+        return place
+
+
 class OfflineEmbedder:
     """The default embedder. It never waits, so its vectors are not worth caching."""
 
@@ -69,7 +77,7 @@ class OfflineEmbedder:
     def __init__(self, added_folder: str = "") -> None:
         """``added_folder`` has the word files that the user added."""
         self._lock = threading.Lock()
-        self._positions: dict[str, int] = {}
+        self._places = _Places()
         self._vectors: Any = None
         self._added_folder = added_folder
 
@@ -225,33 +233,42 @@ class OfflineEmbedder:
         They take 20 MB, and a closed memory may stay in memory until Python collects its cycles.
         """
         with self._lock:
-            self._positions, self._vectors = {}, None
+            self._places, self._vectors = _Places(), None
             for name in ("_languages", "_pieces", "_rows", "_scales", "_common"):
                 vars(self).pop(name, None)
 
     def _sums(self, texts: Sequence[str], languages: Sequence[Found]) -> Any:
         """Return the sum of word vectors of each text, one row per text; ``languages`` are those of the texts."""
         numpy = _numpy()
-        sums = numpy.zeros((len(texts), self.dimensions))
         folded = list(map(fold, texts))
-        tokens = map(self._languages.tokens, folded, map(find_words, folded), languages)
-        for group in group_parts(enumerate(tokens), _WORDS_AT_ONCE):
-            table, place = self._word_table([held for _, held in group])
-            words = chain.from_iterable(held for _, held in group)
-            places = numpy.fromiter(map(place.__getitem__, words), numpy.intp)
-            start = 0
-            for number, held in group:
-                if not held:
-                    continue
-                # The rows of one text fit into the processor's cache; those of many at once took three times as long.
-                is_short = len(folded[number]) <= _SHORT_CHARS and folded[number].isascii()
-                gathered = table.take(places[start : start + len(held)], axis=0)
-                sums[number] += numpy.add.reduce(gathered, axis=0, dtype=numpy.int32 if is_short else numpy.int64)
-                start += len(held)
+        sums = self._sum_tokens(folded, map(self._languages.tokens, folded, map(find_words, folded), languages))
         if not all(map(str.isascii, folded)):
             cut = numpy.zeros((len(texts), self.dimensions), numpy.float32)
             self._languages.add_sums(folded, languages, cut, self._numpy_table())
             sums += cut * self._fixed_factor
+        return sums
+
+    def _sum_tokens(self, folded: Sequence[str], tokens: Iterable[list[str]]) -> Any:
+        """Return the sum of the vectors of the tokens of each text."""
+        numpy = _numpy()
+        short = numpy.zeros((len(folded), self.dimensions), numpy.int32)
+        buffer = numpy.empty((_SHORT_CHARS, self.dimensions), numpy.int32)
+        long: list[tuple[int, Any]] = []
+        for group in group_parts(enumerate(tokens), _WORDS_AT_ONCE):
+            table, places = self._look_up(list(chain.from_iterable(held for _, held in group)))
+            start = 0
+            # The rows of one text fit into the processor's cache; those of many at once took three times as long.
+            for number, held in group:
+                here = places[start : start + len(held)]
+                start += len(held)
+                if len(folded[number]) <= _SHORT_CHARS and folded[number].isascii():
+                    gathered = table.take(here, axis=0, out=buffer[: len(held)], mode="clip")
+                    numpy.add.reduce(gathered, axis=0, dtype=numpy.int32, out=short[number])
+                else:
+                    long.append((number, numpy.add.reduce(table.take(here, axis=0), axis=0, dtype=numpy.int64)))
+        sums = short.astype(numpy.float64)
+        for number, total in long:
+            sums[number] += total
         return sums
 
     def _numpy_table(self) -> Table:
@@ -270,21 +287,25 @@ class OfflineEmbedder:
         table = self._numpy_table()
         return GlossTable(self._pieces, table.rows * table.scales[:, None])
 
-    def _word_table(self, texts: Sequence[Sequence[str]]) -> tuple[Any, dict[str, int]]:
-        """Return the cached word vectors, with those of the given texts added, and the row of each word."""
+    def _look_up(self, words: Sequence[str]) -> tuple[Any, Any]:
+        """Return the cached word vectors, with those of new words added, and the row of each word."""
         numpy = _numpy()
         with self._lock:
-            if len(self._positions) > _MAX_WORDS:
-                self._positions, self._vectors, self._pieces = {}, None, Pieces(self._pieces.vocabulary)
+            if len(self._places) > _MAX_WORDS:
+                self._places, self._vectors, self._pieces = _Places(), None, Pieces(self._pieces.vocabulary)
             if self._vectors is None:
                 # Rows that are not written yet take no memory.
                 self._vectors = numpy.empty((_MAX_WORDS + _WORDS_AT_ONCE, self.dimensions), numpy.int32)
-            new = list(set(chain.from_iterable(texts)) - self._positions.keys())
-            if new:
-                first = len(self._positions)
-                self._vectors[first : first + len(new)] = self._embed_words(new)
-                self._positions |= zip(new, count(first), strict=False)
-            return self._vectors, self._positions
+            known = len(self._places)
+            places = numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
+            try:
+                new = list(islice(self._places, known, None))
+                self._vectors[known : known + len(new)] = self._embed_words(new)
+            except BaseException:
+                # No word may keep a place without a vector.
+                self._places = _Places()
+                raise
+            return self._vectors, places
 
     def _embed_words(self, some: Sequence[str]) -> Any:
         """Return the vectors of words; all first pieces are added at once, then all second ones, and so on."""

@@ -66,6 +66,8 @@ _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyw
 _MOST_LISTED = 30_000
 # The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
 _MOST_REMEMBERED = 5_000
+# So much text of chunks is remembered until the index changes: that of about 1,000 chunks, of which most return.
+_MOST_LOADED_CHARS = 2_000_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
 # Terms are read by as many leading letters as this, and then compared with the whole word.
 _LEAST_SHARED = 4
@@ -76,14 +78,26 @@ _MOST_NEAR = 20
 _JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS + "_"})
 
 
-class _Counts:
-    """How many rows there are, and how many hold each term that was looked up, in the index of one revision."""
+class _Remembered:
+    """What was read from the index of one revision: how many rows there are, how many hold a term, and chunks."""
 
     def __init__(self, db: apsw.Connection, revision: int) -> None:
         self.revision = revision
         self.chunks = single(db, "SELECT count(*) FROM chunks")
         self._last_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
         self._rows: dict[str, int] = {}
+        self._loaded: dict[int, StoredChunk] = {}
+        self._loaded_chars = 0
+
+    def load(self, db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
+        """Return a chunk; None if it no longer exists."""
+        chunk = self._loaded.get(chunk_id)
+        if chunk is None and (chunk := _load(db, chunk_id)) is not None:
+            self._loaded_chars += len(chunk.text)
+            if self._loaded_chars > _MOST_LOADED_CHARS:
+                self._loaded, self._loaded_chars = {}, len(chunk.text)
+            self._loaded[chunk_id] = chunk
+        return chunk
 
     def rows_with(self, db: apsw.Connection, expression: str) -> int:
         """Return how many rows hold an expression; of a very common one, estimated from the oldest that do."""
@@ -102,7 +116,7 @@ class SqliteChunks:
 
     def __init__(self, file: IndexFile) -> None:
         self._file = file
-        self._counts: _Counts | None = None
+        self._remembered: _Remembered | None = None
         self._listed: tuple[int, tuple[StoredDocument, ...]] | None = None
 
     @contextmanager
@@ -119,7 +133,7 @@ class SqliteChunks:
     def count(self) -> int:
         """Return the number of chunks."""
         with self._file.reading() as db:
-            return self._current_counts(db).chunks
+            return self._recall(db).chunks
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
         """Return the number of files and chunks of each source."""
@@ -129,7 +143,8 @@ class SqliteChunks:
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         with self._file.reading() as db:
-            return [chunk for chunk_id in ids if (chunk := _load(db, chunk_id)) is not None]
+            remembered = self._recall(db)
+            return [chunk for chunk_id in ids if (chunk := remembered.load(db, chunk_id)) is not None]
 
     def list_documents(self) -> list[StoredDocument]:
         """Return every document, in no particular order."""
@@ -158,13 +173,14 @@ class SqliteChunks:
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         """Return the chunks that each term occurs in, in the order of the terms."""
         with self._file.reading() as db:
-            return match_terms(db, terms, self._current_counts(db))
+            return match_terms(db, terms, self._recall(db))
 
-    def _current_counts(self, db: apsw.Connection) -> _Counts:
-        counts, revision = self._counts, current_revision(db)
-        if counts is None or counts.revision != revision:
-            counts = self._counts = _Counts(db, revision)
-        return counts
+    def _recall(self, db: apsw.Connection) -> _Remembered:
+        """Return what is remembered of the index as it is now."""
+        remembered, revision = self._remembered, current_revision(db)
+        if remembered is None or remembered.revision != revision:
+            remembered = self._remembered = _Remembered(db, revision)
+        return remembered
 
 
 def shared_text(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:
@@ -192,7 +208,7 @@ def encode_names(names: str) -> str:
     return names.translate(_JOINED)
 
 
-def match_terms(db: apsw.Connection, terms: Sequence[Term], known: _Counts) -> list[Match]:
+def match_terms(db: apsw.Connection, terms: Sequence[Term], known: _Remembered) -> list[Match]:
     """Return where each term occurs, in the order of the terms."""
     words = [term for term in terms if not term.parts and not term.always_prefix]
     counts = {term: known.rows_with(db, _expression(term)) for term in words}

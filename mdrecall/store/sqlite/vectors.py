@@ -44,8 +44,9 @@ _TABLES = f"""
     UPDATE spaces SET stored = 1 WHERE id = {{number}};
 """
 _PENDING = f"""
-    SELECT document_id, path, ordinal, overlap, trail, {UNPACK}(text)
-    FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?
+    SELECT chunks.id, document_id, path, ordinal, overlap, trail, {UNPACK}(text)
+    FROM chunks JOIN documents ON documents.id = document_id
+    WHERE chunks.id IN (SELECT value FROM json_each(?)) ORDER BY chunks.id
 """
 _COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)), {PLACES}), 0.0)"
 # Every vector of every block, with its place in the block.
@@ -366,8 +367,8 @@ def _text_counter(db: apsw.Connection) -> int:
 def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterator[PendingChunk]:
     """Give chunks with their whole text, of which the part shared with the chunk before is usually at hand."""
     last_document, last_id, last_text = 0, 0, ""
-    for chunk_id in islice(_without_vector(db, space, after, limit), limit):
-        ((document_id, path, ordinal, overlap, trail, own),) = rows(db, _PENDING, (chunk_id,))
+    ids = list(islice(_without_vector(db, space, after, limit), limit))
+    for chunk_id, document_id, path, ordinal, overlap, trail, own in rows(db, _PENDING, (str(ids),)):
         if not overlap:
             text = own
         elif (last_document, last_id) == (document_id, chunk_id - 1) and len(last_text) >= overlap:
@@ -394,4 +395,5 @@ def _require_stored(db: apsw.Connection, space: int) -> None:
 
 
 def _existing(db: apsw.Connection, ids: Sequence[int]) -> set[int]:
-    return {chunk_id for chunk_id in ids if single(db, "SELECT count(*) FROM chunks WHERE id=?", (chunk_id,))}
+    there = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+    return {chunk_id for (chunk_id,) in rows(db, there, (str(list(ids)),))}

@@ -96,7 +96,7 @@ def test_the_decisions_of_the_person_come_before_the_agents_when_there_are_more_
     assert "We decided to keep the old parser." in text
     assert "Number 19 is so" in text
     assert "Number 2 is so" not in text
-    assert "- Asked: 11 more" in text
+    assert "question 18" in text
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_long_part_stays_a_short_section() -> None:
         )
         for number in range(1, 1200)
     ]
-    assert len(digest(*records)) < 8_000
+    assert len(digest(*records)) < 12_000
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.features import TermFinder
+from mdrecall.core.ranking.features import TermFinder, TextMemory
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.score import weigh
 from mdrecall.core.text.passages import split_passages
@@ -66,3 +66,30 @@ def test_shares_are_of_the_weight_of_the_query() -> None:
     assert finder.share(finder.find("nothing of it")) == 0
     assert finder.share(finder.find("search the deployed")) == 1
     assert 0 < finder.share(finder.find("search")) < 1
+
+
+NOTE = st.lists(
+    st.sampled_from(("pool", "Pools", "limit.", "db-pool", "é", "猫", "\n\n", "\n- ", "# Plan\n", "x" * 300))
+)
+
+
+@given(NOTE, st.sampled_from(("pool limit", "db-pool", "lim", "猫 pool")))
+def test_a_text_that_returns_holds_the_same_terms(words: list[str], query: str) -> None:
+    text, terms = " ".join(words), parse_query(query)
+    weights = weigh([Match(term, {1: 1.0}, 1, is_loose) for term in terms for is_loose in (False, True)], 10)
+    texts = TextMemory(Analyser())
+    found = []
+    for _ in range(3):
+        passages = texts.split(text)
+        found.append((passages, TermFinder(weights, Analyser(), texts).find_each(text, passages)))
+    assert found[0] == found[1] == found[2]
+    assert texts.terms_of(text) is not None
+
+
+def test_only_so_much_text_is_remembered() -> None:
+    texts = TextMemory(Analyser())
+    for number in range(30):
+        for _ in range(2):
+            texts.split(f"note {number} " + "word " * 20_000)
+    assert texts.terms_of("note 29 " + "word " * 20_000) is not None
+    assert texts.terms_of("note 0 " + "word " * 20_000) is None

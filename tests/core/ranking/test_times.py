@@ -162,6 +162,11 @@ def test_a_longer_time_is_read(query: str, days: str) -> None:
     ("days", "queries"),
     [
         ("2026-03-12", "today|tonight|this morning|this afternoon|this evening|heute|aujourd'hui|hoy|今天|今日|오늘"),
+        ("2026-03-12", "aujourd’hui|ce matin|ce soir|cet après-midi|cette nuit|esta mañana|esta tarde|esta noche"),
+        (
+            "2026-03-14",
+            "Samstag dieser Woche|diese Woche am Samstag|diesen Samstag|ce samedi|este sábado|이번 주 토요일",
+        ),
         ("2026-03-12", "今早|今晚|今朝|今夜|きょう|今儿"),
         ("2026-03-11", "yesterday|gestern|hier|ayer|昨天|昨日|昨晚|昨夜|きのう|昨儿|어제|어젯밤|간밤"),
         ("2026-03-10", "vorgestern|avant-hier|anteayer|前天|一昨日|おととい|그저께|그제|엊그제|엊그저께"),

@@ -1,0 +1,30 @@
+"""``mdrecall uninstall``: remove mdrecall from a coding agent, whose files are then as they were."""
+
+import argparse
+import os
+
+from mdrecall.cli.install import add_host_arguments, make_site
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_host_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mdrecall.cli.output import print_warning, shorten_home
+    from mdrecall.config.environment import find_locations
+    from mdrecall.hosts.install import apply_removal, plan_removal
+
+    change = plan_removal(make_site(options), find_locations(os.environ, os.getcwd()).own_state_dir)
+    if options.dry_run:
+        print(change.diff, end="")
+        return 0
+    if not change.files:
+        print(f"mdrecall is not installed for {options.host}.")
+        return 0
+    for copy in apply_removal(change):
+        print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
+    print(f"mdrecall is no longer installed for {options.host}. Notes, settings and index are as they were.")
+    for path in change.files:
+        print(f"  {'restored' if change.after[path] is not None else 'removed'}: {shorten_home(path)}")
+    return 0

@@ -1,0 +1,251 @@
+"""Digests of a host's session in the day's note: written once, whole or not at all, whatever is killed.
+
+Each digest begins where the last one ended. A section is saved as pending before it is written. If the process is
+killed meanwhile, the next one completes it before it writes anything else: the note has nothing of the section, a part
+at its end, or the whole. Run as a program, this module finishes the digest of one session after its host has ended.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from mdrecall.config.settings import Settings
+from mdrecall.core.conversation.digest import Digest, Origin, find_mark, make_digest
+from mdrecall.errors import ReadError, RecallError
+from mdrecall.hosts.progress import (
+    Pending,
+    Progress,
+    drop_pending,
+    list_progress,
+    load_pending,
+    load_progress,
+    lock_progress,
+    progress_folder,
+    progress_path,
+    save_pending,
+    save_progress,
+    stamp_of_transcript,
+)
+from mdrecall.hosts.repository import place_of
+from mdrecall.sources.clock import user_time
+from mdrecall.sources.notes import NotePath, append_note
+from mdrecall.types import HostRecord
+
+if TYPE_CHECKING:
+    from mdrecall.hosts.events import HookEvent
+
+#: How many records one section covers at most: a hook has little time, and the next one goes on.
+MAX_RECORDS = 2_000
+#: How many sessions are looked at when another one starts; older ones were finished by earlier starts.
+_MAX_SESSIONS = 20
+#: How many notes are searched for marks if a session's file is lost. Claude Code deletes a transcript after 30 days.
+_MAX_NOTES = 31
+#: A digest takes a moment; a process that nobody waits for must not stay.
+_MAX_SECONDS = 60
+_DAY_NOTE = re.compile(r"(\d{4}-\d{2}-\d{2})\.md")
+
+
+def digest_session(event: "HookEvent", settings: Settings, now: datetime) -> str | None:
+    """Write the digest of what was added to a session's transcript. Return the path of the note, if one was written.
+
+    At the end of a session the host does not wait, so a process of its own does it.
+    """
+    if event.is_subagent or not event.session:
+        return None
+    path = _register(event, settings)
+    if event.event != "session-end":
+        return _continue(path, settings, now)
+    if _has_more(load_progress(path)):
+        _start_detached(path, settings)
+    return None
+
+
+def finish_digests(
+    event: "HookEvent", settings: Settings, now: datetime, *, has_time: Callable[[], bool] = lambda: True
+) -> list[str]:
+    """Write what earlier sessions left undigested, and register the one that starts. Return the paths of the notes.
+
+    Sessions that ``has_time`` leaves out come next time. A session that fails does not keep the others from it.
+    """
+    written: list[str] = []
+    errors: list[Exception] = []
+    for path in list_progress(settings, _MAX_SESSIONS, now):
+        if has_time() and _has_more(load_progress(path)):
+            try:
+                written += filter(None, [_continue(path, settings, now)])
+            except (RecallError, OSError) as error:
+                errors.append(error)
+    if event.session and not event.is_subagent:
+        _register(event, settings)
+    if errors:
+        raise errors[0]
+    return written
+
+
+def _register(event: "HookEvent", settings: Settings) -> str:
+    """Save where a transcript is, so that it is found even if its session is killed. Return the path of the file."""
+    path = progress_path(settings, event.host.name, event.session)
+    with lock_progress(settings) as is_ours:
+        known = load_progress(path)
+        progress = known._replace(
+            host=event.host.name,
+            session=event.session,
+            transcript=event.transcript or known.transcript,
+            folder=event.cwd or known.folder,
+            place=place_of(event.cwd) or known.place,
+        )
+        if is_ours and progress != known:
+            save_progress(path, progress)
+    return path
+
+
+def _continue(path: str, settings: Settings, now: datetime) -> str | None:
+    """Write the next section of a session, after one that was broken off. Return the path of its note, if there is one.
+
+    ``path`` is the session's file.
+    """
+    with lock_progress(settings) as is_ours:
+        if not is_ours:
+            return None
+        _write_pending(settings)
+        progress = load_progress(path)
+        stamp = stamp_of_transcript(progress.transcript)
+        if not stamp:
+            return None
+        found = _read_on(progress, settings)
+        last = found.last or HostRecord(progress.number, progress.offset)
+        seen = stamp if last.number - progress.number < MAX_RECORDS else ""
+        if not found.text:
+            save_progress(path, progress._replace(number=last.number, offset=last.end or 0, seen=seen))
+            return None
+        day = _day_of(found.at, settings, now)
+        save_pending(settings, Pending(found.text, day, os.path.basename(path), last.number, last.end or 0, seen))
+        return _write_pending(settings)
+
+
+def _write_pending(settings: Settings) -> str | None:
+    """Write the pending section, unless its note has it. Return the path of the note; None without a section."""
+    pending = load_pending(settings)
+    if not pending.text:
+        return None
+    path = os.path.join(progress_folder(settings), pending.file)
+    progress, note = load_progress(path), NotePath("memory", f"{pending.day}.md")
+    if _find_mark(settings, progress, [note.name]) < pending.number:
+        try:
+            limit = settings.mdrecall.max_file_bytes
+            append_note(settings.workspace, pending.text, note, max_bytes=limit, finishes=True)
+        except RecallError:
+            # Nothing was written. The section is made again next time; it must not keep others from theirs.
+            drop_pending(settings)
+            raise
+    done = {name: getattr(pending, name) for name in ("number", "offset", "seen", "day")}
+    save_progress(path, progress._replace(**done))
+    drop_pending(settings)
+    return note.shown
+
+
+def _read_on(progress: Progress, settings: Settings) -> Digest:
+    """Return the digest of the records that no note has yet."""
+    from mdrecall.core.redact import make_redactor
+
+    mark = max(progress.number, _find_mark(settings, progress, _day_notes(settings, progress.day)))
+    zone = settings.defaults.user_timezone
+    return make_digest(
+        islice(_new_records(progress, mark), MAX_RECORDS),
+        Origin(progress.host, progress.session, progress.folder, progress.place),
+        redact=make_redactor(settings.logging.redact_patterns).redact,
+        clock=lambda at: f"{user_time(moment, None, zone):%Y-%m-%d %H:%M}" if (moment := _moment(at)) else "",
+    )
+
+
+def _new_records(progress: Progress, mark: int) -> Iterator[HostRecord]:
+    from mdrecall.sources.transcripts.hosts import read_steps
+
+    for record in read_steps(progress.host, progress.transcript, offset=progress.offset, number=progress.number):
+        if record.end is None:
+            return
+        if record.number > mark:
+            yield record
+
+
+def _day_notes(settings: Settings, since: str) -> list[str]:
+    """Return the names of the last notes of days, from the day of the last digest on."""
+    try:
+        names = os.listdir(os.path.join(settings.workspace, "memory"))
+    except OSError:
+        return []
+    return sorted(name for name in names if (day := _DAY_NOTE.fullmatch(name)) and day[1] >= since)[-_MAX_NOTES:]
+
+
+def _find_mark(settings: Settings, progress: Progress, names: list[str]) -> int:
+    """Return the last record that some notes have a digest of; a note that cannot be read has none."""
+    from mdrecall.sources.opening import decode, read_below
+
+    mark = 0
+    for name in names:
+        shown = f"memory/{name}"
+        with suppress(ReadError):
+            note = read_below(settings.workspace, shown, shown=shown, max_bytes=settings.mdrecall.max_file_bytes)
+            mark = max(mark, find_mark(decode(note.data), progress.host, progress.session))
+    return mark
+
+
+def _day_of(at: str, settings: Settings, now: datetime) -> str:
+    """Return the day of a time, which is when the work was done; today if there is none, or it is yet to come."""
+    return f"{user_time(min(_moment(at) or now, now), None, settings.defaults.user_timezone):%Y-%m-%d}"
+
+
+def _moment(at: str) -> datetime | None:
+    """Return a moment with a time zone; None if the text is none."""
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _has_more(progress: Progress) -> bool:
+    """True if a transcript has changed since it was read."""
+    return stamp_of_transcript(progress.transcript) not in ("", progress.seen)
+
+
+def _start_detached(path: str, settings: Settings) -> None:
+    """Start a process that survives the host and holds none of its pipes."""
+    import subprocess
+    import threading
+
+    # Without -P, a repository that has a folder named like a module would have it run here.
+    command = [sys.executable, "-P", "-m", "mdrecall.hosts.digest", path, settings.workspace, settings.agent_id]
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(
+        command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, cwd=settings.workspace
+    )
+    # A process that stays alive, such as a server, must take note of the end, or the child stays as a zombie.
+    threading.Thread(target=child.wait, daemon=True).start()
+
+
+def main(arguments: list[str]) -> None:
+    """Finish the digest of the session whose file is named, in a workspace and for an agent."""
+    import signal
+    from datetime import UTC
+
+    from mdrecall.config.load import load
+
+    signal.alarm(_MAX_SECONDS)
+    path, workspace, agent = arguments
+    now = datetime.now(UTC)
+    try:
+        _continue(path, load(workspace=workspace, agent=agent).settings, now)
+    except Exception as error:
+        from mdrecall.hosts.log import find_log, log_problem
+
+        log_problem(find_log(os.environ, workspace), now, "digest", f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,184 @@
+"""Installs mdrecall in a host and removes it, so that the host's files are as they were before, byte for byte.
+
+A receipt in mdrecall's state folder holds what each file was before. A file that nobody has changed since is restored
+from it. From any other file only the pieces of mdrecall are taken out.
+"""
+
+import contextlib
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mdrecall import state_files
+from mdrecall.errors import RecallError
+from mdrecall.hosts.layout import Site, list_pieces
+from mdrecall.hosts.pieces import Piece
+from mdrecall.mcp_server.install import Plan, back_up, read_text, replace_text
+
+
+class Change(NamedTuple):
+    """What an installation or a removal does to the files of a host."""
+
+    site: Site
+    receipt: str
+    """The path of the receipt."""
+    before: Mapping[str, str | None]
+    """The text of each file without mdrecall; None if there was none."""
+    now: Mapping[str, str | None]
+    after: Mapping[str, str | None]
+    folders: tuple[str, ...]
+    """The folders that did not exist before the installation."""
+    edited: tuple[str, ...] = ()
+    """Files of mdrecall alone that somebody has edited, and that the removal deletes."""
+
+    @property
+    def files(self) -> list[str]:
+        """The files that change."""
+        return [path for path in self.after if self.after[path] != self.now[path]]
+
+    @property
+    def diff(self) -> str:
+        """The change as unified diffs."""
+        return "".join(Plan(path, self.now[path], self.after[path] or "").diff for path in self.files)
+
+
+def plan_install(site: Site, state_dir: str) -> Change:
+    """Return what an installation would change; raise for a file that cannot be changed without a loss."""
+    undone = _plan_undo(site, state_dir, with_unrecorded=False)
+    before, after = dict(undone.after), dict(undone.after)
+    now = dict(undone.now)
+    by_path: dict[str, list[Piece]] = {}
+    for piece in list_pieces(site):
+        by_path.setdefault(piece.path, []).append(piece)
+    for path, pieces in by_path.items():
+        # Left as it is if everything is in it already, wherever it stands by now.
+        after[path] = now[path] if _is_complete(pieces, now[path]) else _add_all(pieces, before[path])
+    folders = {*undone.folders, *(folder for path in after if after[path] is not None for folder in _new_folders(path))}
+    return undone._replace(before=before, now=now, after=after, folders=tuple(sorted(folders)))
+
+
+def plan_removal(site: Site, state_dir: str) -> Change:
+    """Return what a removal would change; raise for a file that cannot be changed without a loss."""
+    return _plan_undo(site, state_dir, with_unrecorded=True)
+
+
+def _plan_undo(site: Site, state_dir: str, *, with_unrecorded: bool) -> Change:
+    """Return the files without mdrecall; ``with_unrecorded`` takes out what no receipt tells of as well."""
+    path = _receipt_path(site, state_dir)
+    receipt = state_files.load(path)
+    now: dict[str, str | None] = {}
+    after: dict[str, str | None] = {}
+    edited = []
+    kept = {entry["path"]: entry for entry in receipt.get("files", ())}
+    pieces = list_pieces(site)
+    for name in {**kept, **dict.fromkeys(piece.path for piece in pieces)}:
+        now[name] = after[name] = read_text(name)
+        if name in kept and now[name] is not None and _hash(now[name]) == kept[name]["after"]:
+            after[name] = kept[name]["before"]
+            continue
+        if name not in kept and not with_unrecorded:
+            continue
+        for piece in (piece for piece in pieces if piece.path == name):
+            after[name] = _take(piece, after[name])
+        if name in kept and now[name] is not None and after[name] is None:
+            edited.append(name)
+    return Change(site, path, after, now, after, tuple(receipt.get("folders", ())), tuple(edited))
+
+
+def apply_install(change: Change) -> None:
+    """Write the files of an installation. The receipt comes first, so that a broken-off one can be undone."""
+    files = [
+        {"path": path, "before": change.before[path], "after": _hash(text)}
+        for path, text in change.after.items()
+        if text is not None
+    ]
+    site = change.site
+    about = {"host": site.host, "scope": site.scope, "project": site.project, "command": list(site.command)}
+    with _explain_errors(change.receipt):
+        state_files.save(change.receipt, {**about, "files": files, "folders": list(change.folders)})
+    _write_files(change)
+
+
+def apply_removal(change: Change) -> list[str]:
+    """Restore the files of a host; return the copies of files that somebody has edited."""
+    copies = [back_up(path, change.now[path] or "", 0o600) for path in change.edited]
+    _write_files(change)
+    for folder in sorted(change.folders, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(change.receipt)
+    return copies
+
+
+def read_receipts(state_dir: str) -> Iterator[dict[str, Any]]:
+    """Yield the receipts of all installations."""
+    folder = os.path.join(state_dir, "installed")
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(folder)):
+            if receipt := state_files.load(os.path.join(folder, name)):
+                yield receipt
+
+
+def _receipt_path(site: Site, state_dir: str) -> str:
+    project = f"-{zlib.crc32(os.path.realpath(site.project).encode()):08x}" if site.scope == "project" else ""
+    return os.path.join(state_dir, "installed", f"{site.host}{project}.json")
+
+
+def _add_all(pieces: list[Piece], text: str | None) -> str:
+    try:
+        for piece in pieces:
+            text = piece.add(text or "")
+    except ValueError as error:
+        hint = "Move it away, or change it yourself, and try again."
+        raise RecallError(f"{pieces[0].path} was not changed: {error}.", hint=hint) from error
+    return text or ""
+
+
+def _is_complete(pieces: list[Piece], text: str | None) -> bool:
+    try:
+        return text is not None and all(piece.add(text) == text for piece in pieces)
+    except ValueError:
+        return False
+
+
+def _take(piece: Piece, text: str | None) -> str | None:
+    try:
+        return None if text is None else piece.take(text)
+    except ValueError as error:
+        hint = "Remove what is mdrecall's yourself."
+        raise RecallError(f"{piece.path} was not changed: {error}.", hint=hint) from error
+
+
+def _new_folders(path: str) -> Iterator[str]:
+    """Yield the folders of a file that do not exist yet."""
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _write_files(change: Change) -> None:
+    for path in change.files:
+        text = change.after[path]
+        if read_text(path) != change.now[path]:
+            raise RecallError(f"{path} has just been changed by another program.", hint="Try again.")
+        with _explain_errors(path):
+            if text is None:
+                os.unlink(path)
+            else:
+                replace_text(path, text)
+
+
+@contextlib.contextmanager
+def _explain_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecallError(f"Cannot write {path}: {error.strerror or error}.", hint="Fix the permissions.") from error
+
+
+def _hash(text: str | None) -> str:
+    return hashlib.sha256((text or "").encode()).hexdigest()

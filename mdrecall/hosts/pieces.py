@@ -1,0 +1,92 @@
+"""The pieces of an installation: each can be added to the text of a file and taken out again, and keeps the rest."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mdrecall.mcp_server.config_text import Place, append_items, list_items, put, remove, remove_items
+
+#: What mdrecall's hooks have in common, whatever the path of the command is and whichever version wrote them.
+_OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
+_SECTION_START, _SECTION_END = "<!-- mdrecall -->", "<!-- /mdrecall -->"
+
+
+class OwnFile(NamedTuple):
+    """A file that is mdrecall's alone."""
+
+    path: str
+    text: str
+
+    def add(self, before: str) -> str:
+        """Return the text of the file; raise ``ValueError`` if another one has its name."""
+        if before and "mdrecall" not in before:
+            raise ValueError("it belongs to something else")
+        return self.text
+
+    def take(self, text: str) -> str | None:
+        """Return None, unless another file has its name."""
+        return None if "mdrecall" in text else text
+
+
+class ServerEntry(NamedTuple):
+    """The MCP server in a table of a configuration file."""
+
+    path: str
+    place: Place
+    values: Mapping[str, Any]
+
+    def add(self, before: str) -> str:
+        """Return the text with the server; raise ``ValueError`` if that would lose anything."""
+        return put(before, self.place, self.values)
+
+    def take(self, text: str) -> str | None:
+        """Return the text without the server; raise ``ValueError`` if that would lose anything."""
+        return remove(text, self.place)
+
+
+class HookEntries(NamedTuple):
+    """Hooks in a JSON file that may hold the hooks of others."""
+
+    path: str
+    groups: Mapping[str, Any]
+    """What is added to the list of each event."""
+
+    def add(self, before: str) -> str:
+        """Return the text with the hooks behind those of others; raise ``ValueError`` if that would lose anything."""
+        if list_items(before, "hooks", _is_ours) == {name: [group] for name, group in self.groups.items()}:
+            return before
+        return append_items(remove_items(before, "hooks", _is_ours), "hooks", self.groups)
+
+    def take(self, text: str) -> str | None:
+        """Return the text without mdrecall's hooks; raise ``ValueError`` if that would lose anything."""
+        return remove_items(text, "hooks", _is_ours)
+
+
+class Section(NamedTuple):
+    """A section in an instructions file, between two comments."""
+
+    path: str
+    text: str
+
+    def add(self, before: str) -> str:
+        """Return the text with the section at its end."""
+        rest = self.take(before) or ""
+        gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
+        return f"{rest}{gap}{_SECTION_START}\n{self.text}{_SECTION_END}\n"
+
+    def take(self, text: str) -> str | None:
+        """Return the text without the section."""
+        return re.sub(rf"\n?{_SECTION_START}.*?{_SECTION_END}\n?", "", text, flags=re.DOTALL)
+
+
+Piece = OwnFile | ServerEntry | HookEntries | Section
+
+
+def has_hooks(text: str) -> bool:
+    """True if a text has a hook of mdrecall in it."""
+    return bool(_OUR_HOOK.search(text))
+
+
+def _is_ours(group: Any) -> bool:
+    return has_hooks(json.dumps(group, ensure_ascii=False).replace('\\"', ""))

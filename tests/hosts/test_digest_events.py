@@ -1,0 +1,74 @@
+"""Digests and flush requests as answers to the events of a host."""
+
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from mdrecall import Memory
+from mdrecall.hosts.events import Answer, HookCall, HookEvent
+from mdrecall.hosts.hook import answer_event
+from tests.conftest import Workspace
+from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
+from tests.processes import PATIENCE_S
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Conversation:
+    return Conversation(tmp_path)
+
+
+def answer(workspace: Workspace, event: HookEvent, **config: object) -> Answer:
+    settings, problems = settings_of(workspace, **config), list[str]()
+
+    def open_memory() -> AbstractContextManager[Memory]:
+        return Memory.open(workspace.path, env=workspace.env)
+
+    call = HookCall(event, settings, open_memory, NOW, time.monotonic() + PATIENCE_S, problems.append)
+    said = answer_event(call)
+    assert problems == []
+    return said
+
+
+def note(workspace: Workspace) -> str:
+    path = workspace.path / "memory" / f"{DAY}.md"
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_stop_writes_a_digest_and_asks_for_a_flush_when_the_context_is_full(
+    workspace: Workspace, talk: Conversation
+) -> None:
+    talk.turn("fix the pool", tokens=180_000)
+    said = answer(workspace, talk.event("stop"))
+    assert "fix the pool" in note(workspace)
+    assert said.context == ""
+    assert said.ask.startswith("<mdrecall-memory>\nMemory flush: ")
+    talk.add("assistant", [{"type": "text", "text": "NO_REPLY"}])
+    assert answer(workspace, talk.event("stop", is_stop_active=True)) == Answer()
+    assert note(workspace).count("## Session") == 1
+
+
+def test_before_compaction_the_summary_is_told_where_the_digest_is(workspace: Workspace, talk: Conversation) -> None:
+    talk.turn("fix the pool")
+    said = answer(workspace, talk.event("before-compaction"))
+    assert "word for word" in said.context
+    assert f"{workspace.path}/memory/{DAY}.md" in said.context
+    assert answer(workspace, talk.event("before-compaction", is_subagent=True)) == Answer()
+
+
+def test_a_session_sees_what_the_one_before_it_was_killed_with(workspace: Workspace, tmp_path: Path) -> None:
+    killed, following = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
+    workspace.write("MEMORY.md", "# Memory\n")
+    answer(workspace, killed.event("session-start", source="startup"))
+    killed.turn("The staging port is 8123.")
+    assert "The staging port is 8123." in answer(workspace, following.event("session-start", source="startup")).context
+
+
+def test_digests_can_be_switched_off(workspace: Workspace, talk: Conversation) -> None:
+    off = {"mdrecall": {"hosts": {"digest": False, "flush": False}}}
+    talk.turn("fix the pool", tokens=180_000)
+    for name in ("session-start", "stop", "session-end"):
+        assert answer(workspace, talk.event(name, source="resume"), **off) == Answer()
+    assert note(workspace) == ""
+    assert not list(workspace.state.rglob("mdrecall-hosts"))

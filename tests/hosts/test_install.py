@@ -1,0 +1,283 @@
+"""``mdrecall install`` and ``uninstall``: the right files, and afterwards every file as it was, byte for byte."""
+
+import json
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import mdrecall
+from mdrecall.cli.main import main
+from mdrecall.hosts.layout import INSTALLABLE, render_hooks
+from mdrecall.hosts.table import find_host
+
+PROJECT = Path(__file__).parents[2]
+PLUGIN = PROJECT / "mdrecall/hosts/plugin"
+#: Files as people have them: with comments, other servers, other hooks, tabs, and without an end of line.
+OTHERS = {
+    ".claude.json": '{"numStartups": 3, "mcpServers": {}}',
+    ".claude/settings.json": '{\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]}\n}\n',
+    ".claude/skills/other/SKILL.md": "---\nname: other\n---\n",
+    ".codex/config.toml": 'model = "m"   # mine\n\n[mcp_servers.other]\ncommand = "other"',
+    ".codex/hooks.json": '{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"beep"}]}],"SessionStart":[]}}',
+    ".config/goose/config.yaml": "extensions:\n  other: {}\n",
+    ".config/goose/.goosehints": "Be kind.",
+    ".config/zed/settings.json": '{\n\t// the theme\n\t"theme": "One Dark",\n}\n',
+    ".copilot/mcp-config.json": '{"mcpServers": {"other": {"command": "other"}}}\n',
+    ".gemini/settings.json": '{"security": {}}\r\n',
+    ".qwen/settings.json": '{\r\n  "hooks": {\r\n    "Stop": []\r\n  }\r\n}\r\n',
+    ".codeium/windsurf/memories/global_rules.md": "# Rules\n",
+}
+SCOPES = [
+    (host, scope) for host in INSTALLABLE for scope in ("user", "project") if (host, scope) != ("copilot", "project")
+]
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with the files of a person, and a project, in which the commands run."""
+    if sys.platform == "darwin":
+        pytest.skip("The folders of this system's programs are others.")
+    for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
+        monkeypatch.delenv(name)
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "project").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "project")
+    for name, text in OTHERS.items():
+        path = tmp_path / "home" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    (tmp_path / "project/AGENTS.md").write_text("# Rules of this project\n")
+    return tmp_path
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every file below a folder with its content, and every folder; mdrecall's own notes and state left out."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if not name.startswith(("home/.local", "home/mdrecall", "project/MEMORY.md")):
+            found[name] = path.read_bytes() if path.is_file() else None
+    return found
+
+
+def install(*arguments: str) -> None:
+    assert main(["install", *arguments]) == 0
+
+
+@pytest.mark.parametrize(("host", "scope"), SCOPES)
+def test_uninstall_leaves_every_file_as_it_was(base: Path, host: str, scope: str) -> None:
+    before = tree(base)
+    install(host, "--scope", scope)
+    changed = tree(base)
+    assert changed != before
+    install(host, "--scope", scope)
+    assert tree(base) == changed
+    assert main(["uninstall", host, "--scope", scope]) == 0
+    assert tree(base) == before
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex", "qwen"])
+def test_an_update_in_between_changes_nothing_of_that(base: Path, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tree(base)
+    install(host)
+    monkeypatch.setattr("mdrecall.cli.install._choose_command", lambda scope: ("/opt/new place/mdrecall",))
+    install(host)
+    written = b"".join(filter(None, tree(base).values())).decode()
+    assert "'/opt/new place/mdrecall' hook stop" in written
+    assert written.count("hook stop") == 1
+    main(["uninstall", host])
+    assert tree(base) == before
+
+
+@pytest.mark.parametrize("host", ["copilot", "qwen"])
+def test_a_server_that_was_there_before_comes_back(base: Path, host: str) -> None:
+    main(["mcp", "install", host, "--workspace", str(base)])
+    before = tree(base)
+    install(host)
+    assert tree(base) != before
+    main(["uninstall", host])
+    assert tree(base) == before
+
+
+def test_what_others_change_after_the_installation_stays(base: Path) -> None:
+    home = base / "home"
+    install("codex")
+    config, hooks = home / ".codex/config.toml", home / ".codex/hooks.json"
+    config.write_text(config.read_text() + '\n[projects."/x"]\ntrust_level = "trusted"\n')
+    values = json.loads(hooks.read_text())
+    values["hooks"]["Stop"].append({"hooks": [{"type": "command", "command": "beep twice"}]})
+    hooks.write_text(json.dumps(values))
+    main(["uninstall", "codex"])
+    left = tomllib.loads(config.read_text())
+    assert set(left) == {"model", "mcp_servers", "projects"}
+    assert set(left["mcp_servers"]) == {"other"}
+    commands = [group["hooks"][0]["command"] for group in json.loads(hooks.read_text())["hooks"]["Stop"]]
+    assert commands == ["beep", "beep twice"]
+
+
+def test_a_file_of_mdrecalls_that_somebody_has_edited_is_copied_before_it_goes(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("claude-code")
+    skill = base / "home/.claude/skills/mdrecall/skills/recall/SKILL.md"
+    skill.write_text(skill.read_text() + "My own line.\n")
+    main(["uninstall", "claude-code"])
+    assert not skill.exists()
+    assert "My own line." in skill.with_name("SKILL.md.bak").read_text()
+    assert "SKILL.md.bak" in capsys.readouterr().err
+
+
+def test_a_skill_of_the_same_name_is_neither_overwritten_nor_removed(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skill = base / "home/.codex/skills/recall/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: recall\n---\nAnother one.\n")
+    before = tree(base)
+    assert main(["install", "codex"]) == 2
+    assert "was not changed" in capsys.readouterr().err
+    assert main(["uninstall", "codex"]) == 0
+    assert tree(base) == before
+
+
+def test_a_file_that_cannot_be_changed_without_a_loss_stops_everything_before_it_begins(base: Path) -> None:
+    (base / "home/.qwen/settings.json").write_text('{"hooks": "none"}')
+    before = tree(base)
+    assert main(["install", "qwen"]) == 2
+    assert tree(base) == before
+
+
+def test_a_linked_file_stays_linked(base: Path) -> None:
+    settings = base / "home/.qwen/settings.json"
+    kept = base / "dotfiles.json"
+    settings.rename(kept)
+    settings.symlink_to(kept)
+    before = kept.read_bytes()
+    install("qwen")
+    assert settings.is_symlink()
+    assert b"mdrecall hook stop" in kept.read_bytes()
+    main(["uninstall", "qwen"])
+    assert settings.is_symlink()
+    assert kept.read_bytes() == before
+
+
+def test_a_dry_run_shows_the_change_and_writes_nothing(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in base.rglob("*")}
+    install("codex", "--dry-run")
+    assert "+[mcp_servers.mdrecall]" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in base.rglob("*")} == before
+
+
+def test_without_the_receipt_only_the_pieces_of_mdrecall_are_taken_out(base: Path) -> None:
+    install("codex")
+    for receipt in (base / "home/.local/state/mdrecall/installed").iterdir():
+        receipt.unlink()
+    main(["uninstall", "codex"])
+    left = tree(base / "home/.codex")
+    assert sorted(left) == ["config.toml", "hooks.json", "skills", "skills/recall"]
+    assert "mdrecall" not in str(left)
+
+
+def test_the_memory_is_the_configured_one_else_the_folder_with_notes_else_one_in_the_home(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = base / "home/.local/state/mdrecall/mdrecall.json"
+    install("claude-code")
+    assert "Memory: ~/mdrecall." in capsys.readouterr().out
+    assert json.loads(config.read_text()) == {"agents": {"defaults": {"workspace": "~/mdrecall"}}}
+    assert (base / "home/mdrecall/MEMORY.md").exists()
+    install("codex", "--workspace", "notes")
+    assert json.loads(config.read_text())["agents"]["defaults"]["workspace"] == str(base / "project/notes")
+    config.unlink()
+    Path("MEMORY.md").write_text("# Here\n")
+    install("qwen")
+    assert json.loads(config.read_text())["agents"]["defaults"]["workspace"] == str(base / "project")
+
+
+def test_for_a_project_the_memory_is_in_it_and_the_command_holds_on_every_machine(base: Path) -> None:
+    install("claude-code", "--scope", "project")
+    hooks = Path(".claude/skills/mdrecall/hooks/hooks.json").read_text()
+    assert '"mdrecall hook session-start --host claude-code"' in hooks
+    assert Path("MEMORY.md").exists()
+    assert not (base / "home/.local/state/mdrecall/mdrecall.json").exists()
+
+
+def doctor(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
+    """What doctor says about coding agents."""
+    capsys.readouterr()
+    main(["doctor", "--json"])
+    findings = json.loads(capsys.readouterr().out)
+    return [(finding["verdict"], finding["said"]) for finding in findings if finding["check"] == "coding agent"]
+
+
+def test_doctor_finds_two_installations_of_one_host(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install("claude-code")
+    assert [verdict for verdict, _ in doctor(capsys)] == ["good"]
+    main(["mcp", "install", "claude-code"])
+    install("claude-code", "--scope", "project")
+    settings = base / "home/.claude/settings.json"
+    settings.write_text('{"enabledPlugins": {"mdrecall@mdrecall": true}}')
+    verdict, said = doctor(capsys)[-1]
+    assert verdict == "wrong"
+    for way in ("`mdrecall install claude-code`", "--scope project`", ".claude.json", "marketplace"):
+        assert way in said
+
+
+def test_doctor_finds_a_command_that_is_gone_and_files_of_another_version(
+    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = base / "mdrecall"
+    command.write_text("#!/bin/sh\n")
+    command.chmod(0o755)
+    monkeypatch.setattr("mdrecall.cli.install._choose_command", lambda scope: (str(command),))
+    install("qwen")
+    assert doctor(capsys) == [("good", f"qwen calls {command}")]
+    (base / "home/.qwen/skills/recall/SKILL.md").write_text("The skill of mdrecall 0.0.1\n")
+    assert [verdict for verdict, said in doctor(capsys) if "another version" in said] == ["note"]
+    command.unlink()
+    assert doctor(capsys) == [("wrong", f"qwen calls {command}, which is not there")]
+
+
+def test_doctor_counts_the_hooks_that_codex_has_not_approved(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install("codex")
+    (verdict, said), *others = doctor(capsys)
+    assert (verdict, others) == ("note", [])
+    assert "not approved 5 of" in said
+    config, hooks = base / "home/.codex/config.toml", base / "home/.codex/hooks.json"
+    for name in ("session_start", "user_prompt_submit", "pre_compact", "stop", "session_end"):
+        state = f'\n[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "sha256:00"\n'
+        config.write_text(config.read_text() + state)
+    assert [verdict for verdict, _ in doctor(capsys)] == ["good"]
+    approved = config.read_text()
+    install("codex")
+    assert config.read_text() == approved
+
+
+def test_the_plugin_in_the_wheel_is_what_would_be_installed_with_the_command_by_its_name() -> None:
+    claude = find_host("claude-code")
+    assert claude
+    hooks = {name: [group] for name, group in render_hooks(claude, "mdrecall", is_named=False).items()}
+    assert json.loads((PLUGIN / "hooks/hooks.json").read_text()) == {"hooks": hooks}
+    assert json.loads((PLUGIN / ".claude-plugin/plugin.json").read_text())["version"] == mdrecall.__version__
+    market = json.loads((PROJECT / ".claude-plugin/marketplace.json").read_text())
+    assert [PROJECT / plugin["source"] for plugin in market["plugins"]] == [PLUGIN]
+
+
+def test_the_command_line_of_a_hook_is_the_same_in_every_version() -> None:
+    """Codex asks for a new approval when it changes, and other hosts may hold an old copy of the plugin."""
+    commands = [
+        group[0]["hooks"][0]["command"]
+        for group in json.loads((PLUGIN / "hooks/hooks.json").read_text())["hooks"].values()
+    ]
+    assert commands == [
+        "mdrecall hook session-start",
+        "mdrecall hook prompt",
+        "mdrecall hook before-compaction",
+        "mdrecall hook stop",
+        "mdrecall hook session-end",
+    ]
