@@ -27,6 +27,7 @@ COMMANDS: dict[str, list[str]] = {
         "search team pricing --json --mode keyword",
         "search team pricing --json --mode vector",
         "search team pricing --json --mode hybrid",
+        "search team pricing --explain",
         "search team pricing --json --explain",
         "search team pricing --json --explain --mode keyword",
         "search who keeps the keys? --json -n 1",
