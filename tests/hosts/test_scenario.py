@@ -84,7 +84,7 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
     ask(host, "Well, good morning to you.", project)
     first = model.requests_with("good morning to you")[0]
     assert FACT in first.text
-    assert "<mdrecall-memory>" in first.text
+    assert "mdrecall-memory" in first.text
 
     assert host.mdrecall("hosts", "follow", name, cwd=project).code == 0
     assert host.mdrecall("index", cwd=project).code == 0
