@@ -7,7 +7,6 @@ at its end, or the whole. Run as a program, this module finishes the digest of o
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -217,6 +216,7 @@ def _has_more(progress: Progress) -> bool:
 
 def _start_detached(path: str, settings: Settings) -> None:
     """Start a process that survives the host and holds none of its pipes."""
+    import subprocess
     import threading
 
     # Without -P, a repository that has a folder named like a module would have it run here.
@@ -238,7 +238,13 @@ def main(arguments: list[str]) -> None:
 
     signal.alarm(_MAX_SECONDS)
     path, workspace, agent = arguments
-    _continue(path, load(workspace=workspace, agent=agent).settings, datetime.now(UTC))
+    now = datetime.now(UTC)
+    try:
+        _continue(path, load(workspace=workspace, agent=agent).settings, now)
+    except Exception as error:
+        from mdrecall.hosts.log import find_log, log_problem
+
+        log_problem(find_log(os.environ, workspace), now, "digest", f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

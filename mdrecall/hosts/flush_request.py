@@ -1,6 +1,5 @@
 """Ask a host's own model to write down what matters, once between two compactions."""
 
-import os
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,7 +7,7 @@ from mdrecall import state_files
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.flush import flush_rules, local_moment
-from mdrecall.hosts.progress import lock_progress, progress_path
+from mdrecall.hosts.progress import lock_progress, progress_path, stamp_of_transcript
 
 if TYPE_CHECKING:
     from mdrecall.hosts.events import HookEvent
@@ -65,7 +64,7 @@ def _may_ask(event: "HookEvent", settings: Settings) -> bool:
     hosts = settings.mdrecall.hosts
     is_stop = event.event == "stop" and not event.is_stop_active and not event.is_subagent
     is_seen = not event.is_headless or hosts.flush_headless
-    return bool(is_stop and is_seen and hosts.flush and event.session and os.path.exists(event.transcript))
+    return bool(is_stop and is_seen and hosts.flush and event.session and stamp_of_transcript(event.transcript))
 
 
 def _read_on(context: _Context, event: "HookEvent") -> _Context:

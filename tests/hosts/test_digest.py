@@ -13,6 +13,7 @@ from mdrecall.errors import FileUnwritable
 from mdrecall.hosts import digest
 from mdrecall.hosts.digest import digest_session, finish_digests
 from mdrecall.hosts.events import HookEvent
+from mdrecall.hosts.log import find_log
 from mdrecall.hosts.progress import (
     Pending,
     load_pending,
@@ -256,3 +257,16 @@ def test_at_the_end_of_a_session_a_process_of_its_own_writes_the_rest_and_ends(
     assert until(lambda: not marked(mark))
     monkeypatch.setattr(digest, "_start_detached", lambda *_: pytest.fail("there is nothing left to write"))
     digest_session(talk.event("session-end"), settings, NOW)
+
+
+def test_what_goes_wrong_after_the_end_of_a_session_is_in_the_log(
+    workspace: Workspace, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(workspace)
+    for name, value in workspace.env.items():
+        monkeypatch.setenv(name, value)
+    (workspace.path / "memory").write_text("a file where the folder of notes should be")
+    talk.turn("fix the pool")
+    digest_session(talk.event("session-end"), settings, NOW)
+    log = Path(find_log(workspace.env, str(workspace.path)))
+    assert until(lambda: log.exists() and "FileUnwritable" in log.read_text())

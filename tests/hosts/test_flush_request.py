@@ -1,15 +1,21 @@
 """Asking the host's model to write down what matters: when, how often, and never where it would disturb."""
 
+import json
 import os
+import re
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mdrecall.config.settings import Settings
+from mdrecall.hosts.events import HookEvent
 from mdrecall.hosts.flush_request import ask_for_flush
+from mdrecall.hosts.table import find_host
 from tests.conftest import Workspace
 from tests.hosts.conversation import NOW, Conversation, settings_of
+from tests.sources.host_transcripts import LINES, SESSIONS, write_host
 
 #: The default threshold is 176,000 of 200,000 tokens.
 FULL = 180_000
@@ -60,6 +66,18 @@ def test_a_compaction_that_was_not_seen_at_a_stop_counts(settings: Settings, tal
     talk.compact()
     talk.turn("two", tokens=FULL)
     assert ask(talk, settings)
+
+
+@pytest.mark.parametrize("host", LINES)
+def test_the_tokens_are_read_in_the_transcripts_of_all_hosts(workspace: Workspace, tmp_path: Path, host: str) -> None:
+    """Each conversation counts 100 tokens; the threshold is 24,000 less than the window."""
+    row = find_host(host)
+    assert row is not None
+    lines = list(takewhile(lambda line: not re.search("compact|compress", json.dumps(line)), LINES[host]()))
+    event = HookEvent(row, "stop", SESSIONS[host], transcript=write_host(tmp_path, host, lines=lines))
+    for window, is_asked in ((24_101, False), (24_100, True), (24_100, False)):
+        settings = settings_of(workspace, agents={"defaults": {"contextTokens": window}})
+        assert bool(ask_for_flush(event, settings, NOW)) == is_asked
 
 
 @pytest.mark.parametrize(
