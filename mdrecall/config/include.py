@@ -18,10 +18,9 @@ _INCLUDE = "$include"
 _MAX_DEPTH = 10
 _MAX_BYTES = 2 * 1024 * 1024
 #: A name, then a value: in quotes, possibly over several lines, or the rest of the line.
-_LINE = re.compile(
-    r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"""
-    r"""(?:("(?:[^"\\]|\\.)*"|'[^']*'|`[^`]*`)[ \t]*(?:\#[^\n]*)?|([^\n]*))$""",
-    re.MULTILINE | re.DOTALL,
+_LINE = (
+    r"""(?ms)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"""
+    r"""(?:("(?:[^"\\]|\\.)*"|'[^']*'|`[^`]*`)[ \t]*(?:\#[^\n]*)?|([^\n]*))$"""
 )
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -135,7 +134,7 @@ def _read_env_file(path: str) -> tuple[str, str]:
 
 
 def _parse_env(content: str) -> Iterator[tuple[str, str]]:
-    for name, quoted, bare in _LINE.findall(content):
+    for name, quoted, bare in re.findall(_LINE, content):
         value = quoted[1:-1] if quoted else re.split(r"(?:^|\s)\#", bare, maxsplit=1)[0].strip()
         if quoted.startswith('"'):
             value = re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), value)

@@ -8,7 +8,7 @@ from mdrecall.core.ranking.days import day_number, ms_of_day
 #: two such notes the newer comes first.
 NAMED_FACTOR = 0.97
 
-_DAILY = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
+_DAILY = r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$"
 _MS_A_DAY = 86_400_000
 _LONG_LIVED = ("MEMORY.md", "memory.md")
 
@@ -19,7 +19,7 @@ def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
     A daily note is as old as the day in its name. ``MEMORY.md`` and other files in ``memory/`` do not age. Any other
     file is as old as its last change.
     """
-    if day := _DAILY.search(path):
+    if day := re.search(_DAILY, path):
         number = day_number(*map(int, day.groups()))
         if number is not None:
             return ms_of_day(number)

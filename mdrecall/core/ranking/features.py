@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from string import ascii_letters
 from typing import NamedTuple
 
 from mdrecall.core.ranking.naming import Naming, is_spelled_out
@@ -40,6 +39,7 @@ _TRANSLATED_OFFSET = 0.1
 _MOST_REMEMBERED_CHARS = 2_000_000
 
 _NONE: frozenset[str] = frozenset()
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # What may stand around a word in a sentence and is no part of it.
 _PUNCTUATION = ".,;:!?()[]\"'"
 
@@ -160,7 +160,8 @@ class TermFinder:
         self._analyser = analyser
         self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
         initials = {term[0] for term in self._wanted}
-        self._other_initials = {letter for letter in ascii_letters if letter.lower() not in initials}
+        others = set(_LETTERS) - initials
+        self._other_initials = others | set(map(str.upper, others))
         self._seen: set[str] = set()
         self._holds: dict[str, frozenset[str]] = {}
         self._shares: dict[frozenset[str], float] = {_NONE: 0.0}

@@ -72,8 +72,9 @@ def _can_name_file(token: str) -> bool:
     """True if a word of a sentence may be a file's name: the 2 of "about 2 weeks" does not ask for ``2.md``."""
     if "/" in token or "." in token:
         return True
-    is_amount = (token.isdigit() and len(token) < _MIN_DIGITS) or re.fullmatch(_QUANTITY, token) is not None
-    return any(map(str.isdigit, token)) and not is_amount
+    if not any(map(str.isdigit, token)):
+        return False
+    return not (token.isdigit() and len(token) < _MIN_DIGITS) and re.fullmatch(_QUANTITY, token) is None
 
 
 def is_spelled_out(name: str, text: str) -> bool:

@@ -46,9 +46,9 @@ _KANA = "[\u3041-\u30fa\u30fd-\u30ff]+"
 _UNSPACED = f"[{UNSPACED}]+"
 #: The words of scripts with spaces; those in Latin letters are found with the English ones.
 _SPACED = {
-    "cyrillic": re.compile("[\u0400-\u052f]+"),
-    "greek": re.compile("[\u0370-\u03ff]+"),
-    "hangul": re.compile("[\uac00-\ud7a3]+"),
+    "cyrillic": "[\u0400-\u052f]+",
+    "greek": "[\u0370-\u03ff]+",
+    "hangul": "[\uac00-\ud7a3]+",
 }
 _MARK = ":"
 _Part = TypeVar("_Part", str, list[str])
@@ -107,7 +107,7 @@ class Languages:
     def _spaced(self) -> list[tuple[str, re.Pattern[str]]]:
         """The languages in scripts with spaces other than Latin, and what finds their words."""
         scripts = {language: file.card.script for language, file in self.files.items()}
-        return [(language, _SPACED[script]) for language, script in scripts.items() if script in _SPACED]
+        return [(language, re.compile(_SPACED[script])) for language, script in scripts.items() if script in _SPACED]
 
     def find(self, folded: str) -> Found:
         """Return the languages of a folded text."""
@@ -164,11 +164,12 @@ class Languages:
 
     def _numbers(self, file: WordFile, word: str) -> list[int]:
         """Return the records of a word: its own, those of the parts it is made of, or that of its beginning."""
-        number = file.find(word)
+        number = file.find(word) if len(word) <= file.card.longest else -1
         if number >= 0:
             return [number]
         if file.card.script == "hangul":
-            ends = (end for end in range(len(word) - 1, 0, -1) if can_follow(word[end:], word[:end]))
+            last = min(len(word) - 1, file.card.longest)
+            ends = (end for end in range(last, 0, -1) if can_follow(word[end:], word[:end]))
             return [number for end in ends if (number := file.find(word[:end])) >= 0][:1]
         return split_compound(file, word) if file.card.compounds else []
 
@@ -185,7 +186,9 @@ class Languages:
         for language in filter(None, (self._find_unspaced(folded), *self._hangul(folded))):
             file = self.files[language]
             if pattern := _SPACED.get(file.card.script):
-                yield from ((file, number) for word in pattern.findall(folded) for number in self._numbers(file, word))
+                yield from (
+                    (file, number) for word in re.findall(pattern, folded) for number in self._numbers(file, word)
+                )
             else:
                 yield from ((file, cut.number) for cut in self._cutter(language).cut(folded)[0] if cut.number >= 0)
 
@@ -199,7 +202,7 @@ class Languages:
     def _hangul(self, folded: str) -> list[str]:
         """Return the languages in Hangul if a text has any."""
         languages = [language for language, file in self.files.items() if file.card.script == "hangul"]
-        return languages if languages and _SPACED["hangul"].search(folded) else []
+        return languages if languages and re.search(_SPACED["hangul"], folded) else []
 
     def _cutter(self, language: str) -> Cutter:
         if language not in self._cutters:
@@ -241,7 +244,11 @@ def added_files(folder: str) -> list[WordFile]:
 
 def split_compound(file: WordFile, word: str) -> list[int]:
     """Return the records of the two parts that a compound is made of, the longest last part first; else none."""
-    for start in range(_COMPOUND_CHARS, len(word) - _COMPOUND_CHARS + 1):
+    # Encoded data is as long as a whole text: without this bound the work would be the square of its length.
+    longest = file.card.longest
+    if len(word) > 2 * longest + len(max(_LINKS, key=len)):
+        return []
+    for start in range(max(_COMPOUND_CHARS, len(word) - longest), len(word) - _COMPOUND_CHARS + 1):
         last = file.find(word[start:])
         if last < 0:
             continue

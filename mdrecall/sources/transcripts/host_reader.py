@@ -201,12 +201,15 @@ class AboutCache:
 def list_wanted(host: str, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]) -> Iterator[HostConversation]:
     """Yield the conversations of a host that are wanted, without those of sub-agents."""
     row = find_host_files(host)
-    listed = _list_opencode(wanted.root, issues) if row is None else _list_jsonl(row, wanted.root, cache, issues)
+    listed = _list_opencode(wanted.root, issues) if row is None else _list_jsonl(row, wanted, cache, issues)
     return (each for each in listed if wanted.wants(each.about) and _PATH.fullmatch(each.path))
 
 
-def _list_jsonl(row: HostFiles, root: str, cache: AboutCache, issues: list[Issue]) -> Iterator[HostConversation]:
-    files = sorted(list_files(row, root, issues), key=lambda entry: -entry[1][1])[:_MAX_FILES]
+def _list_jsonl(
+    row: HostFiles, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]
+) -> Iterator[HostConversation]:
+    root = wanted.root
+    files = sorted(list_files(row, root, issues, wanted.folders), key=lambda entry: -entry[1][1])[:_MAX_FILES]
     for path, stamp in files:
         session = session_of(row, path)
         folder = os.path.dirname(os.path.join(root, path))
