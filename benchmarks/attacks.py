@@ -1,13 +1,14 @@
 """Attacks that a memory must survive: ``python -m benchmarks.attacks sizes`` and others (``--help``).
 
-``sizes`` indexes notes of odd shapes, from a hundred bytes to the largest that is read, and looks at the memory that it
-takes. The others do something to an index while two processes search it with several threads, for a minute: replace it
-by a rename, delete it, or restore an older state in place. ``requests`` begins HTTP requests that never end, and looks
-whether others are still served. The tests run the same machinery for a shorter time;
-``pip install -e '.[dev]'`` has what it needs.
+``sizes`` indexes 500 notes of odd shapes, each shape once as large as a note may be and then in any size up to a
+megabyte, and looks at the memory that it takes. The others do something to an index while two processes search it with
+several threads, for a minute: replace it by a rename, delete it, or restore an older state in place. ``requests``
+begins HTTP requests that never end, and looks if others are still served. The tests do the same for a shorter
+time; ``pip install -e '.[dev]'`` has what it needs.
 """
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -27,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     sizes = attacks.add_parser("sizes", help="notes of odd shapes and sizes")
     sizes.add_argument("--count", type=int, default=500, help="how many notes (default: 500)")
     sizes.add_argument("--largest", type=int, default=LARGEST, help="in bytes (default: the largest that is read)")
+    sizes.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
     sizes.add_argument("--verbose", action="store_true", help="print every note, not only those with the most memory")
     for harm in HARMS:
         searched = attacks.add_parser(harm, help=f"{harm} an index under processes that search it")
@@ -42,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _sizes(options: argparse.Namespace, seed: int) -> int:
     bad = peak = 0
     print(f"{'shape':26}{'bytes':>12}{'seconds':>9}{'peak MB':>9}")
-    for done in index_all(list(pick(options.count, seed, options.largest))):
+    for done in index_all(pick(options.count, seed, options.largest), options.jobs):
         if done.is_bad or done.peak_mb > peak or options.verbose:
             print(f"{done.shape:26}{done.size:12,}{done.seconds:9.2f}{done.peak_mb:9} {done.problem}", flush=True)
         bad, peak = bad + done.is_bad, max(peak, done.peak_mb)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline import OfflineEmbedder, embedder, languages, word_vectors
+from mdrecall.embed.offline import OfflineEmbedder, embedder, languages, word_file, word_vectors
 from mdrecall.embed.offline.added import add_language
 from mdrecall.embed.offline.cutting import RUN_CHARS, Cutter
 from mdrecall.embed.offline.glosses import Entry, make_word_file
@@ -250,6 +250,21 @@ def test_a_compound_means_its_parts() -> None:
     assert last == german.find("vertrag")
     assert german.read(first).pieces[0][0] == german.read(german.find("versicherung")).pieces[0][0]
     assert split_compound(german, "qwertzuiop") == []
+
+
+def test_a_word_without_end_is_no_compound(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+
+    def count_hash(word: str) -> int:
+        hashed.append(len(word))
+        return hash_word(word)
+
+    monkeypatch.setattr(word_file, "hash_word", count_hash)
+    embedder = OfflineEmbedder()
+    assert embedder._languages.find("x" * 100_000) == Found()
+    assert embedder._languages.find("dampfschiff" * 8 + "q") == Found()
+    assert sum(hashed) < 10_000
+    assert embedder._languages.find("hauswand " * 3) == Found("de")
 
 
 def test_ascii_text_opens_no_word_file() -> None:

@@ -8,8 +8,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import product
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, product
 from pathlib import Path
+from queue import SimpleQueue
 from string import ascii_lowercase, digits
 from typing import NamedTuple
 
@@ -73,16 +75,48 @@ class Outcome(NamedTuple):
         return bool(self.problem) or self.peak_mb > MOST_MB
 
 
-def pick(count: int, seed: int, largest: int) -> Iterator[tuple[str, int]]:
-    """Yield shapes in turn, each with a size from a hundred bytes up, as likely small as large."""
+def pick(count: int, seed: int, largest: int) -> list[tuple[str, int]]:
+    """Return shapes with sizes: each shape once as large as it can be, then any size up to a thirtieth of that.
+
+    The sizes are as likely small as large. More of the largest ones would take hours and reach nothing else: a long
+    note is indexed in pieces.
+    """
     chance = random.Random(seed)
     names = list(SHAPES)
-    for number in range(count):
-        yield names[number % len(names)], int(100 * (largest / 100) ** chance.random())
+    drawn = [int(100 * (largest / 3000) ** chance.random()) for _ in range(count - len(names))]
+    # A shape may be a few bytes longer than it was asked to be.
+    return [*((name, largest - largest // 1000) for name in names), *zip(cycle(names), drawn, strict=False)][:count]
 
 
-def index_all(notes: list[tuple[str, int]]) -> Iterator[Outcome]:
-    """Index notes in another process, and yield how each went."""
+def index_all(notes: list[tuple[str, int]], jobs: int = 1) -> Iterator[Outcome]:
+    """Index notes in other processes, so many at a time, and yield how each went as soon as it is done."""
+    done: SimpleQueue[Outcome | Exception] = SimpleQueue()
+    # The large ones go first and to different processes, so that all are done at about the same time.
+    ordered = sorted(notes, key=lambda note: -note[1])
+    parts = [ordered[start::jobs] for start in range(jobs)]
+    with ThreadPoolExecutor(jobs) as pool:
+        for part in parts:
+            pool.submit(_index_part, part, done)
+        for _ in notes:
+            outcome = done.get()
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome
+
+
+def _index_part(notes: list[tuple[str, int]], done: "SimpleQueue[Outcome | Exception]") -> None:
+    """Index notes in one process, or in the next one if it dies."""
+    told = 0
+    try:
+        while told < len(notes):
+            for outcome in _index_in_child(notes[told:]):
+                told += 1
+                done.put(outcome)
+    except Exception as error:
+        done.put(error)
+
+
+def _index_in_child(notes: list[tuple[str, int]]) -> Iterator[Outcome]:
     lines = "".join(f"{shape}:{size}\n" for shape, size in notes)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "tests.reliability.sizes"]

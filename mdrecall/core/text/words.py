@@ -173,14 +173,25 @@ class Analyser:
     def __init__(self, max_remembered: int = 50_000) -> None:
         self._terms: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
+        self._words: dict[str, str] = {}
         self._max_remembered = max_remembered
 
     def indexable(self, text: str) -> tuple[str, str]:
         """Return the words for the store to fold and stem, and the name terms, each once; both separated by spaces."""
         if is_plain(text):
             return text, self._names_in(text)
-        words = " ".join(word for token in tokens(text) for word in surface_words(token))
+        words = " ".join(filter(None, map(self._words_of, tokens(text))))
         return words, self._names_in(_nfkc(text))
+
+    def _words_of(self, token: str) -> str:
+        """Return the folded words of a token, separated by spaces."""
+        words = self._words.get(token)
+        if words is None:
+            words = " ".join(surface_words(token))
+            # A run of a script without spaces is hardly ever there twice, and its pairs would take much memory.
+            if " " not in words:
+                self._remember(self._words, token, words)
+        return words
 
     def terms_of(self, word: str) -> frozenset[str]:
         """Return the terms of what stands between spaces."""

@@ -164,11 +164,12 @@ class Languages:
 
     def _numbers(self, file: WordFile, word: str) -> list[int]:
         """Return the records of a word: its own, those of the parts it is made of, or that of its beginning."""
-        number = file.find(word)
+        number = file.find(word) if len(word) <= file.card.longest else -1
         if number >= 0:
             return [number]
         if file.card.script == "hangul":
-            ends = (end for end in range(len(word) - 1, 0, -1) if can_follow(word[end:], word[:end]))
+            last = min(len(word) - 1, file.card.longest)
+            ends = (end for end in range(last, 0, -1) if can_follow(word[end:], word[:end]))
             return [number for end in ends if (number := file.find(word[:end])) >= 0][:1]
         return split_compound(file, word) if file.card.compounds else []
 
@@ -243,7 +244,11 @@ def added_files(folder: str) -> list[WordFile]:
 
 def split_compound(file: WordFile, word: str) -> list[int]:
     """Return the records of the two parts that a compound is made of, the longest last part first; else none."""
-    for start in range(_COMPOUND_CHARS, len(word) - _COMPOUND_CHARS + 1):
+    # Encoded data is as long as a whole text: without this bound the work would be the square of its length.
+    longest = file.card.longest
+    if len(word) > 2 * longest + len(max(_LINKS, key=len)):
+        return []
+    for start in range(max(_COMPOUND_CHARS, len(word) - longest), len(word) - _COMPOUND_CHARS + 1):
         last = file.find(word[start:])
         if last < 0:
             continue
