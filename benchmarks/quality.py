@@ -279,7 +279,7 @@ def top(answer: SearchAnswer) -> dict[str, Any]:
 def read_curve(answer: SearchAnswer) -> dict[str, float] | None:
     """Return what the curve has made the first score of, for ``training.calibrate``; None if it made it of nothing."""
     why = answer[0].why if answer.results else None
-    if why is None:
+    if why is None or why.listed:
         return None
     parts = dict(why.parts)
     return {

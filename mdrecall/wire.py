@@ -72,8 +72,11 @@ def result_to_json(result: SearchResult) -> dict[str, Any]:
         if not json[name]:
             del json[name]
     json["citation"] = result.citation
-    if result.why:
+    if result.why and result.why.listed:
+        json["why"] = {"listed": result.why.listed}
+    elif result.why:
         why = to_json(result.why)
+        del why["listed"]
         why["terms"] = [
             {"term": term, "weight": weight, "held": held, "inPassage": in_passage}
             for term, weight, held, in_passage in result.why.terms

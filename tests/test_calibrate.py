@@ -98,7 +98,7 @@ def test_the_tables_leave_out_every_set_in_turn(tmp_path: Path, capsys: pytest.C
     file.write_text(json.dumps({"runs": runs}))
     assert main([str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith(("slope", "shift")) for line in lines) == 4
+    assert sum(line.startswith(("slope", "offset")) for line in lines) == 4
     assert sum(line.startswith("commonness") and "+0.30" in line for line in lines) == 1
     assert [line.split()[0] for line in lines if line.startswith(("first", "second", "third"))] == [
         "first", "second", "third"

@@ -46,7 +46,7 @@ def test_every_setting_is_in_the_docs_with_its_default() -> None:
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
-    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    shown = (action for action in parser._actions if action.help != argparse.SUPPRESS)
     return {option for action in shown for option in action.option_strings} - {"-h", "--help"}
 
 

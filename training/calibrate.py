@@ -10,10 +10,10 @@ quarter of it. There are two curves, and each has its own tables:
 * *vectors*, for a search by vectors only: slope * likeness + offset.
 
 The first table has each coefficient as it ships and as it is fitted on all sets, with a 95 % interval over the sets
-(sets are drawn with replacement: questions of one set are alike) and the range while each set is left out. ``shift`` is
-the offset that would be added if all else stayed as it ships. The second has for each set what the curve as it ships
-and the one that was fitted without this set say about it: log loss, calibration error (ECE) and how often a question
-with an answer scores above one without (AUC).
+(sets are drawn with replacement: questions of one set are alike) and the range while each set is left out; then the
+same *alone*, while the others stay as they ship: they move together, and what ships is rounded. The second has for each
+set what the curve as it ships and the one that was fitted without this set say about it: log loss, calibration error
+(ECE) and how often a question with an answer scores above one without (AUC).
 
 ``--json FILE`` keeps the answers, and such files can be fitted again. The options ``--provider``, ``--model-path`` and
 ``--base-url`` choose the embedder; an embedder behind ``--base-url`` is of unknown range, which is then measured.
@@ -43,6 +43,10 @@ from mdrecall.types import Mode
 _WITHOUT_ANSWER = 0.25
 # Newton's method is done long before; this many steps only bound a fit that does not converge.
 _STEPS = 50
+# A longer step may leap over the minimum and never return, if a draw holds hardly any set.
+_LONGEST = 2.0
+# Log-odds beyond this are certainty, and larger ones would overflow.
+_FARTHEST = 30.0
 # A step smaller than this changes nothing that is printed.
 _ENOUGH = 1e-6
 # Keeps a coefficient that the sets say nothing about, such as the script in English sets, where it ships.
@@ -204,14 +208,19 @@ def fit(examples: Sequence[Example], start: Vector, free: Sequence[int] | None =
     weight = weight / weight.sum()
     found = start.copy()
     for _ in range(_STEPS):
-        likely = 1 / (1 + numpy.exp(-rows @ found))
+        likely = to_probabilities(rows, found)
         slope = (rows.T @ (weight * (likely - right)) + _PENALTY * (found - start))[places]
         curvature = (rows * (weight * likely * (1 - likely))[:, None]).T @ rows + _PENALTY * numpy.eye(len(start))
         step = numpy.linalg.solve(curvature[numpy.ix_(places, places)], slope)
-        found[places] -= step
-        if numpy.abs(step).max() < _ENOUGH:
+        size = numpy.abs(step).max()
+        found[places] -= step * min(1.0, _LONGEST / size) if size else step
+        if size < _ENOUGH:
             break
     return found
+
+
+def to_probabilities(rows: Vector, coefficients: Vector) -> Vector:
+    return 1 / (1 + numpy.exp(-numpy.clip(rows @ coefficients, -_FARTHEST, _FARTHEST)))
 
 
 def print_tables(family: str, runs: Sequence[Run]) -> None:
@@ -220,45 +229,37 @@ def print_tables(family: str, runs: Sequence[Run]) -> None:
         sets = list(dict.fromkeys(example.set for example in examples))
         if len(sets) < 2:
             continue
-        without = {name: [example for example in examples if example.set != name] for name in sets}
-        fitted = {name: fit(others, curve.shipped) for name, others in without.items()}
+        fitted = {name: fit([example for example in examples if example.set != name], curve.shipped) for name in sets}
         print(f"\n{family}: the curve for {curve.name}, {len(examples):,} best results of {len(sets)} sets")
-        print(layout(list(coefficient_rows(curve, examples, without, fitted))))
+        print(layout(list(coefficient_rows(curve, examples, fitted))))
         for mode in curve.modes:
             print(f"\nwhat it says in mode {mode} as it ships, and fitted without the set")
             some = [example for example in examples if example.mode == mode]
             print(layout(list(judgement_rows(curve, some, fitted))))
 
 
-def coefficient_rows(
-    curve: Curve, examples: Sequence[Example], without: dict[str, list[Example]], fitted: dict[str, Vector]
-) -> Iterator[list[str]]:
-    yield ["coefficient", "shipped", "fitted", "95 % over sets", "leaving a set out"]
+def coefficient_rows(curve: Curve, examples: Sequence[Example], fitted: dict[str, Vector]) -> Iterator[list[str]]:
+    yield ["coefficient", "shipped", "fitted", "95 % over sets", "leaving a set out", "alone", "95 % over sets"]
     every = fit(examples, curve.shipped)
-    drawn = draw_fits(curve, examples, lambda some: fit(some, curve.shipped))
+    drawn = draw_fits(examples, lambda some: fit(some, curve.shipped))
     left_out = numpy.array(list(fitted.values()))
     for place, name in enumerate(curve.coefficients):
+
+        def fit_alone(some: Sequence[Example], place: int = place) -> Vector:
+            return fit(some, curve.shipped, [place])[place : place + 1]
+
         yield [
             name,
             f"{curve.shipped[place]:+.2f}",
             f"{every[place]:+.2f}",
             format_range(numpy.quantile(drawn[:, place], (0.025, 0.975))),
             format_range(left_out[:, place]),
+            f"{fit_alone(examples)[0]:+.2f}",
+            format_range(numpy.quantile(draw_fits(examples, fit_alone), (0.025, 0.975))),
         ]
 
-    def shift(some: Sequence[Example]) -> Vector:
-        return fit(some, curve.shipped, [1])[1:2] - curve.shipped[1]
 
-    yield [
-        "shift",
-        "+0.00",
-        f"{shift(examples)[0]:+.2f}",
-        format_range(numpy.quantile(draw_fits(curve, examples, shift), (0.025, 0.975))),
-        format_range(numpy.array([shift(others)[0] for others in without.values()])),
-    ]
-
-
-def draw_fits(curve: Curve, examples: Sequence[Example], fit_some: Callable[[Sequence[Example]], Vector]) -> Vector:
+def draw_fits(examples: Sequence[Example], fit_some: Callable[[Sequence[Example]], Vector]) -> Vector:
     """Return the fits of sets that are drawn with replacement, as many as there are."""
     by_set: dict[str, list[Example]] = {}
     for example in examples:
@@ -292,7 +293,7 @@ def judgement_rows(curve: Curve, examples: Sequence[Example], fitted: dict[str, 
 
 
 def judge(examples: Sequence[Example], coefficients: Vector) -> Judgement:
-    likely = 1 / (1 + numpy.exp(-numpy.array([example.features for example in examples]) @ coefficients))
+    likely = to_probabilities(numpy.array([example.features for example in examples]), coefficients)
     scores = [float(score) for score in likely]
     losses = [
         -math.log(max(_LEAST, score if example.right else 1 - score))

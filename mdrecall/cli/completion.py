@@ -42,8 +42,9 @@ def command_words() -> dict[str, list[str]]:
 
 
 def _collect_words(parser: argparse.ArgumentParser) -> set[str]:
-    words = {option for action in parser._actions for option in action.option_strings}
-    return words | {str(choice) for action in parser._actions for choice in action.choices or ()}
+    actions = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    words = {option for action in actions for option in action.option_strings}
+    return words | {str(choice) for action in actions for choice in action.choices or ()}
 
 
 def _format_fish(words: dict[str, list[str]]) -> str:

@@ -18,6 +18,7 @@ from mdrecall.hosts.table import HOSTS, find_host
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
+    from mdrecall.memory import Memory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="HOST", default="", help=f"who asks: {names} (default: recognised)")
     parser.add_argument("--input", help=argparse.SUPPRESS)
     parser.add_argument("--begun", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--terminal", action="store_true", help=argparse.SUPPRESS)
     add_no_warm(parser)
     add_memory(parser)
     # A program runs it, wherever that is, as with `mdrecall context`.
@@ -54,6 +56,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def log_failure(arguments: list[str], error: BaseException) -> None:
+    """Write down that a hook could not be run at all."""
+    shown = " ".join(
+        argument for argument in arguments[1:] if not argument.startswith(("--input=", "--begun=", "--terminal"))
+    )
+    reason = "it cannot be understood" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    log_problem(find_log(os.environ, os.getcwd()), datetime.now(UTC), shown, f"The command did not run: {reason}.")
+
+
 def _answer(
     options: argparse.Namespace, env: Mapping[str, str], cwd: str, now: datetime, log: Callable[[str], None]
 ) -> str:
@@ -70,23 +81,27 @@ def _answer(
     if caller.open:
         caller.open(loaded)
     from mdrecall.hosts.hook import answer_event, render_answer
+
+    deadline = begun + HOOK_SECONDS[event.event]
+    call = HookCall(event, loaded.settings, lambda: (caller.open or _open)(loaded), now, deadline, log)
+    return render_answer(event, answer_event(call))
+
+
+def _open(loaded: "Loaded") -> "Memory":
     from mdrecall.memory import Memory
 
-    opens = caller.open or (lambda loaded: Memory.of(loaded, one_shot=True))
-    deadline = begun + HOOK_SECONDS[event.event]
-    call = HookCall(event, loaded.settings, lambda: opens(loaded), now, deadline, log)
-    return render_answer(event, answer_event(call))
+    return Memory.of(loaded, one_shot=True)
 
 
 def _read_event(options: argparse.Namespace, env: Mapping[str, str], cwd: str) -> HookEvent | None:
     """Return the event that a host describes; None if it means nothing. Raise if it cannot be understood."""
     try:
-        payload = json.loads(options.input or "{}")
+        payload = json.loads(options.input.strip() or "{}")
     except (ValueError, RecursionError) as error:
         raise RecallError("The input of the hook is not JSON.", hint="Ask the host's makers.") from error
     if not isinstance(payload, dict):
         raise RecallError("The input of the hook is no JSON object.", hint="Ask the host's makers.")
-    event = read_event(options.event, payload, env, host=options.host)
+    event = read_event(options.event, payload, env, host=options.host, has_terminal=options.terminal)
     if event is None and options.event not in EVENTS:
         raise RecallError(f"{options.event!r} is no event.", hint=f"The events are {', '.join(EVENTS)}.")
     if event is None and (not options.host or find_host(options.host) is None):

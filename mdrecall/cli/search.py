@@ -146,6 +146,8 @@ def _format_headline(result: SearchResult) -> str:
 
 
 def _format_explanation(why: Why) -> str:
+    if why.listed:
+        return style(f"    why: {why.listed}", "dim")
     present = ", ".join(f"{term} {weight:.0%}" for term, weight, _, is_there in why.terms if is_there) or "none"
     around = ", ".join(f"{term} {weight:.0%}" for term, weight, near, is_there in why.terms if near and not is_there)
     missing = ", ".join(f"{term} {weight:.0%}" for term, weight, near, _ in why.terms if not near)
@@ -187,8 +189,9 @@ def _format_changes(why: Why) -> list[str]:
 
 def _format_sum(why: Why) -> list[str]:
     """Return what the query takes off, what the worth consists of, and what each stage has changed."""
-    held_by = math.expm1(why.commonness)
-    cost = f"the query takes off {why.cost:.2f}: its words are in about {held_by:.0f} chunks each"
+    count = round(math.expm1(why.commonness))
+    chunks = "1 chunk" if count == 1 else f"{count} chunks"
+    cost = f"the query takes off {why.cost:.2f}: each of its words is in about {chunks}"
     cost += f", and the embedder reads {why.trust:.0%} of it" if why.likeness is not None else ""
     parts = " ".join(f"{name} {value:+.2f}" for name, value in why.parts)
     return [cost, f"worth {why.worth:.2f}: {parts}", "stages: " + "; ".join(map(_format_step, why.stages))]

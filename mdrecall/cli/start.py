@@ -39,8 +39,8 @@ HOOK_SECONDS = {
     "subagent-stop": 1.0,
     "session-end": 0.8,
 }
-#: A host writes what happened before it waits. One that never closes its end costs this at each event.
-_INPUT_S = 0.5
+#: The share of that time in which a host has to say what happened and close its end, so that there is time to answer.
+_SHARE_OF_INPUT = 0.5
 #: A prompt with a pasted file is smaller; a longer input is cut, and then no JSON.
 _MAX_INPUT_BYTES = 8 << 20
 # Nearly all that a short command creates, modules above all, lives until it ends. At the default of 700 new objects the
@@ -90,18 +90,38 @@ def _run_hook(arguments: "list[str]", greeting_s: float) -> "NoReturn":
     try:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
-        arguments += [f"--begun={begun}", f"--input={_read_input(begun + _INPUT_S)}"]
-        seconds = HOOK_SECONDS.get(arguments[1], 0.0)
+        seconds = HOOK_SECONDS.get(arguments[1], 1.0) if len(arguments) > 1 else 1.0
+        arguments += [f"--begun={begun}", f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
+        arguments += ["--terminal"] if _has_terminal() else []
         answer = None if "--no-warm" in arguments else ask(arguments, os.environ, greeting_s, seconds)
         if answer is None:
             _run_here(arguments)
         else:
             _print(answer)
         sys.stdout.flush()
-    except BaseException:
-        # The command writes down what it can; what is left is an interpreter that is out of memory, or being killed.
-        pass
+    except BaseException as error:
+        _log_failure(arguments, error)
     os._exit(0)
+
+
+def _log_failure(arguments: "list[str]", error: BaseException) -> None:
+    """Write down why a hook could not even begin, such as an option that this version does not know."""
+    try:
+        from mdrecall.cli.hook import log_failure
+
+        log_failure(arguments, error)
+    except BaseException:
+        # There is nobody left to tell.
+        pass
+
+
+def _has_terminal() -> bool:
+    """True if the host was started in a terminal, which its hooks inherit."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _read_input(deadline: float) -> str:
@@ -111,9 +131,10 @@ def _read_input(deadline: float) -> str:
 
     parts, size = [], 0
     while size < _MAX_INPUT_BYTES and (left := deadline - time.monotonic()) > 0:
-        if not select.select([0], [], [], left)[0]:
-            break
-        part = os.read(0, 1 << 16)
+        try:
+            part = os.read(0, 1 << 16) if select.select([0], [], [], left)[0] else b""
+        except OSError:
+            part = b""
         if not part:
             break
         parts.append(part)

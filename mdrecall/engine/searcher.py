@@ -179,7 +179,7 @@ class Searcher:
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
             with self._chunks.snapshot():
-                listed = by_time.list_notes(times, limits, asked.options)
+                listed = by_time.list_notes(times, limits, asked.options, explain=request.explain)
             if listed is not None and all(one.is_relative for one in times.ranges):
                 return listed
         found = self._find(asked, by_time)

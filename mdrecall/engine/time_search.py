@@ -11,11 +11,13 @@ from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
 from mdrecall.core.ranking.times import QueryTimes
 from mdrecall.core.text.passages import Passage, split_passages
 from mdrecall.interfaces import ChunkReader
-from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument
+from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument, Why
 
 # A listed note is what was asked for; one of another day only may be.
 _LISTED_SCORE = 1.0
 _NEAREST_SCORE = 0.5
+_EXACT_REASON = "it is a note of the time that the query asks for, newest first"
+_NEAREST_REASON = "it is a note of the nearest day before the time that the query asks for, which has none"
 # As much as one result shows, with room for the lines around it.
 _PIECE_CHARS = 600
 # More notes of a time than this are not looked at one by one; they are found by their words.
@@ -46,7 +48,9 @@ class TimeSearch:
         found = self._chunks.chunks_of(wanted[: _MAX_EXTRA_CHUNKS + 1])
         return found if len(found) <= _MAX_EXTRA_CHUNKS else []
 
-    def list_notes(self, times: QueryTimes, limits: DayLimits | None, options: RankingOptions) -> SearchAnswer | None:
+    def list_notes(
+        self, times: QueryTimes, limits: DayLimits | None, options: RankingOptions, *, explain: bool = False
+    ) -> SearchAnswer | None:
         """Return the notes of a time, the newest first; if there are none, those of the nearest day shortly before.
 
         None means that the words of the query should be searched: no note has a day, or a date is named that no note
@@ -65,6 +69,9 @@ class TimeSearch:
         documents = _leave_places([document for day in chosen for document in days[day]], options.max_results)
         results = to_results(_pick(documents, options.max_results, self._chunks, score))
         caution = f"There is no note of that time. The nearest day before it with one is {format_day(chosen[0])}."
+        if explain:
+            why = Why(listed=_EXACT_REASON if is_exact else _NEAREST_REASON)
+            results = tuple(result._replace(why=why) for result in results)
         return SearchAnswer(results, caution="" if is_exact else caution)
 
     def _documents(self) -> list[StoredDocument]:

@@ -1,6 +1,5 @@
 """What a host says when it calls a hook, the same for every host."""
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -66,39 +65,56 @@ class Answer(NamedTuple):
     """What the model is asked to do before it stops."""
 
 
-def read_event(name: str, payload: Mapping[str, Any], env: Mapping[str, str], *, host: str = "") -> HookEvent | None:
+def read_event(
+    name: str, payload: Mapping[str, Any], env: Mapping[str, str], *, host: str = "", has_terminal: bool = False
+) -> HookEvent | None:
     """Return the event that a payload describes; None if the host or the event is unknown, or the host has no such one.
 
-    ``host`` is the name of the host if the caller knows it. Some hosts write their fields in camel case.
+    ``host`` is the name of the host if the caller knows it. ``has_terminal`` says that the host was started in one.
+    Some hosts write their fields in camel case.
     """
     transcript = _get_text(payload, "transcript_path", "transcriptPath")
     row = find_host(host) if host else recognise_host(transcript, env)
+    session = _get_text(payload, "session_id", "sessionId")
     event = next((event for event in EVENTS if event == name), None)
     if row is None or event is None or event not in row.events:
         return None
     return HookEvent(
         host=row,
         event=event,
-        session=_get_text(payload, "session_id", "sessionId"),
+        session=session,
         cwd=_get_text(payload, "cwd"),
-        transcript=transcript,
+        transcript=transcript or _locate(row, session, env),
         prompt=_get_text(payload, "prompt"),
         source=_get_text(payload, "source"),
         host_event=_get_text(payload, "hook_event_name", "hookEventName") or row.events[event],
         is_subagent=event == "subagent-stop" or bool(_get_text(payload, "agent_id", "agentId")),
         is_stop_active=any(payload.get(name) is True for name in ("stop_hook_active", "stopHookActive")),
-        is_headless=_is_headless(row, transcript, env),
+        is_headless=_is_headless(row, transcript, env, has_terminal),
     )
 
 
-def _is_headless(host: Host, transcript: str, env: Mapping[str, str]) -> bool:
+def _locate(host: Host, session: str, env: Mapping[str, str]) -> str:
+    """Return the transcript of a session whose host does not say where it is."""
+    if not session:
+        return ""
+    from mdrecall.errors import RecallError
+    from mdrecall.sources.transcripts.hosts import locate_transcript
+
+    try:
+        return locate_transcript(host.name, session, env)
+    except (RecallError, OSError):
+        return ""
+
+
+def _is_headless(host: Host, transcript: str, env: Mapping[str, str], has_terminal: bool) -> bool:
     """True if nobody sits in front of the host; a host that does not say so needs a terminal for a person."""
     variable, value = host.headless_variable
     if variable and variable in env:
         return env[variable] == value
     if host.headless_transcript:
         return host.headless_transcript in _read_beginning(transcript).replace('": ', '":')
-    return not _has_terminal()
+    return not has_terminal
 
 
 def _read_beginning(path: str) -> str:
@@ -107,14 +123,6 @@ def _read_beginning(path: str) -> str:
             return file.read(_BEGINNING_BYTES).decode(errors="replace")
     except (OSError, ValueError):
         return ""
-
-
-def _has_terminal() -> bool:
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True
 
 
 def _get_text(payload: Mapping[str, Any], *names: str) -> str:

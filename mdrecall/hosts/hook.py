@@ -3,22 +3,37 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mdrecall.core.conversation.injected import wrap_memory
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.events import Answer, HookCall, HookEvent
-from mdrecall.hosts.prompt import show_fitting_notes
-from mdrecall.hosts.start import show_memory
-from mdrecall.hosts.table import Event, Host
+from mdrecall.hosts.table import Event
 
-#: What the marks around a text for the model take of the host's limit, and what it may write before it.
-_MARK_CHARS = 200
-
-Handler = Callable[[HookCall], Iterator[Answer]]
+#: What the marks around a text for the model take of a limit.
+_MARK_CHARS = 50
 
 #: What is left of the time for what the model reads, when earlier sessions are finished first.
-_SECONDS_TO_SHOW = 0.5
+_SECONDS_TO_SHOW = 1.0
+
+Handler = Callable[[HookCall], Iterable[Answer]]
+
+# Each part is imported when it is needed: a stop needs no search, whose modules take half of a hook's time to load.
+
+
+def _show_memory(call: HookCall) -> Iterable[Answer]:
+    from mdrecall.hosts.start import show_memory
+
+    return show_memory(call)
+
+
+def _show_fitting_notes(call: HookCall) -> Iterable[Answer]:
+    """Search for a prompt, if that is switched on."""
+    if not call.settings.mdrecall.hosts.prompt:
+        return ()
+    from mdrecall.hosts.prompt import show_fitting_notes
+
+    return show_fitting_notes(call)
 
 
 def _finish_earlier(call: HookCall) -> Iterator[Answer]:
@@ -52,8 +67,8 @@ def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (_finish_earlier, show_memory),
-    "prompt": (show_fitting_notes,),
+    "session-start": (_finish_earlier, _show_memory),
+    "prompt": (_show_fitting_notes,),
     "before-compaction": (_write_digest,),
     "stop": (_write_digest, _ask_for_flush),
     "session-end": (_write_digest,),
@@ -62,15 +77,20 @@ _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
 
 def answer_event(call: HookCall) -> Answer:
     """Return what all parts have to say; when the time is over, what they have said so far."""
+    if (left := call.deadline - time.monotonic()) <= 0:
+        call.log("The time was over before anything was done.")
+        return Answer()
     parts: list[Answer] = []
     worker = threading.Thread(target=_gather, args=(call, parts), name="mdrecall-hook", daemon=True)
     worker.start()
-    worker.join(max(0.0, call.deadline - time.monotonic()))
+    worker.join(left)
     if worker.is_alive():
         call.log("The time was over before everything was done.")
     said = list(parts)
     context = "\n\n".join(part.context.strip() for part in said if part.context.strip())
-    return Answer(_finish(context, call), _finish("\n\n".join(part.ask for part in said if part.ask), call))
+    most = call.event.host.max_chars
+    ask = "\n\n".join(part.ask for part in said if part.ask)
+    return Answer(_finish(context, call, min(most, call.settings.mdrecall.hosts.max_chars)), _finish(ask, call, most))
 
 
 def _gather(call: HookCall, parts: list[Answer]) -> None:
@@ -85,19 +105,20 @@ def _gather(call: HookCall, parts: list[Answer]) -> None:
             call.log(f"{type(error).__name__}: {error}")
 
 
-def _finish(text: str, call: HookCall) -> str:
-    """Return a text for the model, without secrets, within the limits of the host, and marked as ours."""
+def _finish(text: str, call: HookCall, max_chars: int) -> str:
+    """Return a text for the model, without secrets, within the limits, and marked as ours."""
     if not text:
         return ""
     from mdrecall.core.redact import make_redactor
 
     masked = make_redactor(call.settings.logging.redact_patterns).redact(text)
-    return wrap_memory(_cut(masked, call.event.host))
+    return wrap_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes))
 
 
-def _cut(text: str, host: Host) -> str:
-    """Return as many whole lines of a text as the host accepts."""
-    chars, size = host.max_chars - _MARK_CHARS, (host.max_bytes or 4 * host.max_chars) - _MARK_CHARS
+def _cut(text: str, chars: int, max_bytes: int | None) -> str:
+    """Return as many whole lines of a text as there is room for."""
+    # A character has up to four bytes.
+    size = 4 * chars if max_bytes is None else max_bytes - _MARK_CHARS
     lines = []
     for line in text.split("\n"):
         chars -= len(line) + 1

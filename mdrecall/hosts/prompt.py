@@ -19,7 +19,7 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
     """Yield the passages that surely fit a prompt and that this session has not been shown."""
     prompt = strip_memory(call.event.prompt).strip()
     is_own_words = len(prompt) >= _MIN_PROMPT_CHARS and not prompt.startswith("/")
-    if not call.settings.mdrecall.hosts.prompt or call.event.is_subagent or not is_own_words:
+    if call.event.is_subagent or not is_own_words:
         return
     shown = list_shown(call)
     with call.open() as memory:

@@ -19,10 +19,14 @@ from mdrecall.types import SearchResult, format_citation
 _SESSION_KEY = "main"
 _MAX_HITS = 5
 _MAX_TASKS = 10
+#: The beginning of a task says which it is, and its line leads to the rest.
+_MAX_TASK_CHARS = 200
 #: A task that has been open for longer is in MEMORY.md, or not urgent.
 _TASK_DAYS = 7
 #: Notes of these days that are looked through: a day has one note, or a few with a title.
 _MAX_TASK_NOTES = 40
+#: The marks and headings around the parts.
+_FRAME_CHARS = 150
 #: The notes come first; the passages that fit get a quarter of the room, or what the notes leave.
 _SHARE_OF_HITS = 0.25
 #: Names that say nothing about what is being worked on.
@@ -37,17 +41,17 @@ def show_memory(call: HookCall) -> Iterator[Answer]:
     event, hosts = call.event, call.settings.mdrecall.hosts
     if event.source == "resume" or event.is_subagent or not hosts.session_start:
         return
-    room = min(hosts.max_chars, event.host.max_chars)
+    room = min(hosts.max_chars, event.host.max_chars) - _FRAME_CHARS
     today = user_time(call.now, None, call.settings.defaults.user_timezone).date()
     with call.open() as memory:
         introduction = _introduce(memory)
         yield Answer(introduction)
         tasks = _find_tasks(memory, today)
-        room -= len(introduction) + _length_of(tasks)
+        room -= len(introduction) + _length_of(tasks[:_MAX_TASKS])
         context = _choose_notes(call, memory, today, room)
         yield Answer(context.text)
-        if tasks := [task for task in tasks if not _is_shown(context, task[0], task[1])]:
-            yield Answer("## Open tasks\n\n" + "\n".join(map(_render_task, tasks)))
+        if others := [task for task in tasks if not _is_shown(context, task[0], task[1])]:
+            yield Answer("## Open tasks\n\n" + "\n".join(map(_render_task, others[:_MAX_TASKS])))
         hits = _find_hits(call, memory, context)
         if text := render_hits(hits, room - len(context.text)):
             yield Answer(f"## Notes that fit this folder\n\n{text}")
@@ -94,7 +98,7 @@ def _find_tasks(memory: Memory, today: date) -> list[Task]:
             if task[2] not in seen | done:
                 tasks.append((path, line, task[2]))
             seen.add(task[2])
-    return tasks[:_MAX_TASKS]
+    return tasks
 
 
 def _list_day_notes(memory: Memory, today: date) -> list[str]:
@@ -110,7 +114,7 @@ def _list_day_notes(memory: Memory, today: date) -> list[str]:
 
 def _render_task(task: Task) -> str:
     path, line, text = task
-    return f"- [ ] {text} ({format_citation(path, line, line)})"
+    return f"- [ ] {text[:_MAX_TASK_CHARS]} ({format_citation(path, line, line)})"
 
 
 def _length_of(tasks: Iterable[Task]) -> int:

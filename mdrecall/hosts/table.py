@@ -13,7 +13,7 @@ Shape = Literal["specific", "top", "text"]
 #: Claude Code injects up to 10,000 characters, and beyond that a preview of 2 KB. The rest is for what it adds itself.
 #: The limits of hosts that state none are not known, so they get the same.
 _MAX_CHARS = 9_000
-#: Codex injects up to 2,500 tokens and cuts the middle out of more. It counts four bytes as a token.
+#: Codex injects up to 2,500 tokens and cuts the middle out of more. It counts four bytes as a token, in any language.
 _MAX_CODEX_BYTES = 8_000
 
 

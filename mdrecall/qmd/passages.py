@@ -2,8 +2,8 @@
 
 qmd names whole files, but not how likely it is that they answer. So the files are split into chunks, and their terms
 are weighted like those of indexed notes, so that both backends have one scale of scores. How rare a word is can only be
-estimated from the files at hand, which include all files with a rare word. What qmd's models say about a file is the
-likeness of the chunk that they name.
+estimated from the files at hand, which include all files with a rare word. What qmd's models say about a file is its
+likeness.
 """
 
 import math
@@ -58,6 +58,8 @@ _STAGES = tuple(stage for stage in STAGES if stage not in _LEFT_OUT)
 # How qmd's scores are read as a likeness. That of ``vsearch`` is the cosine of a model of unknown range, of which only
 # the best are seen, so nothing can be measured. That of ``query`` is from 0 to 1.
 _RANGES: Mapping[Mode, Traits] = {"vsearch": measure_traits(Traits(), 0.0, 0), "query": Traits()}
+# What all but the line that qmd names has less: enough to decide where words do not.
+_OTHER_LINE = 0.001
 
 
 class QmdDocument(NamedTuple):
@@ -148,26 +150,30 @@ def _gather(
 
     if traits is None:
         return [Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in rank(found, len(entries))]
-    named = {_find_line(entries, number, document.line): document for number, document in enumerate(documents)}
+    named = {_find_line(entries, number, document.line) for number, document in enumerate(documents)}
     candidates = []
     for number, entry in enumerate(entries):
         weighted = found.get(number)
-        document = named.get(number)
-        if document or weighted.strength:
-            alike, cosines = _compare(entry.chunk, document, traits)
+        if number in named or weighted.strength:
+            document = documents[entry.document]
+            line = document.line - entry.chunk.start_line if number in named else None
+            alike, cosines = _compare(entry.chunk, document.score, line, traits)
             candidates.append(Candidate(ReadChunk(load(number), weighted, alike, cosines)))
     return candidates
 
 
-def _compare(chunk: Chunk, named: QmdDocument | None, traits: Traits) -> tuple[Similarity, Sequence[float]]:
-    """Return how alike a chunk and its passages are to the query; only what qmd's models name is known to be."""
-    if named is None:
-        return similarity(traits.unrelated, None, traits), ()
+def _compare(chunk: Chunk, score: float, line: int | None, traits: Traits) -> tuple[Similarity, Sequence[float]]:
+    """Return how alike a chunk and its passages are to the query; ``line`` is the one that qmd's models name, from 0.
+
+    The score counts for the whole file: where in it the answer is, its words know better.
+    """
+    other = score - _OTHER_LINE
+    if line is None:
+        return similarity(other, None, traits), ()
     passages = split_passages(chunk.text)
-    at = max(0, named.line - chunk.start_line)
-    place = next((place for place, found in enumerate(passages) if at <= found.last_line), len(passages) - 1)
-    cosines = [named.score if number == place else traits.unrelated for number in range(len(passages))]
-    return similarity(named.score, None, traits), cosines
+    place = next((place for place, found in enumerate(passages) if line <= found.last_line), len(passages) - 1)
+    cosines = [score if number == place else other for number in range(len(passages))]
+    return similarity(score, None, traits), cosines
 
 
 def _find_line(entries: Sequence[_Entry], document: int, line: int) -> int | None:

@@ -119,52 +119,54 @@ class StageStep(NamedTuple):
 class Why(NamedTuple):
     """Why a result has its score: what its passage holds of the query, each share from 0 to 1."""
 
-    terms: tuple[tuple[str, float, bool, bool], ...]
+    terms: tuple[tuple[str, float, bool, bool], ...] = ()
     """Each term of the query, its share of the weight, True if the text around holds it, True if the passage does."""
-    words: float
+    words: float = 0.0
     """The share of the query's weight that the text around the passage holds, by how often and how densely."""
-    coverage: float
+    coverage: float = 0.0
     """The share that the passage holds by itself."""
-    neighbours: float
+    neighbours: float = 0.0
     """The share that the passages beside it add."""
-    title: float
+    title: float = 0.0
     """The share that the path and the headings add."""
-    likeness: float | None
+    likeness: float | None = None
     """How alike query and passage are by their vectors; None without vectors."""
-    cosine: float | None
+    cosine: float | None = None
     """The cosine of the whole chunk; with an embedder beside, the mean of both in the range of the first."""
-    passage_cosine: float | None
+    passage_cosine: float | None = None
     """The cosine of the passage; None if passages have no vectors of their own."""
-    vector_weight: float
+    vector_weight: float = 0.0
     """The share of the likeness in the worth, for this query."""
-    identified: float
+    identified: float = 0.0
     """The share of the query's identifiers and quoted phrases that the passage holds."""
-    naming: float
+    naming: float = 0.0
     """What it gains because the query names its file or heading."""
-    speaker: float
+    speaker: float = 0.0
     """What it loses because the query names another speaker."""
-    time: float
+    time: float = 0.0
     """What it gains because it is of the time that the query names."""
-    recency: float
+    recency: float = 1.0
     """The factor for being older than its near equals, if the query asks for what holds at present; else 1."""
-    decay: float
+    decay: float = 1.0
     """The factor for its age; 1 without temporal decay."""
-    worth: float
+    worth: float = 0.0
     """All of this in one number, which the score is made from."""
-    trust: float
+    trust: float = 0.0
     """The share of the query that the embedder reads."""
-    commonness: float
+    commonness: float = 0.0
     """How many chunks hold the words of the query: the logarithm, on average, each word by its weight."""
-    cost: float
+    cost: float = 0.0
     """What the query takes off the worth of each of its results, by trust and commonness; less than 0 adds to it."""
-    translated: float | None
+    translated: float | None = None
     """The share of the query's words that the text around holds in another language; None in the same script."""
-    file_factor: float
+    file_factor: float = 1.0
     """What it counts among all results because better ones are from the same file. Its score stays as it is."""
-    parts: tuple[tuple[str, float], ...]
+    parts: tuple[tuple[str, float], ...] = ()
     """What the worth consists of, each part with its name. Their sum is the worth."""
-    stages: tuple[StageStep, ...]
+    stages: tuple[StageStep, ...] = ()
     """What each stage of the ranking has changed, in the order in which they ran."""
+    listed: str = ""
+    """Why it is listed although nothing of it was ranked; empty if it was ranked. Nothing else is known of it then."""
 
 
 class SearchResult(NamedTuple):

@@ -49,7 +49,7 @@ WHY = Why(
     parts=(("words", 0.53), ("commonness", -0.08)),
     stages=(StageStep("find_passages", 0.45, None, None, 9), StageStep("score_candidates", 0.45, 0.4567, 2, 9)),
 )
-COST = "    the query takes off 0.08: its words are in about 7 chunks each"
+COST = "    the query takes off 0.08: each of its words is in about 7 chunks"
 WORTH = "    worth 0.45: words +0.53 commonness -0.08"
 STAGES = "    stages: find_passages worth 0.45; score_candidates 0.457, place 2 of 9"
 
@@ -114,6 +114,8 @@ def test_an_explanation_names_the_terms_and_what_else_counts(capsys: pytest.Capt
         WORTH,
         STAGES,
     ]
+    print_answer(SearchAnswer((result(why=Why(listed="it is of that day")),)))
+    assert capsys.readouterr().out.splitlines()[3:] == ["    why: it is of that day"]
     print_answer(SearchAnswer((result(why=WHY._replace(terms=(("walrus", 1.0, True, True),))),)))
     assert "missing" not in capsys.readouterr().out
 

@@ -6,6 +6,7 @@ import pytest
 
 from mdrecall.core.ranking.score import probability, vector_probability
 from mdrecall.types import SearchAnswer
+from mdrecall.wire import result_to_json
 from tests.conftest import Workspace
 
 NOW = datetime(2026, 3, 12, 12, tzinfo=UTC)
@@ -40,11 +41,12 @@ def filled(workspace: Workspace) -> Workspace:
 @pytest.mark.parametrize("mode", ["keyword", "hybrid", "vector"])
 def test_parts_make_the_worth_and_the_worth_makes_the_score(filled: Workspace, query: str, mode: str) -> None:
     answer = search(filled, query, mode)
-    explained = [result for result in answer if result.why]
-    assert explained or answer.results  # A day that is asked for is listed, not ranked.
-    for result in explained:
+    assert answer.results
+    for result in answer:
         why = result.why
         assert why
+        if why.listed:  # A day that is asked for is listed, not ranked.
+            continue
         assert sum(value for _, value in why.parts) == pytest.approx(why.worth, abs=2e-3)
         is_by_vectors = answer.mode == "vector" and why.trust >= 1
         curve = vector_probability if is_by_vectors else probability
@@ -54,10 +56,22 @@ def test_parts_make_the_worth_and_the_worth_makes_the_score(filled: Workspace, q
 @pytest.mark.parametrize("query", QUESTIONS)
 def test_the_last_step_is_where_the_result_is(filled: Workspace, query: str) -> None:
     for place, result in enumerate(search(filled, query), 1):
-        if result.why:
+        if result.why and result.why.stages:
             steps = result.why.stages
             assert steps[0].stage == "find_passages"
             assert (steps[-1].place, steps[-1].worth, steps[-1].score) == (place, result.why.worth, result.score)
+
+
+def test_a_note_that_is_listed_by_its_day_says_so(filled: Workspace) -> None:
+    listed = search(filled, "what happened yesterday?")
+    assert [result.why and result.why.listed for result in listed] == [
+        "it is a note of the time that the query asks for, newest first"
+    ] * len(listed)
+    (filled.path / "memory/2026-03-11.md").unlink()
+    nearest = search(filled, "what happened yesterday?")[0]
+    assert nearest.why
+    assert "nearest day before" in nearest.why.listed
+    assert result_to_json(nearest)["why"] == {"listed": nearest.why.listed}
 
 
 def test_the_parts_say_what_stages_have_changed(filled: Workspace) -> None:

@@ -1,9 +1,6 @@
 """What the hosts say, as one event: by name, by transcript, by environment."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +79,15 @@ def test_the_fields_of_copilot_may_be_in_camel_case() -> None:
     assert event.host_event == "UserPromptSubmit"
 
 
+def test_a_transcript_that_the_host_does_not_name_is_found(tmp_path: Path) -> None:
+    path = tmp_path / ".copilot" / "session-state" / "46a" / "events.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("{}\n")
+    env = {"HOME": str(tmp_path)}
+    assert read("session-start", {"session_id": "46a"}, env, host="copilot").transcript == str(path)
+    assert read("session-start", {"session_id": "46b"}, env, host="copilot").transcript == ""
+
+
 def test_a_prompt_that_starts_a_sub_agent_says_so() -> None:
     assert read("prompt", {"agent_id": "a3", "prompt": "look"}, host="codex").is_subagent
     assert read("subagent-stop", {"agent_type": ""}, host="claude-code").is_subagent
@@ -108,15 +114,11 @@ def test_the_transcript_of_codex_says_if_somebody_is_there(tmp_path: Path, sourc
     assert (event.host.name, event.is_headless) == ("codex", is_headless)
 
 
-def test_a_host_that_says_nothing_is_headless_without_a_terminal() -> None:
-    code = (
-        "import os; os.setsid()\n"
-        "from mdrecall.hosts.events import read_event\n"
-        "print(read_event('stop', {}, {}, host='gemini').is_headless)"
-    )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, text=True)
-    assert child.communicate()[0] == "True\n"
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_a_host_that_says_nothing_is_headless_without_a_terminal(has_terminal: bool) -> None:
+    event = read_event("stop", {}, {}, host="gemini", has_terminal=has_terminal)
+    assert event
+    assert event.is_headless is not has_terminal
 
 
 def test_every_row_names_only_events_of_ours_and_shapes_only_for_its_events() -> None:

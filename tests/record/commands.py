@@ -27,6 +27,7 @@ COMMANDS: dict[str, list[str]] = {
         "search team pricing --json --mode keyword",
         "search team pricing --json --mode vector",
         "search team pricing --json --mode hybrid",
+        "search team pricing --explain",
         "search team pricing --json --explain",
         "search team pricing --json --explain --mode keyword",
         "search who keeps the keys? --json -n 1",
@@ -84,6 +85,12 @@ COMMANDS: dict[str, list[str]] = {
         "get memory --json",
         "get memory/notes.txt --json",
         "get MEMORY.md --json --from 0",
+    ],
+    "hosts": [
+        "hosts list --json",
+        "hosts list",
+        "hosts follow cursor",
+        "hosts forget codex --json",
     ],
     "sessions": [
         "sessions list --json",

@@ -1,0 +1,311 @@
+"""``mdrecall hook`` as a host runs it: whatever goes wrong, the exit code is 0 and nothing else is seen."""
+
+import json
+import os
+import pty
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall import Memory
+from mdrecall.cli.main import main
+from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code, find_socket_folder, name_socket
+from mdrecall.cli.warm_server import WarmDoor
+from mdrecall.hosts.events import EVENTS
+from tests.cli.conftest import Ran, Run
+from tests.conftest import Workspace
+from tests.doors.doors import ask_warm, listening
+from tests.processes import PATIENCE_S, marked, until
+
+Hook = Callable[..., Ran]
+#: The program, in a hurry only where that is tested: a busy machine must not decide what a test sees.
+PATIENT = f"""
+import sys
+from mdrecall.cli import start
+start.HOOK_SECONDS.update(dict.fromkeys(start.HOOK_SECONDS, {PATIENCE_S}))
+sys.exit(start.main({PATIENCE_S}))
+"""
+PROGRAM = f"import sys; from mdrecall.cli.start import main; sys.exit(main({PATIENCE_S}))"
+
+
+def start_hook(workspace: Workspace, *arguments: str, program: str = PATIENT, **more: Any) -> "subprocess.Popen[str]":
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), **more.pop("env", {})}
+    command = [sys.executable, "-c", program, "hook", *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **{"cwd": workspace.path, "env": env, "text": True, **pipes, **more})
+
+
+@pytest.fixture
+def hook(workspace: Workspace) -> Hook:
+    """Runs a hook as a host does."""
+    workspace.path.mkdir(exist_ok=True)
+
+    def run_hook(*arguments: str, said: object = None, **more: Any) -> Ran:
+        process = start_hook(workspace, *arguments, **more)
+        text = said if isinstance(said, str) else json.dumps({"cwd": str(workspace.path), **(said or {})})  # type: ignore[dict-item]
+        out, err = process.communicate(text, timeout=PATIENCE_S * 3)
+        return Ran(process.returncode, out or "", err or "")
+
+    return run_hook
+
+
+@pytest.fixture
+def notes(workspace: Workspace) -> Workspace:
+    workspace.write("MEMORY.md", "Ana prefers green tea.\n")
+    return workspace
+
+
+def read_log(workspace: Workspace) -> str:
+    path = workspace.state / "hooks.log"
+    return path.read_text() if path.exists() else ""
+
+
+def is_silent(ran: Ran) -> bool:
+    return (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+def test_a_session_start_is_answered_in_the_form_of_the_host(notes: Workspace, hook: Hook) -> None:
+    ran = hook("session-start", "--host", "claude-code", said={"hook_event_name": "SessionStart"})
+    output = json.loads(ran.out)["hookSpecificOutput"]
+    assert output["hookEventName"] == "SessionStart"
+    assert "green tea" in output["additionalContext"]
+    assert (ran.code, ran.err, read_log(notes)) == (0, "", "")
+
+
+def test_the_host_is_recognised_without_being_named(notes: Workspace, hook: Hook) -> None:
+    ran = hook("session-start", env={"COPILOT_CLI": "1", "CLAUDECODE": "1"})
+    assert "green tea" in json.loads(ran.out)["additionalContext"]
+
+
+def test_where_nobody_keeps_a_memory_nothing_happens_and_nothing_is_created(workspace: Workspace, hook: Hook) -> None:
+    (workspace.path / "readme.md").write_text("# A project\n")
+    (workspace.path / "memory").mkdir()
+    (workspace.path / "memory" / "allocator.c").write_text("")
+    before = sorted(workspace.path.parent.rglob("*"))
+    for event in EVENTS:
+        assert is_silent(hook(event, "--host", "claude-code", said={"session_id": "s1", "prompt": "a long prompt"}))
+    assert sorted(workspace.path.parent.rglob("*")) == before
+
+
+def test_a_configured_workspace_is_used_from_any_folder(notes: Workspace, hook: Hook, tmp_path: Path) -> None:
+    notes.configure(json.dumps({"agents": {"defaults": {"workspace": str(notes.path)}}}))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    ran = hook("session-start", "--host", "codex", said={"cwd": str(elsewhere)}, cwd=elsewhere)
+    assert "green tea" in ran.out
+
+
+def test_a_memory_that_is_switched_off_says_nothing(notes: Workspace, hook: Hook) -> None:
+    notes.configure("{memorySearch: {enabled: false}}")
+    assert is_silent(hook("session-start", "--host", "codex"))
+    assert read_log(notes) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "logged"),
+    [
+        (["session-start", "--host", "emacs"], "{}", "emacs"),
+        (["session-start"], "{}", "Unknown host"),
+        (["tool-use", "--host", "codex"], "{}", "no event"),
+        (["stop", "--host", "codex"], "{", "not JSON"),
+        (["stop", "--host", "codex"], "[" * 100_000, "not JSON"),
+        (["stop", "--host", "codex"], "[]", "no JSON object"),
+        (["stop", "--host", "codex", "--from-the-future", "1"], "{}", "cannot be understood"),
+        (["--host", "codex"], "{}", "cannot be understood"),
+        ([], "{}", "cannot be understood"),
+    ],
+)
+def test_what_cannot_be_understood_is_logged_and_not_seen(
+    notes: Workspace, hook: Hook, arguments: list[str], said: str, logged: str
+) -> None:
+    assert is_silent(hook(*arguments, said=said))
+    assert logged in read_log(notes)
+    assert read_log(notes).count("\n") == 1
+
+
+def test_an_event_that_a_host_should_not_send_is_not_even_logged(notes: Workspace, hook: Hook) -> None:
+    assert is_silent(hook("before-compaction", "--host", "gemini"))
+    assert read_log(notes) == ""
+
+
+@pytest.mark.parametrize("said", ["", " \n", '{"a": "\0"}'])
+def test_an_empty_or_odd_input_is_answered_for_the_current_folder(notes: Workspace, hook: Hook, said: str) -> None:
+    assert "green tea" in hook("session-start", "--host", "codex", said=said).out
+
+
+def test_a_host_that_never_closes_its_end_is_not_waited_for(notes: Workspace) -> None:
+    process = start_hook(notes, "stop", "--host", "codex", program=PROGRAM)
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps({"cwd": str(notes.path)}))
+    process.stdin.flush()
+    assert process.stdout.read() == ""
+    assert process.wait(PATIENCE_S) == 0
+    process.communicate()
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
+def test_a_closed_stream_is_no_error(notes: Workspace, closed: str) -> None:
+    number = ("stdin", "stdout", "stderr").index(closed)
+    process = start_hook(notes, "session-start", "--host", "codex", preexec_fn=lambda: os.close(number))
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (0, "")
+    assert "green tea" in out or closed == "stdout"
+
+
+def test_a_host_that_does_not_read_the_answer_sees_no_error(notes: Workspace) -> None:
+    process = start_hook(notes, "session-start", "--host", "codex")
+    assert process.stdin
+    assert process.stdout
+    process.stdout.close()
+    process.stdin.close()
+    assert process.wait(PATIENCE_S) == 0
+    assert process.stderr
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_a_broken_configuration_is_logged_and_not_seen(notes: Workspace, hook: Hook) -> None:
+    notes.configure("{mdrecall: {hosts: {digset: true}}}")
+    for event in EVENTS:
+        assert is_silent(hook(event, "--host", "codex"))
+    assert "digset" in read_log(notes)
+
+
+def test_a_workspace_that_is_gone_is_logged_and_not_seen(notes: Workspace, hook: Hook) -> None:
+    notes.configure(json.dumps({"agents": {"defaults": {"workspace": str(notes.path / "gone")}}}))
+    assert is_silent(hook("session-start", "--host", "codex"))
+    assert "There is no workspace folder" in read_log(notes)
+
+
+def test_without_space_on_the_disk_the_answer_is_given(notes: Workspace, hook: Hook) -> None:
+    notes.memory().sync()
+    notes.configure("{mdrecall: {hosts: {prompt: true}}}")
+
+    def fill_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    for event in EVENTS:
+        said = {"session_id": "s1", "prompt": "what does Ana prefer to drink?"}
+        ran = hook(event, "--host", "codex", said=said, preexec_fn=fill_disk)
+        assert (ran.code, ran.err) == (0, "")
+        assert "green tea" in ran.out or event not in ("session-start", "prompt")
+
+
+def test_a_damaged_index_is_not_seen(notes: Workspace, hook: Hook) -> None:
+    index = notes.index
+    notes.close()
+    index.parent.mkdir(parents=True, exist_ok=True)
+    index.write_bytes(b"SQLite format 3\0" + b"\x07" * 5000)
+    assert "green tea" in hook("session-start", "--host", "codex").out
+
+
+def test_a_hook_that_is_killed_leaves_no_process_and_the_next_one_answers(notes: Workspace, hook: Hook) -> None:
+    mark = f"MARK_OF_A_KILLED_HOOK={notes.path}"
+    process = start_hook(notes, "session-start", "--host", "codex", env=dict([mark.split("=", 1)]))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert until(lambda: not marked(mark))
+    assert "green tea" in hook("session-start", "--host", "codex").out
+
+
+def test_a_person_who_types_it_is_told_what_it_is_for(
+    notes: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(notes.path)
+    assert main(["hook", "stop"]) == 2
+    assert "not for people" in capsys.readouterr().err
+
+
+def test_every_event_has_its_time() -> None:
+    assert set(HOOK_SECONDS) == set(EVENTS)
+    # Codex ends a hook after a second at the end of a session.
+    assert HOOK_SECONDS["session-end"] < 1
+
+
+@pytest.fixture
+def open_door(notes: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmDoor]:
+    monkeypatch.chdir(notes.path)
+    with Memory.open(env=notes.env) as memory:
+        memory.sync()
+        with listening(memory, notes.env) as door:
+            yield door
+
+
+def test_a_warm_answer_is_the_cold_one(open_door: WarmDoor, notes: Workspace, hook: Hook) -> None:
+    said = json.dumps({"cwd": str(notes.path), "session_id": "s1"})
+    # A host gives its hooks variables of its own, which change no answer.
+    env = {**notes.env, "CLAUDE_CODE_MESSAGING_TOKEN": "0bf7", "CLAUDECODE": "1"}
+    warm = ask_warm(["hook", "session-start", "--host", "codex", f"--input={said}"], env)
+    assert warm == (0, hook("session-start", "--host", "codex", "--no-warm", said=said).out, "")
+    assert "green tea" in warm[1]
+
+
+def test_a_warm_process_is_asked_with_what_the_host_says(open_door: WarmDoor, notes: Workspace, hook: Hook) -> None:
+    before = open_door.used_at
+    assert "green tea" in hook("session-start", "--host", "codex").out
+    assert open_door.used_at > before
+
+
+def test_what_a_warm_process_cannot_answer_is_left_to_the_hook(open_door: WarmDoor, notes: Workspace) -> None:
+    assert ask_warm(["hook", "stop", "--host", "emacs", "--input={}"], notes.env) is None
+    assert ask_warm(["hook", "stop", "--host", "codex", "--input={"], notes.env) is None
+    assert ask_warm(["hook", "stop", "--host", "codex"], notes.env) is None
+    assert read_log(notes) == ""
+
+
+def test_a_warm_process_that_hangs_costs_no_more_than_the_time_of_the_event(notes: Workspace, hook: Hook) -> None:
+    folder = Path(find_socket_folder(notes.env))
+    folder.mkdir(parents=True, mode=0o700)
+    path = folder / name_socket(str(notes.path), "any")
+    with closing(socket.socket(socket.AF_UNIX)) as listening_socket:
+        listening_socket.bind(str(path))
+        listening_socket.listen()
+        kept: list[socket.socket] = []
+
+        def greet() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening_socket.accept()
+                    kept.append(connection)
+                    connection.sendall(GREETING + describe_code())
+
+        threading.Thread(target=greet, daemon=True).start()
+        assert is_silent(hook("session-end", "--host", "codex", said={"session_id": "s1"}, program=PROGRAM))
+        listening_socket.shutdown(socket.SHUT_RDWR)
+        for connection in kept:
+            connection.close()
+    assert len(kept) == 1
+    assert "The time was over" in read_log(notes)
+
+
+def test_the_terminal_is_that_of_the_hook_and_not_of_a_warm_process() -> None:
+    code = "from mdrecall.cli.start import _has_terminal as has; print(has())"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    without = subprocess.run(command, env=env, capture_output=True, start_new_session=True, check=True)
+    assert without.stdout == b"False\n"
+    number, terminal = pty.fork()
+    if not number:
+        os.execve(sys.executable, command, env)
+    said = b""
+    with suppress(OSError):
+        while part := os.read(terminal, 1000):
+            said += part
+    os.waitpid(number, 0)
+    os.close(terminal)
+    assert said.strip() == b"True"
+
+
+def test_doctor_reports_what_failed(notes: Workspace, hook: Hook, run: Run) -> None:
+    hook("tool-use", "--host", "codex")
+    assert "codex tool-use: 'tool-use' is no event." in run("doctor").out

@@ -1,0 +1,97 @@
+"""The whole way with the real programs: install, a session, a compaction, another session that remembers, uninstall."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.conftest import OpenHost
+from tests.hosts.model import Model
+from tests.hosts.programs import Host, call_shell
+from tests.hosts.test_model import HOSTS
+from tests.hosts.wire import Call
+
+FACT = "The quokka enclosure is painted in sea green RAL-6029, because the old blue frightened them."
+#: What each host calls the tool of mdrecall's server.
+APPEND = {
+    "claude-code": "mcp__plugin_mdrecall_mdrecall__memory_append",
+    "codex": "mcp__mdrecall__memory_append",
+    "copilot": "mdrecall-memory_append",
+    "gemini": "mcp_mdrecall_memory_append",
+    "opencode": "mdrecall_memory_append",
+    "qwen": "mcp__mdrecall__memory_append",
+}
+#: The tokens that the first session claims to have, and what makes the host compact at so many. Gemini and Qwen Code
+#: compact at a share of the window of their models, which cannot be set.
+COMPACTION: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
+    "claude-code": (150_000, ("--autocompact", "100k"), {}),
+    "codex": (9_000, ("-c", "model_auto_compact_token_limit=3000"), {}),
+    "copilot": (15_900, (), {"COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "16000"}),
+    "opencode": (19_500, (), {}),
+}
+#: How each host records that it has compacted.
+COMPACTED = {
+    "claude-code": "compact_boundary",
+    "codex": '"type":"compacted"',
+    "copilot": "session.compaction_complete",
+}
+
+
+def ask(host: Host, prompt: str, cwd: Path, *more: str, **env: str) -> str:
+    trust = ("--dangerously-bypass-hook-trust",) if host.name == "codex" else ()
+    done = host.ask(prompt, cwd, *trust, *more, **env)
+    assert done.code == 0, done
+    assert "mdrecall" not in done.err, done.err
+    return done.out
+
+
+def settings_of(host: Host) -> dict[str, bytes]:
+    """The files in a home by which its programs are configured, with their content."""
+    names = [".claude", ".codex", ".copilot", ".gemini", ".config", ".qwen"]
+    found = [path for name in names for path in (host.home / name).rglob("*") if path.is_file()]
+    return {str(path.relative_to(host.home)): path.read_bytes() for path in found}
+
+
+def find_texts(folder: Path, words: str) -> list[Path]:
+    """The files below a folder that hold some words."""
+    return [path for path in folder.rglob("*") if path.is_file() and words.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing(
+    name: str, real_host: OpenHost, model: Model, tmp_path: Path
+) -> None:
+    host = real_host(name)
+    project = tmp_path / "project"
+    project.mkdir()
+    before = settings_of(host)
+    assert host.mdrecall("install", name, cwd=project).code == 0
+
+    tokens, arguments, env = COMPACTION.get(name, (100, (), {}))
+    # Codex has no tools of a server yet in its first request, and Claude Code compacts nothing after one call only.
+    calls = (call_shell(name, "sleep 1"), Call(APPEND[name], {"text": FACT}))
+    model.teach("which colour the fence got", *calls, say="Written down. TODO: paint the gate too.", tokens=tokens)
+    ask(host, "Please keep which colour the fence got, the marsupials matter.", project, *arguments, **env)
+    if name in COMPACTED:
+        assert find_texts(host.home, COMPACTED[name]), "The host has not compacted."
+    notes = "\n".join(path.read_text() for path in (host.home / "mdrecall/memory").glob("*.md"))
+    assert FACT in notes
+    assert f"mdrecall:digest host={name}" in notes
+    assert notes.count("the marsupials matter") == 1, "The digest quotes the prompt once."
+
+    (project / "other.txt").write_text("The folder is not as it was.\n")
+    model.teach("good morning", say="Good morning.")
+    ask(host, "Well, good morning to you.", project)
+    first = model.requests_with("good morning to you")[0]
+    assert FACT in first.text
+    assert "mdrecall-memory" in first.text
+
+    assert host.mdrecall("hosts", "follow", name, cwd=project).code == 0
+    assert host.mdrecall("index", cwd=project).code == 0
+    found = host.mdrecall("search", "--source", "sessions", "--json", "the marsupials matter", cwd=project)
+    assert "the marsupials matter" in str([hit["snippet"] for hit in json.loads(found.out)["results"]]), found
+
+    assert host.mdrecall("uninstall", name, cwd=project).code == 0
+    after = settings_of(host)
+    assert {path: after.get(path) for path in before} == before
+    assert not [path for path in after if "mdrecall" in path and "/mcp-logs" not in path], "Files of mdrecall are left."
