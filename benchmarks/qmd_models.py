@@ -107,7 +107,11 @@ def find_documents(memory: Memory, workspace: Path, text: str) -> dict[Mode, lis
 
 
 def first_of_files(answer: SearchAnswer) -> dict[str, SearchResult]:
-    return {result.path: result for result in reversed(answer.results)}
+    """Return the best result of each file, in their order."""
+    found: dict[str, SearchResult] = {}
+    for result in answer:
+        found.setdefault(result.path, result)
+    return found
 
 
 def blend(place: int, reranked: float) -> float:
