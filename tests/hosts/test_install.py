@@ -152,6 +152,14 @@ def test_a_file_that_cannot_be_changed_without_a_loss_stops_everything_before_it
     assert tree(base) == before
 
 
+def test_no_file_is_made_that_nothing_is_written_to(base: Path) -> None:
+    config = base / "home/.codex/config.toml"
+    config.unlink()
+    (base / "home/.codex/hooks.json").unlink()
+    install("codex", "--scope", "project")
+    assert not config.exists()
+
+
 def test_a_linked_file_stays_linked(base: Path) -> None:
     settings = base / "home/.qwen/settings.json"
     kept = base / "dotfiles.json"

@@ -41,8 +41,7 @@ WAIT = "for n in $(seq 100); do ls ~/.local/state/mdrecall/warm/*.sock 2>/dev/nu
 
 
 def ask(host: Host, prompt: str, cwd: Path, *more: str, **env: str) -> str:
-    trust = ("--dangerously-bypass-hook-trust",) if host.name == "codex" else ()
-    done = host.ask(prompt, cwd, *trust, *more, **env)
+    done = host.ask(prompt, cwd, *more, **env)
     assert done.code == 0, done
     assert "mdrecall" not in done.err, done.err
     return done.out
@@ -74,6 +73,10 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
     project.mkdir()
     before = settings_of(host)
     assert host.mdrecall("install", name, cwd=project).code == 0
+    if name == "codex":
+        assert "has not approved 5 of mdrecall's hooks" in host.mdrecall("doctor", cwd=project).out
+        host.approve_hooks(project)
+    assert f"{name} calls mdrecall" in host.mdrecall("doctor", cwd=project).out
 
     tokens, arguments, env = COMPACTION.get(name, (100, (), {}))
     # Codex does not wait for a server, and Claude Code compacts nothing after one call only.
