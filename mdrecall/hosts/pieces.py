@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.mcp_server.config_text import Place, append_items, list_items, put, remove, remove_items
+from mdrecall.mcp_server.config_text import Place, append_items, list_items, put, remove, remove_empty, remove_items
 
 #: What mdrecall's hooks have in common, whatever the path of the command is and whichever version wrote them.
 _OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
@@ -42,7 +42,8 @@ class ServerEntry(NamedTuple):
 
     def take(self, text: str) -> str | None:
         """Return the text without the server; raise ``ValueError`` if that would lose anything."""
-        return remove(text, self.place)
+        left = remove(text, self.place)
+        return left if left == text else remove_empty(left, self.place)
 
 
 class HookEntries(NamedTuple):
