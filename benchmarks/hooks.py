@@ -1,8 +1,7 @@
 """What a hook of a coding agent costs: ``python -m benchmarks.hooks``.
 
 A workspace with notes of the last days and a repository beside it; each event is run as a host runs it, alone and with
-a warm process. CPU is that of the process that the host starts (``RUSAGE_CHILDREN``), plus that of the warm process;
-the best of several runs counts, because other work on the machine only adds to it.
+a warm process. CPU is that of the process that the host starts (``RUSAGE_CHILDREN``), plus that of the warm process.
 """
 
 import argparse
@@ -83,19 +82,23 @@ def _prepare(base: Path, files: int) -> dict[str, str]:
 
 
 def _measure(event: str, base: Path, env: dict[str, str], warm: int | None) -> Cost:
-    return min((_run(event, base, env, warm, number) for number in range(RUNS)), key=lambda cost: cost.cpu_s)
+    """Return the best of several runs; the CPU of the warm process, which is counted in steps of 10 ms, as its mean."""
+    server = _cpu_of(warm)
+    best = min(
+        (_run(event, base, env, f"{event}-{warm}-{number}") for number in range(RUNS)), key=lambda cost: cost.cpu_s
+    )
+    return best._replace(cpu_s=best.cpu_s + (_cpu_of(warm) - server) / RUNS)
 
 
-def _run(event: str, base: Path, env: dict[str, str], warm: int | None, number: int) -> Cost:
+def _run(event: str, base: Path, env: dict[str, str], session: str) -> Cost:
     """Run one event in a session of its own, whose transcript has one turn."""
-    session = f"{event}-{warm}-{number}"
     transcript = base / ".claude" / "projects" / "-shop" / f"{session}.jsonl"
     transcript.parent.mkdir(parents=True, exist_ok=True)
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     turn = {"type": "user", "timestamp": at, "message": {"role": "user", "content": "fix the pool"}}
     transcript.write_text(json.dumps(turn) + "\n")
     said = {"session_id": session, "cwd": str(base / "shop"), "transcript_path": str(transcript), "prompt": PROMPT}
-    before, server, begun = resource.getrusage(resource.RUSAGE_CHILDREN), _cpu_of(warm), time.perf_counter()
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [_program(), "hook", event, "--host", "claude-code"]
     done = subprocess.run(
         command, input=json.dumps(said).encode(), cwd=base / "shop", env=env, stdout=subprocess.PIPE, check=True
@@ -107,7 +110,7 @@ def _run(event: str, base: Path, env: dict[str, str], warm: int | None, number: 
     # What the detached digest of a session's end still does belongs to no hook that is measured next.
     time.sleep(0.5 if event == "session-end" else 0)
     shutil.rmtree(base / "state" / "workspaces", ignore_errors=True)
-    return Cost(own + _cpu_of(warm) - server, wall, len(shown))
+    return Cost(own, wall, len(shown))
 
 
 def _cpu_of(process: int | None) -> float:

@@ -15,11 +15,8 @@ from mdrecall.core.conversation.session_notes import (
     render,
     share_budget,
 )
-from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, NothingToWrite, ReadError
 from mdrecall.memory import Memory
-from mdrecall.sources.notes import create_note
-from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
 from mdrecall.types import Issue
 
 #: About 3,000 tokens, which is little beside a context window.
@@ -106,6 +103,11 @@ def save_session(
 
     ``now`` must have a time zone. Without a ``slug`` the name of the note contains the time of day in UTC.
     """
+    # What only the end of a conversation needs is not loaded at its start, which a host waits for.
+    from mdrecall.core.redact import make_redactor
+    from mdrecall.sources.notes import create_note
+    from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
+
     transcripts = open_transcripts(memory.settings)
     conversation = find_conversation(transcripts, session)
     moment = now.astimezone(UTC)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 import mdrecall
 
 PROJECT = Path(mdrecall.__file__).parent.parent
@@ -87,6 +89,7 @@ def done(reader: Reader) -> Iterator[tuple[str, str]]:
 
 
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
     compared = 0
     for expected, printed in done(Reader(tmp_path)):
         assert shown(expected).fullmatch(printed), f"said:\n{expected}\nprinted:\n{printed}"

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all", dest="everywhere", action="store_true", help="conversations of every folder, not only of this project"
     )
     parser.add_argument("--since", metavar="DAY", help="import: only conversations of this day (2026-02-10) or later")
+    parser.add_argument("--file", metavar="FILE", help="import opencode: a session that `opencode export` wrote")
     parser.add_argument("-y", "--yes", action="store_true", help="forget: delete without asking")
     add_common(parser)
 
@@ -107,7 +108,9 @@ def _follow(options: argparse.Namespace, choice: "HostChoice") -> int:
 
 
 def _import(options: argparse.Namespace, choice: "HostChoice") -> int:
-    report = choice.copy_all(options.since or "")
+    if options.file and options.host != "opencode":
+        raise QueryError("Only OpenCode exports conversations to a file.", hint="Leave out --file.")
+    report = choice.copy_export(options.file) if options.file else choice.copy_all(options.since or "")
     if options.json:
         print_json(
             {"host": choice.host, "imported": report.imported, "messages": report.messages, "issues": report.issues}

@@ -8,7 +8,7 @@ from mdrecall.hosts.events import HookCall, HookEvent
 from mdrecall.memory import Memory
 from mdrecall.types import SearchResult
 
-#: Of more passages than this, the model would read more than it needs; the path and the lines lead to the rest.
+#: The beginning of a passage says what it is about; its path and lines lead to the rest.
 _MAX_HIT_CHARS = 400
 #: Sessions that are remembered, and passages of each. Both bound a file that is read and written at each prompt.
 _MAX_SESSIONS, _MAX_SHOWN = 40, 200

@@ -48,3 +48,9 @@ def test_a_host_that_is_not_one_is_an_error_that_names_those_there_are(run: Run)
     gone = run("hosts", "follow", "gemini")
     assert (gone.code, "has no conversations in" in gone.err) == (2, True)
     assert run("hosts", "import", "codex", "--since", "monday").code == 2
+
+
+def test_only_opencode_is_imported_from_a_file(run: Run) -> None:
+    refused = run("hosts", "import", "codex", "--file", "x.json")
+    assert (refused.code, "Only OpenCode" in refused.err) == (2, True)
+    assert run("hosts", "import", "opencode", "--file", "x.json").code == 2

@@ -1,5 +1,6 @@
 """Digests of a session in the day's note: where they go on, what they survive, and who writes them."""
 
+import json
 import os
 import re
 import stat
@@ -25,7 +26,7 @@ from mdrecall.hosts.table import find_host
 from mdrecall.sources.notes import append_note
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
-from tests.processes import marked, until
+from tests.processes import finish, marked, python, until
 from tests.sources.host_transcripts import FILES, FOLDER, SESSIONS, write_host
 
 
@@ -270,3 +271,37 @@ def test_what_goes_wrong_after_the_end_of_a_session_is_in_the_log(
     digest_session(talk.event("session-end"), settings, NOW)
     log = Path(find_log(workspace.env, str(workspace.path)))
     assert until(lambda: log.exists() and "FileUnwritable" in log.read_text())
+
+
+_LIMITED = """
+import json, resource, sys
+from pathlib import Path
+from mdrecall.config.load import load
+from mdrecall.hosts.digest import digest_session
+from tests.hosts.conversation import NOW, Conversation
+settings = load(env=json.loads(sys.argv[3]), workspace=sys.argv[2], cwd=sys.argv[2]).settings
+event = Conversation(Path(sys.argv[1])).event("stop")
+for limit in (0, 100, 500, 1000, 1800, 2100):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        digest_session(event, settings, NOW)
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+def test_without_room_on_the_disk_nothing_is_written_and_nothing_is_lost(
+    workspace: Workspace, talk: Conversation, tmp_path: Path
+) -> None:
+    """A limit on the size of files stands for a disk that fills up: at the record, or in the middle of the section."""
+    settings, before = settings_of(workspace), "# Tuesday\n\n" + "own words\n" * 199
+    workspace.write(f"memory/{DAY}.md", before)
+    talk.turn("fix the pool")
+    process = python(_LIMITED, str(tmp_path), str(workspace.path), json.dumps(workspace.env))
+    failed = finish(process).split()
+    assert process.returncode == 0
+    assert failed == ["OSError"] * 2 + ["FileUnwritable"] * 4
+    assert note(settings) == before
+    stop(talk, settings)
+    assert note(settings).startswith(before)
+    assert ranges(note(settings)) == ["1-2"]

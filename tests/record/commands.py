@@ -86,6 +86,12 @@ COMMANDS: dict[str, list[str]] = {
         "get memory/notes.txt --json",
         "get MEMORY.md --json --from 0",
     ],
+    "hosts": [
+        "hosts list --json",
+        "hosts list",
+        "hosts follow cursor",
+        "hosts forget codex --json",
+    ],
     "sessions": [
         "sessions list --json",
         "sessions show talk --json",

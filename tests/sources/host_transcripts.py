@@ -5,6 +5,7 @@ The shapes are those of Claude Code 2.1, Codex 0.166, Copilot CLI 1.0, Gemini CL
 """
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -245,10 +246,14 @@ LINES = {
 }
 
 
+def _dashes(folder: str) -> str:
+    return re.sub("[^A-Za-z0-9]", "-", folder)
+
+
 def write_host(home: Path, host: str, *, folder: str = FOLDER, lines: Lines | None = None) -> str:
     """Write the conversation of a host below a home folder; return it as ``read_steps`` takes it."""
     records = LINES[host]() if lines is None else lines
-    file = home / FILES[host]
+    file = home / FILES[host].replace(_dashes(FOLDER), _dashes(folder))
     file.parent.mkdir(parents=True, exist_ok=True)
     if host == "opencode":
         write_database(file, records, folder=folder)

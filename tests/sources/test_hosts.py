@@ -174,18 +174,42 @@ def test_memory_stays_bounded_however_long_a_transcript_and_its_lines_are(tmp_pa
     assert peak < 48 << 20
 
 
-def test_a_fork_has_only_what_was_said_after_it(tmp_path: Path) -> None:
+def _fork(original: Path, name: str, started: str, said: str) -> Path:
+    """Write a fork as Claude Code does: copies with another session, then what is said after it."""
+    copies = [line for line in claude_code(name) if "uuid" in line]
+    own = {**copies[1], "uuid": f"u-{name}", "timestamp": "2026-02-11T09:00:00Z"}
+    own["message"] = {"role": "user", "content": said}
+    head = [{"type": "mode"}, {"type": "queue-operation", "timestamp": started}] if started else [{"type": "mode"}]
+    fork = original.with_name(f"{name}.jsonl")
+    fork.write_text("".join(json.dumps(line) + "\n" for line in (*head, *copies, own)))
+    return fork
+
+
+@pytest.mark.parametrize("started", ["2026-02-11T08:59:00Z", "2026-02-10T09:00:30Z"])
+@pytest.mark.parametrize("name", ["9a9a", "1a1a"])
+def test_a_fork_has_only_what_was_said_after_it(name: str, started: str, tmp_path: Path) -> None:
+    """A fork may be made in the same minute in which its original began."""
     original = Path(write_host(tmp_path, "claude-code"))
-    copies = [line for line in claude_code("9a9a") if "uuid" in line]
-    own = {**copies[1], "uuid": "u99", "timestamp": "2026-02-11T09:00:00Z"}
-    own["message"] = {"role": "user", "content": "and now for the fork"}
-    started = {"type": "queue-operation", "timestamp": "2026-02-11T08:59:00Z"}
-    fork = original.with_name("9a9a.jsonl")
-    fork.write_text("".join(json.dumps(line) + "\n" for line in (started, *copies, own)))
+    fork = _fork(original, name, started, "and now for the fork")
     assert _said("claude-code", str(fork)) == ["and now for the fork"]
     assert _said("claude-code", str(original)) == [ASKED, ANSWER]
+    records = list(read_steps("claude-code", str(fork)))
+    for record in records:
+        rest = read_steps("claude-code", str(fork), offset=record.end or 0, number=record.number)
+        assert list(rest) == records[record.number :]
     original.unlink()
     assert _said("claude-code", str(fork)) == [ASKED, ANSWER, "and now for the fork"]
+
+
+@pytest.mark.parametrize("started", [("", ""), ("2026-02-11T08:59:00Z", ""), ("", "2026-02-11T08:59:00Z")])
+@pytest.mark.parametrize("names", [("1a1a", "9a9a"), ("9a9a", "1a1a"), ("6a6a", "9a9a")])
+def test_forks_of_forks_lose_nothing_whatever_they_begin_with(
+    names: tuple[str, str], started: tuple[str, str], tmp_path: Path
+) -> None:
+    original = Path(write_host(tmp_path, "claude-code"))
+    files = [original, *(_fork(original, *fork, said="later") for fork in zip(names, started, strict=True))]
+    said = [text for file in files for text in _said("claude-code", str(file))]
+    assert sorted(said) == sorted([ASKED, ANSWER, "later", "later"])
 
 
 def test_a_message_of_gemini_that_is_written_again_far_behind_is_said_once(tmp_path: Path) -> None:

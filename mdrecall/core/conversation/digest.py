@@ -47,7 +47,8 @@ _ASSIGNMENT = re.compile(r"\w+=\S*")
 _TO_FILE = re.compile(r">\s*(?!&|/dev/null)[^\s>]|\bsed\b.*\s-i")
 # What `git commit` prints: [main a828e60] Keep 12 connections
 _COMMIT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
-_MARK = re.compile(r"^<!-- mdrecall:digest host=(\S+) session=(\S+) lines=\d+-(\d+) -->\s*$", re.MULTILINE)
+_MARK = re.compile(r"^<!-- mdrecall:digest host=(\S+) session=(\S+) lines=\d{1,12}-(\d{1,12}) -->\s*$", re.MULTILINE)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._]+")
 
 
@@ -270,8 +271,11 @@ def _quotation(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return a text on one line that can neither begin nor end a comment, which would hide what follows it."""
-    return " ".join(text.split()).replace("<!--", "<! --").replace("-->", "-- >")
+    """Return a text on one line, without control characters, that can neither begin nor end a comment.
+
+    A comment would hide what follows it. A control character can change the terminal that shows the note.
+    """
+    return _CONTROL.sub("", " ".join(text.split())).replace("<!--", "<! --").replace("-->", "-- >")
 
 
 def _cut(text: str, chars: int) -> str:

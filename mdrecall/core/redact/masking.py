@@ -5,7 +5,6 @@ result is redacted again until nothing is found, so redacting twice changes noth
 removes characters that are not part of a mask.
 """
 
-import hashlib
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,8 +62,15 @@ class Redactor(NamedTuple):
 def make_redactor(patterns: Sequence[str]) -> Redactor:
     """Return a redactor for the built-in rules and some user patterns."""
     compiled = compile_patterns(patterns)
-    own = hashlib.sha256("\0".join(patterns).encode("utf-8", "surrogatepass")).hexdigest()[:8] if patterns else ""
+    own = _hash(patterns) if patterns else ""
     return Redactor(partial(redact, more=compiled.patterns), f"r{REDACTION_VERSION}{own}", compiled.problems)
+
+
+def _hash(patterns: Sequence[str]) -> str:
+    # Slow to import, and most users have no patterns.
+    import hashlib
+
+    return hashlib.sha256("\0".join(patterns).encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def redact(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> str:

@@ -7,8 +7,15 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mdrecall.config.load import Loaded
-from mdrecall.errors import FileMissing, QueryError, ReadError
-from mdrecall.sources.transcripts.host_reader import CACHE_FILE, HOST_NAMES, AboutCache, list_wanted
+from mdrecall.errors import FileMissing, NotAFile, QueryError, ReadError
+from mdrecall.sources.transcripts.host_reader import (
+    CACHE_FILE,
+    HOST_NAMES,
+    AboutCache,
+    is_host_path,
+    list_wanted,
+    make_record,
+)
 from mdrecall.sources.transcripts.host_state import FollowedHost, HostState
 from mdrecall.sources.transcripts.hosts import find_host_files
 from mdrecall.types import Issue
@@ -82,6 +89,21 @@ class HostChoice:
         self._cache.save()
         shown = tuple(f"{issue.path} {issue.problem}" for issue in issues[:_MAX_ISSUES])
         return ImportReport(len(copied), sum(copied), shown)
+
+    def copy_export(self, file: str) -> ImportReport:
+        """Copy one conversation of OpenCode from the file of an export."""
+        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.transcripts.opencode import read_export
+
+        export = read_export(file)
+        if not is_host_path(f"sessions/{self.host}/{export.session}.jsonl"):
+            raise NotAFile(f"{file} has no usable session id.", path=file, hint="Export a session again.")
+        redact = make_redactor(self._loaded.settings.logging.redact_patterns).redact
+        records = (make_record(record, size, "") for record, size in export.read())
+        messages = self._state.copy(self.host, export.session, export.about, records, redact, export.changed_ns)
+        if messages:
+            self._state.switch_on()
+        return ImportReport(int(messages > 0), messages, ())
 
     def count_copies(self) -> int:
         """Return how many conversations of the host were imported."""

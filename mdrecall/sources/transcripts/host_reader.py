@@ -110,7 +110,7 @@ class HostTranscripts:
 
     def owns(self, path: str) -> bool:
         """True if a path has the form of a conversation's."""
-        return _PATH.fullmatch(path) is not None
+        return is_host_path(path)
 
     def find(self, session: str, listing: Listing) -> str | None:
         """Return the path of a conversation given by its session, with or without the host before it."""
@@ -161,6 +161,11 @@ class HostTranscripts:
         return found[1], found[2]
 
 
+def is_host_path(path: str) -> bool:
+    """True if a path has the form of a coding agent's conversation."""
+    return _PATH.fullmatch(path) is not None
+
+
 class AboutCache:
     """What the first records of transcripts say, kept between processes. Losing it costs only time."""
 
@@ -201,12 +206,15 @@ class AboutCache:
 def list_wanted(host: str, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]) -> Iterator[HostConversation]:
     """Yield the conversations of a host that are wanted, without those of sub-agents."""
     row = find_host_files(host)
-    listed = _list_opencode(wanted.root, issues) if row is None else _list_jsonl(row, wanted.root, cache, issues)
-    return (each for each in listed if wanted.wants(each.about) and _PATH.fullmatch(each.path))
+    listed = _list_opencode(wanted.root, issues) if row is None else _list_jsonl(row, wanted, cache, issues)
+    return (each for each in listed if wanted.wants(each.about) and is_host_path(each.path))
 
 
-def _list_jsonl(row: HostFiles, root: str, cache: AboutCache, issues: list[Issue]) -> Iterator[HostConversation]:
-    files = sorted(list_files(row, root, issues), key=lambda entry: -entry[1][1])[:_MAX_FILES]
+def _list_jsonl(
+    row: HostFiles, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]
+) -> Iterator[HostConversation]:
+    root = wanted.root
+    files = sorted(list_files(row, root, issues, wanted.folders), key=lambda entry: -entry[1][1])[:_MAX_FILES]
     for path, stamp in files:
         session = session_of(row, path)
         folder = os.path.dirname(os.path.join(root, path))
@@ -261,7 +269,7 @@ class LiveTranscript(NamedTuple):
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every line."""
         for record, line in self.opened.read(start, number):
-            yield _make_record(record, line.size, line.problem)
+            yield make_record(record, line.size, line.problem)
 
     def bytes_after(self, offset: int) -> int:
         """Return how many bytes follow an offset."""
@@ -288,7 +296,7 @@ class SessionTranscript(NamedTuple):
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every message."""
         for record, size in self.opened.read(start, number):
-            yield _make_record(record, size, "")
+            yield make_record(record, size, "")
 
     def bytes_after(self, offset: int) -> int:
         """Return about how many bytes follow an offset."""
@@ -303,7 +311,7 @@ class SessionTranscript(NamedTuple):
         return self.opened.seal(offset)
 
 
-def _make_record(record: HostRecord, size: int, problem: str) -> TranscriptRecord:
+def make_record(record: HostRecord, size: int, problem: str) -> TranscriptRecord:
     """Return what is said in a record; tools and their output are left out."""
     said = [step for step in record.steps if step.kind in _SPEAKERS]
     text = " ".join(line for step in said if step.kind == said[0].kind and (line := one_line(step.text)))

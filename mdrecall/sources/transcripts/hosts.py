@@ -6,6 +6,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.errors import NotAFile, ReadError
@@ -26,6 +27,13 @@ from mdrecall.types import HostRecord, Issue, Stamp, Step
 
 #: Folder, branch and first message stand in the first records; a session's instructions before them have some 50 KB.
 _HEAD_BYTES = 512 << 10
+#: How much of the beginning is read at a time.
+_HEAD_STEP = 64 << 10
+_NO_NAME = re.compile("[^A-Za-z0-9]")
+#: A host may cut a long name.
+_NAME_CHARS = 100
+#: Times are compared by their minutes: what a session begins with is written within a second, in any order.
+_MINUTE = len("2026-02-10T09:00")
 #: How far before an offset a message may stand that is repeated behind it.
 _REPEAT_BYTES = 256 << 10
 #: Ids of records that are held in memory to notice copies: as many as a session of days has.
@@ -47,6 +55,8 @@ class HostFiles(NamedTuple):
     parse: ParseRecord
     repeats: bool = False
     """True if a message may be written again, with the same id and more in it."""
+    by_folder: bool = False
+    """True if the first part of a path is the conversation's folder, with a dash for what is no letter or digit."""
     copies: bool = False
     """True if a fork begins with copies of the records before it, with the same ids."""
 
@@ -66,6 +76,7 @@ HOSTS = (
         "*/*.jsonl",
         _STEM,
         parse_claude_code,
+        by_folder=True,
         copies=True,
     ),
     HostFiles(
@@ -90,7 +101,7 @@ HOSTS = (
         parse_gemini,
         repeats=True,
     ),
-    HostFiles("qwen", _below("QWEN_HOME", ".qwen", "projects"), "*/chats/*.jsonl", _STEM, parse_qwen),
+    HostFiles("qwen", _below("QWEN_HOME", ".qwen", "projects"), "*/chats/*.jsonl", _STEM, parse_qwen, by_folder=True),
 )
 
 
@@ -134,9 +145,17 @@ def session_of(row: HostFiles, path: str) -> str:
     return found[1] if found else ""
 
 
-def list_files(row: HostFiles, root: str, issues: list[Issue]) -> Iterator[tuple[str, Stamp]]:
-    """Yield the path below the root and the stamp of every transcript. Links are not followed."""
-    return _list(root, "", row.pattern.split("/"), issues)
+def list_files(
+    row: HostFiles, root: str, issues: list[Issue], folders: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Stamp]]:
+    """Yield the path below the root and the stamp of every transcript. Links are not followed.
+
+    If only some folders are wanted, transcripts that are certainly about others may be left out.
+    """
+    first, *rest = row.pattern.split("/")
+    names = {_NO_NAME.sub("-", folder)[:_NAME_CHARS] for folder in folders} if row.by_folder else set[str]()
+    found = {path: stamp for name in names or {""} for path, stamp in _list(root, "", [name + first, *rest], issues)}
+    return iter(found.items())
 
 
 def _list(folder: str, prefix: str, patterns: list[str], issues: list[Issue]) -> Iterator[tuple[str, Stamp]]:
@@ -176,19 +195,19 @@ class OpenHostFile(NamedTuple):
 
     def read(self, start: int = 0, number: int = 1) -> Iterator[tuple[HostRecord, Line]]:
         """Yield every record from an offset on, with its line; ``number`` is the number of the first one."""
-        known = self._known_ids(start)
+        known = _KnownSteps(self, start)
         end = start
         for count, line in enumerate(split_lines(self.file.blocks(start)), number):
             end += line.size
             parsed = self.row.parse(parse_object(line.content or b""))
-            steps = tuple(step for step in parsed.steps if _is_new(step, parsed.id, known))
+            steps = tuple(step for step in parsed.steps if known.add(step, parsed))
             at, tokens = parsed.at, parsed.tokens
             yield HostRecord(count, end if line.is_complete else None, at, steps, tokens), line
 
     def about(self) -> About:
         """Return what the first records say about the conversation; without a title as long as nobody has asked."""
         about = About(_read_project_root(self.folder)) if self.row.name == "gemini" else About()
-        for parsed in self._head():
+        for parsed in self.read_head():
             said = next((step.text for step in parsed.steps if step.kind == "user"), "")
             about = About(
                 about.folder or parsed.about.folder,
@@ -200,79 +219,96 @@ class OpenHostFile(NamedTuple):
                 break
         return about
 
-    def _head(self) -> Iterator[ParsedRecord]:
-        for line in split_lines(self.file.blocks(0, _HEAD_BYTES)):
+    def read_head(self) -> Iterator[ParsedRecord]:
+        """Yield the first records, and read no more of the file than is asked for."""
+        steps = range(0, _HEAD_BYTES, _HEAD_STEP)
+        blocks = (block for start in steps for block in self.file.blocks(start, start + _HEAD_STEP))
+        for line in split_lines(blocks):
             yield self.row.parse(parse_object(line.content or b""))
 
-    def _known_ids(self, start: int) -> set[str] | None:
-        """Return the ids of records that are said elsewhere already; None if the host never writes one twice."""
-        if self.row.repeats:
-            known = set[str]()
-            for line in split_lines(self.file.blocks(max(0, start - _REPEAT_BYTES), start)):
-                parsed = self.row.parse(parse_object(line.content or b""))
-                known.update(_step_id(step, parsed.id) for step in parsed.steps)
-            return known
-        return _ids_of_original(self) if self.row.copies else None
+
+class _KnownSteps:
+    """The steps that a transcript has said before, or that it begins with as copies from another one."""
+
+    def __init__(self, opened: OpenHostFile, start: int) -> None:
+        self._opened = opened
+        self._known: set[str] | None = None
+        self._own: _Beginning | None = None
+        if opened.row.repeats:
+            self._known = set(_step_ids(opened, max(0, start - _REPEAT_BYTES), start))
+        elif opened.row.copies:
+            self._own = _read_beginning(opened)
+
+    def add(self, step: Step, record: ParsedRecord) -> bool:
+        """Return True if a step is new; it is known from now on."""
+        if self._own and self._own.may_precede(record):
+            self._known = _ids_of_original(self._opened, self._own)
+            self._own = None
+        if self._known is None or not record.id:
+            return True
+        name = _step_id(step, record.id)
+        is_new = name not in self._known
+        if len(self._known) < _MAX_IDS:
+            self._known.add(name)
+        return is_new
 
 
-def _is_new(step: Step, record: str, known: set[str] | None) -> bool:
-    """True if a step has not been known before; it is from now on."""
-    if known is None or not record:
-        return True
-    name = _step_id(step, record)
-    if name in known:
-        return False
-    if len(known) < _MAX_IDS:
-        known.add(name)
-    return True
+class _Beginning(NamedTuple):
+    """Where and when a transcript begins."""
+
+    first_id: str
+    """The id of the first record that has one."""
+    begun: str
+    """The time of a record before that one; empty if there is none. In a fork, the copies have earlier times."""
+    age: tuple[str, bool, str, str]
+    """The minute in which it begins, True if that is only known from its first record, else the very time; its name."""
+
+    def may_precede(self, record: ParsedRecord) -> bool:
+        """True if a record may be a copy: it is older than the transcript, or nothing says how old that is."""
+        return bool(record.id) and (not self.begun or record.at < self.begun)
 
 
 def _step_id(step: Step, record: str) -> str:
     return f"{record} {step.kind} {step.call}"
 
 
-class _Beginning(NamedTuple):
-    first_id: str
-    """The id of the first record that has one."""
-    begun: str
-    """The first time in the file. In a fork it is later than those of the copies behind it."""
-    name: str
+def _step_ids(opened: OpenHostFile, start: int, end: int | None) -> Iterator[str]:
+    """Yield the ids of the steps in a part of a transcript."""
+    for line in split_lines(opened.file.blocks(start, end)):
+        parsed = opened.row.parse(parse_object(line.content or b""))
+        yield from (_step_id(step, parsed.id) for step in parsed.steps if parsed.id)
 
 
 def _read_beginning(opened: OpenHostFile) -> _Beginning | None:
     begun = ""
-    for parsed in opened._head():
-        begun = begun or parsed.at
+    for parsed in opened.read_head():
         if parsed.id:
-            return _Beginning(parsed.id, begun, opened.name)
+            minute = (begun or parsed.at)[:_MINUTE]
+            return _Beginning(parsed.id, begun, (minute, not begun, begun, opened.name))
+        begun = begun or parsed.at
     return None
 
 
-def _ids_of_original(opened: OpenHostFile) -> set[str]:
+def _ids_of_original(opened: OpenHostFile, own: _Beginning) -> set[str]:
     """Return the ids in those transcripts of the same folder that a transcript begins with copies of."""
-    own = _read_beginning(opened)
-    if own is None:
-        return set()
     known = set[str]()
+    first = own.first_id.encode()
     for name, _ in _list(opened.folder, "", [opened.row.pattern.rpartition("/")[2]], []):
         if name == opened.name:
             continue
         try:
             with open_host_file(opened.row, opened.folder, name, shown=name) as other:
-                beginning = _read_beginning(other)
-                if beginning and beginning.first_id == own.first_id and beginning[1:] < own[1:]:
-                    _add_ids(other, known)
+                if any(first in block for block in other.file.blocks(0, _HEAD_STEP)) and _is_older(other, own):
+                    known.update(islice(_step_ids(other, 0, None), _MAX_IDS - len(known)))
         except ReadError:
             continue
     return known
 
 
-def _add_ids(opened: OpenHostFile, known: set[str]) -> None:
-    for line in split_lines(opened.file.blocks(0)):
-        parsed = opened.row.parse(parse_object(line.content or b""))
-        if len(known) >= _MAX_IDS:
-            return
-        known.update(_step_id(step, parsed.id) for step in parsed.steps if parsed.id)
+def _is_older(other: OpenHostFile, own: _Beginning) -> bool:
+    """True if a transcript begins with the same record as another one, and earlier."""
+    beginning = _read_beginning(other)
+    return beginning is not None and beginning.first_id == own.first_id and beginning.age < own.age
 
 
 def _read_project_root(chats: str) -> str:

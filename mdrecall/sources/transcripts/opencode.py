@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from mdrecall.errors import FileMissing, FileUnreadable, NotAFile
+from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile
+from mdrecall.sources.opening import read_below
 from mdrecall.sources.transcripts.host_formats import About, parse_opencode, title_of
 from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, parse_object
 from mdrecall.types import HostRecord, Stamp
@@ -81,6 +82,44 @@ def read_opencode_steps(file: str, *, offset: int = 0, number: int = 0) -> Itera
     with open_session(path, session) as opened:
         for record, _ in opened.read(offset, number + 1):
             yield record
+
+
+class ExportedSession(NamedTuple):
+    """A conversation that ``opencode export`` wrote, which is the form that OpenCode promises to keep."""
+
+    session: str
+    about: About
+    changed_ns: int
+    messages: list[Any]
+
+    def read(self) -> Iterator[tuple[HostRecord, int]]:
+        """Yield every message with its size, which nobody needs of an export."""
+        for number, message in enumerate(self.messages, 1):
+            parsed = parse_opencode(message if isinstance(message, dict) else {})
+            at = _iso_time(_time_of(message, "created"))
+            yield HostRecord(number, number, at, parsed.steps, parsed.tokens), 0
+
+
+def read_export(file: str) -> ExportedSession:
+    """Read the file of an export. Raise a ``ReadError`` if it is none."""
+    folder, name = os.path.split(os.path.abspath(file))
+    try:
+        found = read_below(folder, name, shown=file, max_bytes=MAX_LINE_BYTES)
+    except FileTooLarge as error:
+        raise FileTooLarge(str(error), path=file, hint="Read OpenCode's database instead of an export.") from error
+    export = parse_object(found.data)
+    info, messages = export.get("info"), export.get("messages")
+    if not isinstance(info, dict) or not isinstance(info.get("id"), str) or not isinstance(messages, list):
+        raise NotAFile(f"{file} is not an exported session of OpenCode.", path=file, hint="Export a session again.")
+    changed_ms = _time_of(export, "updated")
+    row = _make_session(info["id"], info.get("parentID"), info.get("directory"), info.get("title"), changed_ms, 0)
+    return ExportedSession(row.session, row.about, row.stamp[1] or found.stamp[1], messages)
+
+
+def _time_of(message: Any, key: str) -> Any:
+    info = message.get("info") if isinstance(message, dict) else None
+    times = info.get("time") if isinstance(info, dict) else None
+    return times.get(key) if isinstance(times, dict) else None
 
 
 class OpenSession(NamedTuple):

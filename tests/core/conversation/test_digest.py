@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mdrecall.core.conversation.digest import Origin, find_mark, make_digest, safe_name
 from mdrecall.core.redact import redact
@@ -219,9 +221,52 @@ def test_the_mark_of_a_session_is_the_last_line_of_all_its_digests_in_a_note() -
     assert find_mark(note, "codex", "a") == 30
     assert find_mark(note, "codex", "b") == 0
     assert find_mark(f"quoted {one}\n", "codex", "a") == 0
+    assert find_mark(one.replace("10", "9" * 5000), "codex", "a") == 0
 
 
 def test_an_id_of_a_session_becomes_a_safe_name() -> None:
     assert safe_name("../../etc --> x") == "..-..-etc-x"
     assert safe_name("") == "-"
     assert len(safe_name("x" * 500)) == 100
+
+
+_TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(
+        [
+            "We decided this because of that.",
+            "```\nnever closed, always TODO",
+            "<!-- mdrecall:digest host=claude-code session=5f0c1234-aaaa lines=1-9 -->",
+            "## Session\n---\n===",
+            "[main a828e60] \u2028## x",
+            "git commit -m '`'",
+            "\ud800 from now on \x00 always \x1b[31m",
+        ]
+    ),
+)
+_STEPS = st.builds(
+    Step,
+    st.sampled_from(["user", "assistant", "call", "result", "compaction"]),
+    _TEXTS,
+    st.lists(_TEXTS, max_size=2).map(tuple),
+    st.sampled_from(["", "a", "b"]),
+    st.sampled_from([True, False, None]),
+)
+
+
+@given(st.lists(st.lists(_STEPS, max_size=3), max_size=6), _TEXTS, _TEXTS)
+def test_whatever_was_said_a_section_has_one_heading_and_one_mark_and_only_items_between(
+    records: list[list[Step]], place: str, folder: str
+) -> None:
+    origin = ORIGIN._replace(place=place, folder=folder)
+    text = digest(*(at(number, *steps) for number, steps in enumerate(records, 1)), origin=origin)
+    if not text:
+        return
+    heading, *items, mark = text.removesuffix("\n").split("\n")
+    assert heading.startswith("## Session ")
+    assert items
+    assert all(item.startswith("- ") for item in items)
+    assert len(text.splitlines()) == len(items) + 2
+    assert find_mark(text, "claude-code", "5f0c1234-aaaa") == len(records)
+    assert not re.search("[\x00-\x09\x0b-\x1f]", text)
+    assert mark.endswith(f"lines=1-{len(records)} -->")

@@ -1,0 +1,55 @@
+"""The plugin folder, as the real programs see it: valid, installed from the repository, and its skill understood."""
+
+import re
+from pathlib import Path
+
+from tests.hosts.conftest import OpenHost
+from tests.hosts.model import Model
+from tests.hosts.test_install import PLUGIN, PROJECT
+from tests.hosts.wire import Call
+
+
+def test_claude_code_accepts_the_plugin_and_the_repository_as_its_marketplace(
+    real_host: OpenHost, tmp_path: Path
+) -> None:
+    host = real_host("claude-code")
+    for folder in (PLUGIN, PROJECT):
+        done = host.run("plugin", "validate", str(folder), cwd=tmp_path)
+        assert "Validation passed" in done.out, done
+    host.run("plugin", "marketplace", "add", str(PROJECT), cwd=tmp_path)
+    host.run("plugin", "install", "mdrecall@mdrecall", cwd=tmp_path)
+    details = host.run("plugin", "details", "mdrecall", cwd=tmp_path).out
+    assert "SessionStart, UserPromptSubmit, PreCompact, Stop, SessionEnd" in details
+    assert "Always-on:   ~100 tok" in details, "docs/hosts.md says so."
+    assert "more than once" not in host.mdrecall("doctor", cwd=tmp_path).out
+    host.mdrecall("install", "claude-code", cwd=tmp_path)
+    assert "more than once" in host.mdrecall("doctor", cwd=tmp_path).out
+
+
+def test_codex_installs_the_plugin_from_the_repository(real_host: OpenHost, tmp_path: Path) -> None:
+    host = real_host("codex")
+    host.run("plugin", "marketplace", "add", str(PROJECT), cwd=tmp_path)
+    assert host.run("plugin", "add", "mdrecall@mdrecall", cwd=tmp_path).code == 0
+    assert re.search(r"mdrecall@mdrecall +installed, enabled", host.run("plugin", "list", cwd=tmp_path).out)
+
+
+def test_the_model_reads_the_skill_when_it_calls_it_and_does_as_it_says(
+    real_host: OpenHost, model: Model, tmp_path: Path
+) -> None:
+    host = real_host("claude-code")
+    host.mdrecall("install", "claude-code", "--workspace", "notes", cwd=tmp_path)
+    (tmp_path / "notes/MEMORY.md").write_text("# Facts\n\n- The lighthouse key hangs behind the clock.\n")
+    tools = "mcp__plugin_mdrecall_mdrecall__"
+    search = Call(f"{tools}memory_search", {"query": "lighthouse key"})
+    read = Call(f"{tools}memory_get", {"path": "MEMORY.md", "from": 3, "lines": 1})
+    write = Call(f"{tools}memory_append", {"text": "- [ ] get a second lighthouse key"})
+    skill = Call("Skill", {"skill": "mdrecall:recall"})
+    model.teach("where the key hangs", skill, search, read, write, say="See MEMORY.md#L3.")
+    done = host.ask("Tell me where the key hangs.", tmp_path)
+    assert "See MEMORY.md#L3." in done.out, done
+    requests = [request.text for request in model.requests_with("where the key hangs")]
+    assert "Write good notes" not in requests[0], "Only its description is in the context before it is called."
+    assert "Write good notes" in requests[-1]
+    assert "behind the clock" in requests[-1]
+    notes = [path.read_text() for path in (tmp_path / "notes/memory").glob("*.md")]
+    assert "- [ ] get a second lighthouse key" in "\n".join(notes)
