@@ -47,7 +47,8 @@ def test_the_early_answers_are_those_of_the_sdk(home: Home, name: str) -> None:
     assert greeting.answer("tools/list", {}) == {"tools": tools}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+# The oldest is the first that a new release of the SDK would drop, the newest the last that it learns.
+@pytest.mark.parametrize("version", [VERSIONS[0], VERSIONS[-1]])
 def test_every_version_that_is_answered_early_is_one_of_the_sdk(home: Home, version: str) -> None:
     command = [sys.executable, "-m", "mdrecall", "mcp", "--session-key", "main"]
     hello = {"id": 1, "method": "initialize", "params": HELLO | {"protocolVersion": version}}

@@ -25,8 +25,8 @@ Seen: TypeAlias = dict[str, str]
 
 LASTING = Fault("error", lasting=True)
 NOTHING = Content([], [], [], {})
-# So many points take a second or two.
-_MANY_POINTS = 20
+# So many points take about a second.
+_MANY_POINTS = 12
 
 
 def sync(memory: Memory) -> tuple[Issue, ...]:
