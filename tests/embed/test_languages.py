@@ -170,7 +170,7 @@ def test_a_query_and_a_note_in_other_scripts_have_the_same_vector(text: str) -> 
 
 @pytest.mark.parametrize("most", [16_000, 40])
 def test_a_note_has_the_same_vector_alone_and_beside_others(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(word_vectors, "_MAX_WORDS", most)
+    monkeypatch.setattr(word_vectors, "MAX_WORDS", most)
     monkeypatch.setattr(languages, "_CHARS_AT_ONCE", 40)
     texts = [
         "数据库每天凌晨两点自动备份。",

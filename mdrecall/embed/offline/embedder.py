@@ -173,21 +173,20 @@ class OfflineEmbedder:
         """Return the vectors of chunks with their titles, each with the vectors of its passages."""
         if not passages:
             return []
-        parts = [[text[part.start : part.end] for part in split_passages(text)] for _, text in passages]
+        titles = [fold(title) for title, _ in passages]
+        parts = [[fold(text[part.start : part.end]) for part in split_passages(text)] for _, text in passages]
         # A short part may not show its language, so it is that of the whole chunk.
-        languages = [self._languages.find(_sample(f"{title}\n{text}")) for title, text in passages]
+        languages = list(map(self._languages.find, map(_sample, passages, titles, parts)))
         if "numpy" not in sys.modules and self._is_little_english(passages, languages):
-            titles = [title for title, _ in passages]
-            return [self._embed_chunk(title, part) for title, part in zip(titles, parts, strict=True)]
-        return self._embed_numpy(passages, parts, languages)
+            return list(map(self._embed_chunk, titles, parts))
+        return self._embed_numpy(titles, parts, languages)
 
     def _embed_numpy(
-        self, passages: Sequence[EmbedInput], parts: Sequence[Sequence[str]], languages: Sequence[Found]
+        self, titles: Sequence[str], parts: Sequence[Sequence[str]], languages: Sequence[Found]
     ) -> list[Embedding]:
         numpy = _numpy()
         counts = [len(part) for part in parts]
         spread = list(chain.from_iterable(map(repeat, languages, counts)))
-        titles = [title for title, _ in passages]
         every = self._sums([*chain.from_iterable(parts), *titles], [*spread, *languages])
         sums = every[: len(spread)]
         starts = numpy.cumsum([0, *counts[:-1]])
@@ -205,8 +204,8 @@ class OfflineEmbedder:
 
     def _embed_chunk(self, title: str, parts: Sequence[str]) -> Embedding:
         """Do without numpy what ``_embed_numpy`` does for many, with the same result."""
-        sums = [self._sum_words(find_words(fold(part))) for part in parts]
-        whole = [sum(column) for column in zip(*sums, self._sum_words(find_words(fold(title))), strict=True)]
+        sums = [self._sum_words(find_words(part)) for part in parts]
+        whole = [sum(column) for column in zip(*sums, self._sum_words(find_words(title)), strict=True)]
         length = math.sqrt(sum(value * value for value in whole))
         vector = _pack_floats(value / length if length else 0.0 for value in whole)
         return Embedding(vector, b"".join(map(_round_to_int8, sums)))
@@ -237,13 +236,12 @@ class OfflineEmbedder:
             for name in ("_languages", "_pieces", "_rows", "_scales", "_common"):
                 vars(self).pop(name, None)
 
-    def _sums(self, texts: Sequence[str], languages: Sequence[Found]) -> Any:
+    def _sums(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
         """Return the sum of word vectors of each text, one row per text; ``languages`` are those of the texts."""
         numpy = _numpy()
-        folded = list(map(fold, texts))
         sums = self._sum_tokens(folded, map(self._languages.tokens, folded, map(find_words, folded), languages))
         if not all(map(str.isascii, folded)):
-            cut = numpy.zeros((len(texts), self.dimensions), numpy.float32)
+            cut = numpy.zeros((len(folded), self.dimensions), numpy.float32)
             self._languages.add_sums(folded, languages, cut, self._numpy_table())
             sums += cut * self._fixed_factor
         return sums
@@ -383,10 +381,17 @@ def _length(vector: Sequence[float]) -> float:
     return math.sqrt(sum(value * value for value in vector))
 
 
-def _sample(text: str) -> str:
-    """Return what tells the language of a text: its beginning, unless characters to cut come only later."""
+def _sample(passage: EmbedInput, title: str, parts: Sequence[str]) -> str:
+    """Return what tells the language of a chunk, folded: its beginning, unless characters to cut come only later.
+
+    ``title`` and ``parts`` are those of the chunk, folded.
+    """
+    text = "\n".join(passage)
     start = text[:_SAMPLE_CHARS]
-    return fold(start if text.isascii() or has_unspaced(start) or not has_unspaced(text) else text)
+    if text.isascii() or not has_unspaced(text):
+        return fold(start)
+    # Folding takes long in Japanese, so it is not done twice.
+    return "\n".join((title, *parts))[: _SAMPLE_CHARS if has_unspaced(start) else None]
 
 
 def _read_table(name: str) -> bytes:

@@ -17,15 +17,24 @@ from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter
 from mdrecall.embed.offline.korean import can_follow
 from mdrecall.embed.offline.pieces import find_words
 from mdrecall.embed.offline.word_file import COST_STEP, WordFile, hash_word, read_cards, word_length
-from mdrecall.embed.offline.word_vectors import MEANING, OWN, Part, Table, WordVectors, make_part, own_direction
+from mdrecall.embed.offline.word_vectors import (
+    MAX_WORDS,
+    MEANING,
+    OWN,
+    Part,
+    Table,
+    WordVectors,
+    make_part,
+    own_direction,
+)
 
 # From this share of kana on a text is Japanese; Chinese texts quote a word at most.
 _KANA_SHARE = 0.1
 # A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways,
 # which takes time. A longer one would be a sentence, and Japanese sentences have kana.
 _SHORT_CHARS = 20
-# Bounds the memory while texts are cut: each character needs about a kilobyte.
-_CHARS_AT_ONCE = 8_000
+# Bounds the memory while texts are cut: each character needs about 150 bytes, and each of its words a vector.
+_CHARS_AT_ONCE = MAX_WORDS
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
 # quote another language stay below, and texts in the language have three times as many.
 _COMMON_SHARE = 0.12

@@ -37,8 +37,8 @@ _CHAR_MEANING, _CHAR_OWN = 0.25, 0.6
 # How many dimensions an own direction has. Fewer make two words alike by chance, more take longer.
 _OWN_DIMENSIONS = 16
 _RANDOM_FACTOR, _RANDOM_STEP = 1664525, 1013904223
-# Bounds the memory: each vector takes a kilobyte.
-_MAX_WORDS = 16_000
+#: Bounds the memory: each vector takes a kilobyte. No more characters may be cut at once.
+MAX_WORDS = 16_000
 
 
 class Part(NamedTuple):
@@ -90,7 +90,7 @@ class WordVectors:
         self._table = table
         self._count = 0
         # Rows that are not written yet take no memory.
-        self._vectors = numpy.empty((_MAX_WORDS, table.rows.shape[1]), numpy.float32)
+        self._vectors = numpy.empty((MAX_WORDS, table.rows.shape[1]), numpy.float32)
         self._rows = numpy.full(2 * file.card.words + CODES, -1, numpy.int32)
 
     def add(self, found: CutTexts, texts: Sequence[int], sums: Any) -> None:
@@ -110,7 +110,7 @@ class WordVectors:
         unknown = 2 * self._file.card.words
         keys = numpy.where(found.numbers < 0, unknown - found.numbers, 2 * found.numbers + (found.lengths == 1))
         new = self._find_new(keys)
-        if self._count + len(new) > _MAX_WORDS:
+        if self._count + len(new) > MAX_WORDS:
             self._count = 0
             self._rows.fill(-1)
             new = self._find_new(keys)
