@@ -23,7 +23,7 @@ _NEXT_STEPS = {
     (
         "claude-code",
         "project",
-    ): "Claude Code loads it only in a folder that you trust: it asks when you start it there.",
+    ): "Claude Code loads it only in a folder that you trust. It asks when you start it.",
     ("codex", "user"): _APPROVE,
     ("codex", "project"): f"{_APPROVE} It reads the files of a project only if you trust that.",
     ("cursor", "user"): _PASTE.format(program="Cursor", place="settings (Rules)", host="cursor"),
