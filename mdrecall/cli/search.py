@@ -138,6 +138,10 @@ def _format_headline(result: SearchResult) -> str:
     ]
     if result.heading:
         parts.append(style(printable(result.heading), "dim"))
+    # What the lines below and the path do not say themselves.
+    speaker = "" if result.speaker in result.snippet else result.speaker
+    if more := ", ".join(filter(None, (speaker, "" if result.date in result.path else result.date))):
+        parts.append(style(f"[{printable(more)}]", "dim"))
     if result.scored_by:
         parts.append(style(f"scored by {printable(result.scored_by)}", "dim"))
     if result.query:
@@ -189,12 +193,16 @@ def _format_changes(why: Why) -> list[str]:
 
 def _format_sum(why: Why) -> list[str]:
     """Return what the query takes off, what the worth consists of, and what each stage has changed."""
+    parts = " ".join(f"{name} {value:+.2f}" for name, value in why.parts)
+    lines = [f"worth {why.worth:.2f}: {parts}", "stages: " + "; ".join(map(_format_step, why.stages))]
+    return [_format_cost(why), *lines] if why.cost else lines
+
+
+def _format_cost(why: Why) -> str:
     count = round(math.expm1(why.commonness))
     chunks = "1 chunk" if count == 1 else f"{count} chunks"
     cost = f"the query takes off {why.cost:.2f}: each of its words is in about {chunks}"
-    cost += f", and the embedder reads {why.trust:.0%} of it" if why.likeness is not None else ""
-    parts = " ".join(f"{name} {value:+.2f}" for name, value in why.parts)
-    return [cost, f"worth {why.worth:.2f}: {parts}", "stages: " + "; ".join(map(_format_step, why.stages))]
+    return cost if why.likeness is None else f"{cost}, and the embedder reads {why.trust:.0%} of it"
 
 
 def _format_step(step: StageStep) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mdrecall import state_files
 from mdrecall.errors import RecallError
 from mdrecall.hosts.layout import Site, list_pieces
-from mdrecall.hosts.pieces import Piece
+from mdrecall.hosts.pieces import OwnFile, Piece
 from mdrecall.mcp_server.install import Plan, back_up, read_text, replace_text
 
 
@@ -54,7 +54,7 @@ def plan_install(site: Site, state_dir: str) -> Change:
         by_path.setdefault(piece.path, []).append(piece)
     for path, pieces in by_path.items():
         # Left as it is if everything is in it already, wherever it stands by now.
-        after[path] = now[path] if _is_complete(pieces, now[path]) else _add_all(pieces, before[path])
+        after[path] = now[path] if _is_complete(pieces, now[path]) else _add_all(pieces, before[path]) or before[path]
     folders = {*undone.folders, *(folder for path in after if after[path] is not None for folder in _new_folders(path))}
     return undone._replace(before=before, now=now, after=after, folders=tuple(sorted(folders)))
 
@@ -77,13 +77,12 @@ def _plan_undo(site: Site, state_dir: str, *, with_unrecorded: bool) -> Change:
         now[name] = after[name] = read_text(name)
         if name in kept and now[name] is not None and _hash(now[name]) == kept[name]["after"]:
             after[name] = kept[name]["before"]
-            continue
-        if name not in kept and not with_unrecorded:
-            continue
-        for piece in (piece for piece in pieces if piece.path == name):
-            after[name] = _take(piece, after[name])
-        if name in kept and now[name] is not None and after[name] is None:
-            edited.append(name)
+        elif name in kept or with_unrecorded:
+            here = [piece for piece in pieces if piece.path == name]
+            left = _take_all(here, now[name])
+            after[name] = _restore_spaces(left, kept[name]["before"]) if name in kept else left
+            if name in kept and now[name] is not None and any(isinstance(piece, OwnFile) for piece in here):
+                edited.append(name)
     return Change(site, path, after, now, after, tuple(receipt.get("folders", ())), tuple(edited))
 
 
@@ -137,6 +136,13 @@ def _add_all(pieces: list[Piece], text: str | None) -> str:
     return text or ""
 
 
+def _restore_spaces(left: str | None, before: str | None) -> str | None:
+    """Return what a file was before if what is left of it is the same but for white space, as a host may write it."""
+    if before is None:
+        return None if left is not None and left.split() in ([], ["{}"], ["{", "}"]) else left
+    return before if left is not None and "".join(left.split()) == "".join(before.split()) else left
+
+
 def _is_complete(pieces: list[Piece], text: str | None) -> bool:
     try:
         return text is not None and all(piece.add(text) == text for piece in pieces)
@@ -144,12 +150,14 @@ def _is_complete(pieces: list[Piece], text: str | None) -> bool:
         return False
 
 
-def _take(piece: Piece, text: str | None) -> str | None:
+def _take_all(pieces: list[Piece], text: str | None) -> str | None:
     try:
-        return None if text is None else piece.take(text)
+        for piece in pieces:
+            text = None if text is None else piece.take(text)
     except ValueError as error:
         hint = "Remove what is mdrecall's yourself."
-        raise RecallError(f"{piece.path} was not changed: {error}.", hint=hint) from error
+        raise RecallError(f"{pieces[0].path} was not changed: {error}.", hint=hint) from error
+    return text
 
 
 def _new_folders(path: str) -> Iterator[str]:

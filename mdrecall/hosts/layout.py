@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import mdrecall
 from mdrecall.config.environment import ProgramFolders
-from mdrecall.hosts.pieces import HookEntries, OwnFile, Piece, Section, ServerEntry
+from mdrecall.hosts.pieces import Approvals, HookEntries, OwnFile, Piece, Section, ServerEntry, are_all_ours
 from mdrecall.hosts.table import Event, Host, find_host
-from mdrecall.mcp_server.install import Entry, find_client, target_of
+from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
 
 _NAME = "mdrecall"
 _FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugin")
@@ -131,10 +131,11 @@ def _for_claude(site: Site) -> Iterator[Piece]:
 
 
 def _for_codex(site: Site) -> Iterator[Piece]:
+    hooks = site.path("{codex}/hooks.json", ".codex/hooks.json")
     yield _server(site)
-    yield HookEntries(
-        site.path("{codex}/hooks.json", ".codex/hooks.json"), render_hooks(_host(site), site.shell_command)
-    )
+    if are_all_ours(read_text(hooks) or ""):
+        yield Approvals(os.path.realpath(os.path.join(site.folders.codex, "config.toml")), hooks)
+    yield HookEntries(hooks, render_hooks(_host(site), site.shell_command))
     yield _skill(site.path("{codex}/skills", ".agents/skills"))
 
 

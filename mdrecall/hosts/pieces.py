@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.mcp_server.config_text import Place, append_items, list_items, put, remove, remove_items
+from mdrecall.mcp_server.config_text import Place, append_items, list_items, put, remove, remove_empty, remove_items
 
 #: What mdrecall's hooks have in common, whatever the path of the command is and whichever version wrote them.
 _OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
@@ -42,7 +42,8 @@ class ServerEntry(NamedTuple):
 
     def take(self, text: str) -> str | None:
         """Return the text without the server; raise ``ValueError`` if that would lose anything."""
-        return remove(text, self.place)
+        left = remove(text, self.place)
+        return left if left == text else remove_empty(left, self.place)
 
 
 class HookEntries(NamedTuple):
@@ -63,6 +64,24 @@ class HookEntries(NamedTuple):
         return remove_items(text, "hooks", _is_ours)
 
 
+class Approvals(NamedTuple):
+    """What Codex writes about a file of hooks when its user approves them. It is mdrecall's only to remove."""
+
+    path: str
+    hooks: str
+    """The file of the hooks, of which all are mdrecall's."""
+
+    def add(self, before: str) -> str:
+        """Return the text as it is: to approve is for the user."""
+        return before
+
+    def take(self, text: str) -> str | None:
+        """Return the text without the approvals of this file, and without the title of their table if it is alone."""
+        table = re.compile(rf'^\[hooks\.state\."{re.escape(self.hooks)}:[^"\n]*"\]\n(?:(?!\[).*\n?)*', re.MULTILINE)
+        left = table.sub("", text)
+        return left if left == text else re.sub(r"^\[hooks(?:\.state)?\]\s*(?=\[|\Z)", "", left, flags=re.MULTILINE)
+
+
 class Section(NamedTuple):
     """A section in an instructions file, between two comments."""
 
@@ -80,12 +99,20 @@ class Section(NamedTuple):
         return re.sub(rf"\n?{_SECTION_START}.*?{_SECTION_END}\n?", "", text, flags=re.DOTALL)
 
 
-Piece = OwnFile | ServerEntry | HookEntries | Section
+Piece = OwnFile | ServerEntry | HookEntries | Approvals | Section
 
 
 def has_hooks(text: str) -> bool:
     """True if a text has a hook of mdrecall in it."""
     return bool(_OUR_HOOK.search(text))
+
+
+def are_all_ours(text: str) -> bool:
+    """True if a JSON file has no hooks but mdrecall's, or none at all."""
+    try:
+        return not list_items(text, "hooks", lambda group: not _is_ours(group))
+    except ValueError:
+        return False
 
 
 def _is_ours(group: Any) -> bool:

@@ -63,6 +63,15 @@ def remove(text: str, place: Place) -> str:
     return _REMOVE[place.kind](text, place) if text.strip("\ufeff \t\r\n") else text
 
 
+def remove_empty(text: str, place: Place) -> str:
+    """Return the text without the table of all servers, if that is empty. A TOML file has no title of it then."""
+    values = _parse_json(text) if place.kind == "json" and text.strip("\ufeff \t\r\n") else {}
+    if values.get(place.table) != {}:
+        return text
+    del values[place.table]
+    return _check_json(_cut(text, _members(text, _find_root(text))[place.table]), values)
+
+
 def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
     """Return JSON with one more item at the end of each list of a table. What is missing of them is made."""
     if not text.strip("\ufeff \t\r\n"):

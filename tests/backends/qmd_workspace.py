@@ -37,6 +37,7 @@ class QmdWorkspace:
         self.own: dict[str, Any] = {"qmd": {"session": False, "firstRetrySeconds": 1}}
         self.search: dict[str, Any] = {}
         self.path = os.environ["PATH"]
+        self.variables: dict[str, str] = {}
 
     def write(self, notes: dict[str, str] = NOTES) -> "QmdWorkspace":
         for name, text in notes.items():
@@ -50,7 +51,7 @@ class QmdWorkspace:
 
     @property
     def env(self) -> dict[str, str]:
-        return {**self.workspace.env, "PATH": self.path}
+        return {**self.workspace.env, "PATH": self.path, **self.variables}
 
     @property
     def settings(self) -> Settings:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.core.ranking.score import probability
 from mdrecall.errors import TranscriptRefused
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import memory_tools
@@ -14,6 +15,7 @@ from mdrecall.tools.toolset import Toolset
 from mdrecall.types import SearchAnswer
 from tests.backends.qmd_workspace import NOTES, QmdWorkspace
 from tests.processes import marked, until
+from tests.qmd.models import write_models
 
 MORE = {
     "memory/zh.md": "# 记忆\n\n支付网关迁移推迟到三月。\n",
@@ -55,8 +57,30 @@ def test_both_backends_give_the_same_answers_in_the_same_form(notes: QmdWorkspac
     for question, path in QUESTIONS.items():
         answer = qmd.search(question)
         assert (answer.backend, answer.answered_for, answer[0].path) == ("qmd", None, path), question
-        assert form(answer) == form(other.search(question, mode="keyword")), question
-        assert 0 < answer[0].score <= 1
+        same = other.search(question, mode="keyword")
+        assert form(answer) == form(same), question
+        assert answer[0].score == pytest.approx(same[0].score, abs=0.15), question
+
+
+@pytest.mark.parametrize(("search_mode", "mode"), [("vsearch", "vector"), ("query", "hybrid")])
+def test_with_its_models_a_score_is_a_probability_as_well(
+    notes: QmdWorkspace, tmp_path: Path, search_mode: str, mode: str
+) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    notes.variables = write_models(folder)
+    notes.settings_of_qmd |= {"searchMode": search_mode, "limits": {"timeoutMs": 60_000}}
+    memory = notes.memory()
+    memory.sync()
+    answer = memory.search("what did Ana say about the billing migration?", explain=True)
+    assert (answer.backend, answer.mode, answer.degraded) == ("qmd", mode, "")
+    assert answer[0].path == "memory/2026-01-14.md"
+    assert answer.confidence != "low"
+    assert answer[0].why
+    assert answer[0].score == pytest.approx(probability(answer[0].why.worth), abs=1e-3)
+    foreign = memory.search("how long does a cake take in the oven?")
+    assert (foreign.backend, foreign.confidence) == ("qmd", "low")
+    assert foreign.caution
 
 
 def test_what_was_just_written_is_found_by_a_process_that_answers_once(notes: QmdWorkspace) -> None:

@@ -85,6 +85,20 @@ def test_a_result_is_its_score_its_citation_its_lines_and_its_headings(capsys: p
     )
 
 
+def test_a_result_names_its_speaker_and_its_day_where_its_lines_and_its_path_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_answer(SearchAnswer((result(speaker="Ana", date="2026-03-01"), result(speaker="walrus", date=""))))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("Zoo › Pool  [Ana, 2026-03-01]")
+    assert lines[4].endswith("Zoo › Pool")
+
+
+def test_a_query_that_takes_nothing_off_has_no_line_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(SearchAnswer((result(why=WHY._replace(cost=0.0)),)))
+    assert "takes off" not in capsys.readouterr().out
+
+
 def test_an_explanation_names_the_terms_and_what_else_counts(capsys: pytest.CaptureFixture[str]) -> None:
     print_answer(SearchAnswer((result(why=WHY),)))
     assert capsys.readouterr().out.splitlines()[3:] == [

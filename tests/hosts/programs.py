@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -167,6 +167,21 @@ class Host:
             check=False,
         )
         return Finished(done.returncode, done.stdout, done.stderr)
+
+    def approve_hooks(self, cwd: Path) -> None:
+        """Approve all hooks of Codex as its user does, through the server that its own windows talk to."""
+        command = [*self._command, "app-server"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, cwd=cwd, env=self.env, text=True, **pipes) as server:  # type: ignore[call-overload]
+
+            def call(method: str, **params: Any) -> Any:
+                print(json.dumps({"id": method, "method": method, "params": params}), file=server.stdin, flush=True)
+                return next(said for line in server.stdout if (said := json.loads(line)).get("id") == method)["result"]
+
+            call("initialize", clientInfo={"name": "test", "version": "1"})
+            hooks = call("hooks/list", cwds=[str(cwd)])["data"][0]["hooks"]
+            state = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in hooks}
+            call("config/batchWrite", edits=[{"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}])
 
     def mdrecall(self, *arguments: str, cwd: Path, **env: str) -> Finished:
         """Run mdrecall as the user of this home would."""

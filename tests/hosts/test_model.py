@@ -8,8 +8,8 @@ from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
 from tests.hosts.programs import PROGRAMS, call_shell
 
-_IN_SUITE = ("claude-code", "codex")
-HOSTS = [pytest.param(name, marks=[] if name in _IN_SUITE else pytest.mark.hosts) for name in PROGRAMS]
+IN_SUITE = ("claude-code", "codex")
+HOSTS = [pytest.param(name, marks=[] if name in IN_SUITE else pytest.mark.hosts) for name in PROGRAMS]
 
 
 @pytest.mark.parametrize("name", HOSTS)

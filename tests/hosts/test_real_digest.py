@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,24 @@ def test_the_model_is_asked_once_to_write_down_what_matters(
     assert "memory_append tool" in asked[0].text
     assert "Memory flush" not in notes(folder)
     assert "NO_REPLY" not in notes(folder)
+
+
+def test_a_compaction_finds_the_digest_written_and_repeats_nothing_of_it(
+    real_host: OpenHost, model: Model, folder: Path
+) -> None:
+    host = real_host("claude-code")
+    add_hooks(host)
+    model.teach("mend the fence", say="We keep the gate open because of the cat.")
+    session = json.loads(host.ask("Please mend the fence.", folder).out)["session_id"]
+    model.teach("paint the barn", say="We paint it red instead of blue.")
+    host.ask("Now paint the barn.", folder, "--resume", session)
+    host.ask("/compact", folder, "--resume", session)
+    assert model.requests_with("keep names, identifiers, paths and decisions word for word")
+    model.teach("water the garden", say="Done for today.")
+    host.ask("Please water the garden.", folder, "--resume", session)
+    assert until(lambda: "water the garden" in notes(folder)), notes(folder)
+    parts = [tuple(map(int, part)) for part in re.findall(r"lines=(\d+)-(\d+) -->", notes(folder))]
+    assert all(after[0] > before[1] for before, after in pairwise(parts))
+    assert "/compact" not in notes(folder)
+    for text in ("Please mend the fence.", "because of the cat", "Now paint the barn.", "red instead of blue"):
+        assert notes(folder).count(text) == 1, notes(folder)

@@ -185,10 +185,12 @@ def _fork(original: Path, name: str, started: str, said: str) -> Path:
     return fork
 
 
+@pytest.mark.parametrize("started", ["2026-02-11T08:59:00Z", "2026-02-10T09:00:30Z"])
 @pytest.mark.parametrize("name", ["9a9a", "1a1a"])
-def test_a_fork_has_only_what_was_said_after_it(name: str, tmp_path: Path) -> None:
+def test_a_fork_has_only_what_was_said_after_it(name: str, started: str, tmp_path: Path) -> None:
+    """A fork may be made in the same minute in which its original began."""
     original = Path(write_host(tmp_path, "claude-code"))
-    fork = _fork(original, name, "2026-02-11T08:59:00Z", "and now for the fork")
+    fork = _fork(original, name, started, "and now for the fork")
     assert _said("claude-code", str(fork)) == ["and now for the fork"]
     assert _said("claude-code", str(original)) == [ASKED, ANSWER]
     records = list(read_steps("claude-code", str(fork)))

@@ -260,8 +260,8 @@ class _Beginning(NamedTuple):
     """The id of the first record that has one."""
     begun: str
     """The time of a record before that one; empty if there is none. In a fork, the copies have earlier times."""
-    age: tuple[str, bool, str]
-    """The minute in which it begins, True if that is only known from its first record, and its name."""
+    age: tuple[str, bool, str, str]
+    """The minute in which it begins, True if that is only known from its first record, else the very time; its name."""
 
     def may_precede(self, record: ParsedRecord) -> bool:
         """True if a record may be a copy: it is older than the transcript, or nothing says how old that is."""
@@ -283,7 +283,8 @@ def _read_beginning(opened: OpenHostFile) -> _Beginning | None:
     begun = ""
     for parsed in opened.read_head():
         if parsed.id:
-            return _Beginning(parsed.id, begun, ((begun or parsed.at)[:_MINUTE], not begun, opened.name))
+            minute = (begun or parsed.at)[:_MINUTE]
+            return _Beginning(parsed.id, begun, (minute, not begun, begun, opened.name))
         begun = begun or parsed.at
     return None
 
