@@ -36,14 +36,23 @@ _SLOW = (
     "engine/test_jobs",
     "engine/test_ranking.py",
     "engine/test_transcripts_any_order.py",
-    "hosts/test_digest_kills.py",
+    "hosts/test_digest",
     "mcp_server/",
     "plugins/",
     "providers/",
     "qmd/",
     "record/",
     "reliability/",
+    "sources/test_daily.py::test_a_killed_writer",
+    "sources/test_followed.py::test_any_changes_in_any_order",
+    "sources/test_hosts.py::test_memory_stays_bounded",
+    "store/test_sqlite_publish.py",
+    "test_calibrate.py",
+    "test_docs.py::test_the_python_examples_run",
     "test_four_doors.py",
+    "test_freshness.py",
+    "test_notebook_benchmark.py",
+    "test_quality_benchmark.py",
     "test_secrets_in_index.py",
     "test_tutorial.py",
     "tools/test_fuzz.py",
@@ -56,7 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that a newcomer's quick run leaves out."""
     folder = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(folder).as_posix().startswith(_SLOW):
+        name = f"{item.path.relative_to(folder).as_posix()}::{item.name}"
+        if name.startswith(_SLOW):
             item.add_marker(pytest.mark.slow)
         if _REAL & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)

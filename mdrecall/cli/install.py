@@ -15,13 +15,20 @@ if TYPE_CHECKING:
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
 _DEFAULT_WORKSPACE = "~/mdrecall"
 _FIRST_NOTE = "# Memory\n\nLasting facts: decisions, people, preferences.\n"
+_APPROVE = "Codex runs hooks only after you have approved them: start it and answer its question, or open /hooks."
+_PASTE = "{program} keeps instructions for all projects in its own {place}: paste the text of"
+_PASTE += " `mdrecall install {host} --scope project --dry-run` there."
 #: What a host asks, or what has to be done by hand.
 _NEXT_STEPS = {
-    "codex": "Codex runs hooks only after you have approved them: start it and answer its question, or open /hooks.",
-    "cursor": "For all projects, Cursor keeps instructions in its settings (Rules): paste the text of"
-    " `mdrecall install cursor --scope project --dry-run` there.",
-    "zed": "For all projects, Zed keeps instructions in its rules library: paste the text of"
-    " `mdrecall install zed --scope project --dry-run` there.",
+    (
+        "claude-code",
+        "project",
+    ): "Claude Code loads it only in a folder that you trust. It asks when you start it.",
+    ("codex", "user"): _APPROVE,
+    ("codex", "project"): f"{_APPROVE} It reads the files of a project only if you trust that.",
+    ("cursor", "user"): _PASTE.format(program="Cursor", place="settings (Rules)", host="cursor"),
+    ("gemini", "project"): "Gemini CLI shows the hooks of a project before it runs them for the first time.",
+    ("zed", "user"): _PASTE.format(program="Zed", place="rules", host="zed"),
 }
 
 
@@ -59,8 +66,8 @@ def run(options: argparse.Namespace) -> int:
         f"mdrecall is {'now' if is_new else 'already'} installed for {options.host}. Memory: {shorten_home(workspace)}."
     )
     _print_files(change)
-    if options.host in _NEXT_STEPS and (options.scope == "user" or options.host == "codex"):
-        print(_NEXT_STEPS[options.host])
+    if step := _NEXT_STEPS.get((options.host, options.scope)):
+        print(step)
     scope = " --scope project" if options.scope == "project" else ""
     print(f"Restart {options.host} to load it. To undo this, run `mdrecall uninstall {options.host}{scope}`.")
     return 0

@@ -19,10 +19,11 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(change.diff, end="")
         return 0
+    copies = apply_removal(change)
     if not change.files:
         print(f"mdrecall is not installed for {options.host}.")
         return 0
-    for copy in apply_removal(change):
+    for copy in copies:
         print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
     print(f"mdrecall is no longer installed for {options.host}. Notes, settings and index are as they were.")
     for path in change.files:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer
+from mdrecall.types import SearchAnswer, SearchResult
 from mdrecall.wire import answer_to_json
 from tests.conftest import Workspace
 from tests.embed.tiny_gguf import write_reranker
@@ -42,6 +42,12 @@ def paths(answer: SearchAnswer) -> list[str]:
     return [result.path.removeprefix("memory/").removesuffix(".md") for result in answer]
 
 
+def explain(result: SearchResult) -> object:
+    """What is said of a result besides the stages that it went through."""
+    assert result.why
+    return result.confidence, result.why._replace(stages=())
+
+
 def prefer(server: RerankServer, *names: str) -> None:
     """Let the server put the notes in this order."""
 
@@ -71,9 +77,11 @@ def test_the_results_are_in_its_order_with_its_scores(notes: Workspace, kind: st
         assert {result.scored_by for result in answer} == {f"{kind}/m-1"}
         assert answer.not_reranked == ""
         assert memory.status().custom["reranker"] == f"{kind}/m-1"
-        # The word for the score and the explanation stay mdrecall's own.
-        own = {result.path: (result.confidence, result.why) for result in plain}
-        assert {result.path: (result.confidence, result.why) for result in answer} == own
+        # The word for the score and the explanation stay mdrecall's own; the reranker is one more stage.
+        assert {result.path: explain(result) for result in answer} == {result.path: explain(result) for result in plain}
+        for place, result in enumerate(answer, 1):
+            assert result.why
+            assert (result.why.stages[-1].stage, result.why.stages[-1].place) == ("rerank_candidates", place)
         assert server.asked[0].body["query"] == "walrus"
         assert sorted(text.split("\n")[-1] for text in server.asked[0].body["documents"]) == sorted(NOTES.values())
     assert [entry["scoredBy"] for entry in answer_to_json(answer)["results"]] == [f"{kind}/m-1"] * 3

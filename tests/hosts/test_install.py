@@ -1,5 +1,6 @@
 """``mdrecall install`` and ``uninstall``: the right files, and afterwards every file as it was, byte for byte."""
 
+import errno
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ import mdrecall
 from mdrecall.cli.main import main
 from mdrecall.hosts.layout import INSTALLABLE, render_hooks
 from mdrecall.hosts.table import find_host
+from mdrecall.mcp_server.install import replace_text
 
 PROJECT = Path(__file__).parents[2]
 PLUGIN = PROJECT / "mdrecall/hosts/plugin"
@@ -168,6 +170,30 @@ def test_a_file_that_cannot_be_changed_without_a_loss_stops_everything_before_it
     before = tree(base)
     assert main(["install", "qwen"]) == 2
     assert tree(base) == before
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_an_installation_that_breaks_off_can_be_undone(
+    base: Path, written: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = tree(base)
+    left = [None] * written
+
+    def write(path: str, text: str) -> None:
+        if not left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left.pop()
+        replace_text(path, text)
+
+    monkeypatch.setattr("mdrecall.hosts.install.replace_text", write)
+    assert main(["install", "codex"]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setenv("HOME", str(base / "home"))
+    monkeypatch.chdir(base / "project")
+    assert main(["uninstall", "codex"]) == 0
+    assert tree(base) == before
+    assert doctor(capsys) == []
 
 
 def test_no_file_is_made_that_nothing_is_written_to(base: Path) -> None:

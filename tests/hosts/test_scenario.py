@@ -33,6 +33,7 @@ COMPACTION: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
 COMPACTED = {
     "claude-code": "compact_boundary",
     "codex": '"type":"compacted"',
+    "opencode": '"type":"compaction"',
     "copilot": '"session.compaction_complete","data":{"success":true',
 }
 

@@ -7,7 +7,6 @@ its own files. Line ``n`` of a copy is record ``n`` of the original, so that cit
 
 import json
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -75,10 +74,12 @@ class HostState:
 
     def forget(self, host: str) -> None:
         """Follow a host no longer, and delete the copies of its conversations."""
+        import shutil
+
         known = self.list_followed()
         known.pop(host, None)
         try:
-            shutil.rmtree(os.path.join(self.copies, host), ignore_errors=False)
+            shutil.rmtree(os.path.join(self.copies, host))
         except FileNotFoundError:
             pass
         except OSError as error:
