@@ -24,6 +24,8 @@ MOST_MB = 300
 LARGEST = 32 * 1024 * 1024
 
 _RARE = "zqwbbkk"
+# A note is indexed in pieces of at most so many characters, so a larger one takes its text and no more beside that.
+_LARGE = 4_000_000
 
 
 def _repeat(text: str) -> Callable[[int], str]:
@@ -51,7 +53,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "table": lambda size: "\n".join(cell * (size // 9) for cell in ("|a|", "|-|", "|b|")),
     "table of rows": _repeat("| a | b |\n"),
     "distinct words": _distinct_words,
-    "names": lambda size: " ".join(f"a-{number}" for number in range(size // 9)),
+    "names": lambda size: " ".join(f"a-{number}" for number in range(size // 10)),
     "long names": lambda size: " ".join("a-" * 50 + str(number) for number in range(size // 108)),
     "Chinese": _repeat("深色模式"),
     "emoji": _repeat("🦭 "),
@@ -109,7 +111,10 @@ def _index_part(notes: list[tuple[str, int]], done: "SimpleQueue[Outcome | Excep
     told = 0
     try:
         while told < len(notes):
-            for outcome in _index_in_child(notes[told:]):
+            # What a process keeps of eight of the largest notes (150 MB, in bounded caches and in the allocator) says
+            # nothing about the next one, so each of these has a process of its own.
+            is_large = notes[told][1] > _LARGE
+            for outcome in _index_in_child(notes[told : told + 1] if is_large else notes[told:]):
                 told += 1
                 done.put(outcome)
     except Exception as error:
