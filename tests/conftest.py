@@ -72,6 +72,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what a quick run leaves out as a whole."""
+    folder = Path(__file__).parent
+    if "not slow" not in config.option.markexpr or not collection_path.is_relative_to(folder):
+        return None
+    name = collection_path.relative_to(folder).as_posix() + ("/" if collection_path.is_dir() else "::")
+    return name.startswith(_SLOW) or None
+
+
 # Folders that need an optional package as a whole, with the extra that installs it.
 _NEEDED = {"mcp_server": "mcp"}
 

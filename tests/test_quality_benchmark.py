@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.quality import main
 from benchmarks.quality_plot import NAME_GAP, down, spread
+from training import calibrate
 
 NOTES = {
     "garden": "The tomatoes are watered every Tuesday evening.",
@@ -73,6 +75,25 @@ def test_a_set_is_asked_its_own_its_unanswerable_and_foreign_questions(
     printed = capsys.readouterr().out
     assert "shown@4000" in printed
     assert "share of right first results" in printed
+
+
+def test_the_curves_are_refitted_on_the_same_sets(
+    sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "answers.json"
+    assert calibrate.main(["--eval", str(sets), "--jobs", "1", "--json", str(kept)]) == 0
+    asked = capsys.readouterr().out
+    runs = json.loads(kept.read_text())["runs"]
+    assert {(entry["set"], entry["mode"]) for entry in runs} == {
+        (name, mode) for name in ("openclaw-notes", "scifact") for mode in ("keyword", "hybrid", "vector")
+    }
+    words, _ = calibrate.shipped_curves()
+    for entry in (entry for one in runs if one["mode"] == "hybrid" for entry in one["questions"].values()):
+        features = calibrate.to_features(entry["curve"], words)
+        made = calibrate.to_probabilities(np.array([features]), words.shipped)[0]
+        assert made == pytest.approx(entry["score"], abs=2e-3)  # What is fitted is what the score was made of.
+    assert calibrate.main([str(kept)]) == 0
+    assert capsys.readouterr().out == asked.replace("\nall:", "\nanswers:")
 
 
 def test_evidence_is_not_shown_by_the_same_words_in_another_file(sets: Path, tmp_path: Path) -> None:
