@@ -130,12 +130,13 @@ def _pack_passages_numpy(chunks: Sequence[bytes], size: int) -> list[bytes]:
 
     if not chunks:
         return []
-    found = numpy.frombuffer(b"".join(chunks), numpy.int8).reshape(-1, size).astype(numpy.int16)
-    squares = numpy.einsum("ij,ij->i", found, found, dtype=numpy.int64)
-    limits = numpy.floor(_LARGE * numpy.sqrt(squares / size)).astype(numpy.int16)
-    codes = numpy.zeros((len(found), -(-size // 4) * 4), numpy.uint8)
-    codes[:, :size] = 2 * (found < 0) + (numpy.abs(found) > limits[:, None])
-    quarters = codes.reshape(len(found), codes.shape[1] // 4, 4)
-    packed = quarters[:, :, 0] << 6 | quarters[:, :, 1] << 4 | quarters[:, :, 2] << 2 | quarters[:, :, 3]
+    found = numpy.frombuffer(b"".join(chunks), numpy.int8).reshape(-1, size)
+    wide = found.astype(numpy.float64)
+    squares = numpy.einsum("ij,ij->i", wide, wide)
+    limits = numpy.floor(_LARGE * numpy.sqrt(squares / size)).astype(numpy.int8)
+    bits = numpy.zeros((len(found), -(-size // 4) * 4, 2), bool)
+    bits[:, :size, 0] = found < 0
+    bits[:, :size, 1] = numpy.abs(found) > limits[:, None]
+    packed = numpy.packbits(bits.reshape(len(found), 2 * bits.shape[1]), axis=1)
     ends = numpy.cumsum([len(passages) // size for passages in chunks]).tolist()
     return [packed[start:end].tobytes() for start, end in zip([0, *ends], ends, strict=False)]

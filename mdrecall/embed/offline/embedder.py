@@ -431,8 +431,9 @@ def _unit(rows: Any) -> Any:
 def _to_int8(rows: Any) -> Any:
     """Return rows as signed bytes, which keep only their directions."""
     numpy = _numpy()
-    most = numpy.maximum(numpy.abs(rows).max(1, initial=0.0), 1e-12)
-    return numpy.rint(rows * (127 / most)[:, None]).astype(numpy.int8)
+    most = numpy.maximum(numpy.maximum(rows.max(1, initial=0.0), -rows.min(1, initial=0.0)), 1e-12)
+    scaled = rows * (127 / most)[:, None]
+    return numpy.rint(scaled, out=scaled).astype(numpy.int8)
 
 
 def _pack_floats(values: Iterable[float]) -> bytes:

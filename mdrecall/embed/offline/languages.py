@@ -126,12 +126,13 @@ class Languages:
     def _find_latin(self, words: Sequence[str]) -> str:
         """Return the language of a text by its words in Latin letters; empty if it is English or unknown."""
         common = self._common
-        if not common.keys().isdisjoint(words):
-            hits = [(language, word) for word in words for language in common.get(word, ())]
+        shared = [word for word in words if word in common]
+        least = max(sum(word in _ENGLISH for word in words), _COMMON_SHARE * len(words)) if shared else 0.0
+        if len(shared) > least:
+            hits = [(language, word) for word in shared for language in common[word]]
             best, _ = Counter(language for language, _ in hits).most_common(1)[0]
             found = [word for language, word in hits if language == best]
-            english = sum(word in _ENGLISH for word in words)
-            if len(set(found)) >= _FEWEST_COMMON and len(found) > max(english, _COMMON_SHARE * len(words)):
+            if len(set(found)) >= _FEWEST_COMMON and len(found) > least:
                 return best
         if len(words) > _SHORT_WORDS or not _ENGLISH.isdisjoint(words):
             return ""
