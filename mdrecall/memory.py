@@ -29,6 +29,7 @@ from mdrecall.types import (
     WatchEvent,
     never,
 )
+from mdrecall.types.documents import parse_citation
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -135,9 +136,13 @@ class Memory:
     ) -> ReadResult:
         """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused.
 
+        ``path`` may be a citation, such as ``memory/2026-02-10.md#L3-L9``; its lines count unless others are given.
         At most ``max_chars`` (50,000) are returned: ``next_from`` is the line to continue from, and if the first line
         was cut, ``next_char`` is the ``from_char`` that reads on in it.
         """
+        path, first, count = parse_citation(path)
+        if from_line is None and lines is None:
+            from_line, lines = first, count
         return self._backend.read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
 
     #: OpenClaw's name for ``read``.

@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from mdrecall.types import FileChange, Issue, SearchOptions, SearchRequest, Secret, SyncReport
+from mdrecall.types.documents import parse_citation
 from tests.conftest import Workspace
 
 
@@ -54,6 +55,33 @@ def test_an_option_that_a_search_does_not_have_is_an_error_that_names_it(workspa
     unknown: Any = {"limit": 3}
     with pytest.raises(TypeError, match="limit"):
         workspace.memory().search("walrus", **unknown)
+
+
+@pytest.mark.parametrize(
+    ("citation", "parsed"),
+    [
+        ("memory/a.md#L3-L9", ("memory/a.md", 3, 7)),
+        ("memory/a.md#L3", ("memory/a.md", 3, 1)),
+        ("memory/a.md#L9-L3", ("memory/a.md", 9, 1)),
+        ("memory/a#L1.md#L2", ("memory/a#L1.md", 2, 1)),
+        ("memory/a.md", ("memory/a.md", None, None)),
+        ("memory/a.md#L0", ("memory/a.md#L0", None, None)),
+        ("memory/a.md#L3-", ("memory/a.md#L3-", None, None)),
+        ("memory/a.md#L3-Lx", ("memory/a.md#L3-Lx", None, None)),
+        ("memory/a.md#L" + "9" * 5000, ("memory/a.md#L" + "9" * 5000, None, None)),
+        ("#L3", ("#L3", None, None)),
+    ],
+)
+def test_a_citation_is_read_back(citation: str, parsed: tuple[str, int | None, int | None]) -> None:
+    assert parse_citation(citation) == parsed
+
+
+def test_a_citation_reads_its_own_lines(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "".join(f"line {number}\n" for number in range(1, 9)))
+    memory = workspace.memory()
+    assert memory.read("memory/a.md#L3-L4").text.split("\n")[:2] == ["line 3", "line 4"]
+    assert memory.read("memory/a.md#L3-L4").line_count == 2
+    assert memory.read("memory/a.md#L3-L4", from_line=7).text.startswith("line 7")
 
 
 def test_merged_sync_reports_keep_every_field() -> None:

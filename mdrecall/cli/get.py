@@ -8,7 +8,9 @@ from mdrecall.cli.output import plural, print_json, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a memory file, such as memory/2026-02-10.md")
+    parser.add_argument(
+        "path", metavar="PATH", help="a memory file, such as memory/2026-02-10.md, or memory/2026-02-10.md#L3-L9"
+    )
     parser.add_argument("--from", dest="from_line", type=parse_positive, metavar="LINE", help="start at this line")
     parser.add_argument(
         "--from-char", type=parse_positive, default=0, metavar="N", help="skip N characters of the first line"

@@ -142,6 +142,20 @@ def format_citation(path: str, start_line: int | None, end_line: int | None) -> 
     return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
 
 
+def parse_citation(citation: str) -> tuple[str, int | None, int | None]:
+    """Return the path, the first line and the number of lines of a citation; only the text if it cites no lines."""
+    path, _, lines = citation.rpartition("#L")
+    first, mark, last = lines.partition("-L")
+    if not path or not _is_line(first) or (mark and not _is_line(last)):
+        return citation, None, None
+    return path, int(first), max(1, int(last or first) - int(first) + 1)
+
+
+def _is_line(number: str) -> bool:
+    # No file has more lines, and int() refuses thousands of digits.
+    return number.isascii() and number.isdigit() and len(number) <= 9 and number.strip("0") != ""
+
+
 def part_path(path: str, number: int) -> str:
     """Return the path of the document that holds one part of a transcript."""
     return f"{path}{PART_MARK}{number:09d}"
