@@ -11,6 +11,8 @@ _LONG_PATH = 0xFFF
 
 def list_changed(root: str, most: int) -> list[str]:
     """Return the files that were added or checked out last, the newest first; none of a repository just cloned."""
+    if not root:
+        return []
     path = os.path.join(root, ".git", "index")
     try:
         with open(path, "rb") as file:

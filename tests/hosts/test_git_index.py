@@ -66,4 +66,10 @@ def test_a_damaged_index_is_no_error(repository: Path, keep: int) -> None:
 
 def test_no_repository_has_no_files(tmp_path: Path) -> None:
     assert list_changed(str(tmp_path), 3) == []
+
+
+def test_without_a_repository_nothing_is_read_from_where_the_process_runs(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
     assert list_changed("", 3) == []
