@@ -86,13 +86,17 @@ class BuiltinBackend:
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
         answer = self._search_index(request)
         for _ in range(_EMPTY_TRIES):
-            if answer.reason != "index_empty" or result.stale or result.issues or self._is_truly_empty():
+            # What is wrong with the index itself, such as missing vectors, is no reason for it to be empty.
+            notes_fail = any(issue.path != self._store.admin.place for issue in result.issues)
+            if answer.reason != "index_empty" or result.stale or notes_fail or self._is_truly_empty():
                 break
             # The index was deleted or replaced since it was brought up to date.
             result = self._catch_up(request)
             answer = self._search_index(request)
         else:
-            result = result._replace(stale=result.stale or "the index is being deleted or replaced by another program")
+            if not self._store.health.write_problem:
+                stale = result.stale or "the index is being deleted or replaced by another program"
+                result = result._replace(stale=stale)
         issues = (*result.issues, *self._index_issues(result.issues))
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
         return self._files.name_unsearched(answer.replace(action=action, stale=result.stale, issues=issues))

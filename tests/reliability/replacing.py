@@ -127,7 +127,7 @@ def _search_until_told(memory: Memory, threads: int) -> dict[str, object]:
                 answer = memory.search(QUERY)
                 answers["all"] += 1
                 if not answer.results and not answer.stale:
-                    empty[str(answer.reason or answer.issues)] += 1
+                    empty[f"{answer.reason} {answer.action}"] += 1
             except RecallError as error:
                 refusals[f"{type(error).__name__}: {error}"] += 1
             except Exception as error:

@@ -26,6 +26,8 @@ from tests.reliability.content import content_of
 SOAK = os.environ.get("MDRECALL_EXAMPLES")
 SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
+#: Seven characters that are eleven units of JavaScript.
+FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 RARE = "zqwbbkk"
 SECRET = "not for reading"
 NOTE = "memory/note.md"
@@ -80,6 +82,7 @@ def memory(workspace: Workspace, request: pytest.FixtureRequest) -> Memory:
 @example(note=b"\xff\xfe")
 @example(note=("\n" * 5000 + RARE).encode())
 @example(note=("x" * 60_000 + " " + RARE + " " + "y" * 60_000).encode())
+@example(note=(FAMILY * 30 + " # One" * 6 + " " + FAMILY * 30 + f"\n{RARE}\n").encode())
 def test_any_note_is_indexed_quoted_by_its_lines_and_found(workspace: Workspace, memory: Memory, note: bytes) -> None:
     (workspace.path / NOTE).parent.mkdir(exist_ok=True)
     (workspace.path / NOTE).write_bytes(note)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall.backends.builtin import BuiltinBackend
+from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.memory import Memory
-from mdrecall.types import SearchAnswer, SearchRequest
+from mdrecall.types import Issue, SearchAnswer, SearchRequest
 from tests.conftest import Workspace
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
 
@@ -111,3 +112,16 @@ def test_shared_memory_that_another_program_has_shortened_kills_no_process(works
     ended = subprocess.run([sys.executable, "-c", _SHORTEN, str(workspace.path)], env=env, capture_output=True)
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert workspace.memory().search("penguin")[0].path == "memory/b.md"
+
+
+def test_missing_vectors_are_no_reason_for_an_index_to_be_empty(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps")
+    memory = workspace.memory()
+    place = memory.settings.index_path
+    catch_up = IndexRefresh.catch_up
+    # The index was deleted while its vectors were made: what was wrong then says nothing about the new one.
+    results = iter([RefreshResult((Issue(place, "is without some vectors: they were replaced"),))])
+    monkeypatch.setattr(IndexRefresh, "catch_up", lambda *arguments: next(results, None) or catch_up(*arguments))
+    assert [found.path for found in memory.search("walrus")] == ["memory/a.md"]

@@ -12,7 +12,7 @@ from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify, file_factors, places_in_files, spread
 from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worth, read_passages
 from mdrecall.core.ranking.score import probability, vector_probability
-from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around
+from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around, utf16_units
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
 from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
@@ -244,7 +244,7 @@ def _can_join(shown: Candidate, entry: Candidate) -> bool:
     span, passage, text = _span(shown), entry.passage, entry.chunk.text
     start, end = min(span.start, passage.start), max(span.end, passage.end)
     between = text[span.end : passage.start] if passage.start >= span.end else text[passage.end : span.start]
-    return not between.strip() and end - start <= MAX_SNIPPET_UNITS
+    return not between.strip() and utf16_units(text[start:end]) <= MAX_SNIPPET_UNITS
 
 
 def _span(entry: Candidate) -> Passage:
