@@ -37,6 +37,8 @@ _TRANSLATED_OFFSET = 0.1
 
 # So much text is remembered: that of about 1,000 chunks, whose terms take some 8 MB.
 _MOST_REMEMBERED_CHARS = 2_000_000
+# Reading all terms of a text takes as long as looking for those of a query two or three times.
+_VISITS_BEFORE_TERMS = 3
 
 _NONE: frozenset[str] = frozenset()
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -115,12 +117,13 @@ class ReadPassage(NamedTuple):
 class TextMemory:
     """Remembers how texts are cut into passages, and which of those hold each term: the same notes return.
 
-    The terms of a text are read only when it returns, because that takes longer than to look for a few of them.
+    The terms of a text are read only when it returns often: that takes longer than to look for a few of them.
     """
 
     def __init__(self, analyser: Analyser) -> None:
         self._analyser = analyser
         self._passages: dict[str, list[Passage]] = {}
+        self._visits: dict[str, int] = {}
         self._terms: dict[str, dict[str, int]] = {}
         self._chars = 0
 
@@ -131,14 +134,16 @@ class TextMemory:
             passages = split_passages(text)
             self._chars += len(text)
             if self._chars > _MOST_REMEMBERED_CHARS:
-                self._passages, self._terms, self._chars = {}, {}, len(text)
+                self._passages, self._visits, self._terms, self._chars = {}, {}, {}, len(text)
             self._passages[text] = passages
         elif text not in self._terms:
-            self._terms[text] = self._read_terms(text, passages)
+            visits = self._visits[text] = self._visits.get(text, 1) + 1
+            if visits > _VISITS_BEFORE_TERMS:
+                self._terms[text] = self._read_terms(text, passages)
         return passages
 
     def terms_of(self, text: str) -> dict[str, int] | None:
-        """Return the terms of a text, each with the places of its passages as bits; None for one seen only once."""
+        """Return the terms of a text, each with the places of its passages as bits; None if it is seldom read."""
         return self._terms.get(text)
 
     def _read_terms(self, text: str, passages: Sequence[Passage]) -> dict[str, int]:
