@@ -21,19 +21,21 @@ APPEND = {
     "opencode": "mdrecall_memory_append",
     "qwen": "mcp__mdrecall__memory_append",
 }
-#: The tokens that the first session claims to have, and what makes the host compact at so many. Gemini and Qwen Code
-#: compact at a share of the window of their models, which cannot be set.
+#: The tokens that the first session claims to have, and what makes the host compact at so many. Qwen Code
+#: compacts at a share of the window of its model, so it claims more. Gemini did not compact at 900,000 either.
 COMPACTION: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "claude-code": (150_000, ("--autocompact", "100k"), {}),
     "codex": (9_000, ("-c", "model_auto_compact_token_limit=3000"), {}),
     "copilot": (15_900, (), {"COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "16000"}),
     "opencode": (19_500, (), {}),
+    "qwen": (900_000, (), {}),
 }
 #: How each host records that it has compacted.
 COMPACTED = {
     "claude-code": "compact_boundary",
     "codex": '"type":"compacted"',
     "opencode": '"type":"compaction"',
+    "qwen": '"subtype":"chat_compression"',
     "copilot": '"session.compaction_complete","data":{"success":true',
 }
 
@@ -95,9 +97,11 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
         # It compacts beside the turn, which has to last as long.
         calls.append(call_shell(name, "sleep 5"))
     model.teach("which colour the fence got", *calls, say="Written down. TODO: paint the gate too.", tokens=tokens)
-    # Claude Code and OpenCode forget the prompt when they compact, and go on with these. OpenCode does after one call.
+    # These forget the prompt when they compact, and go on with a text of their own; OpenCode and Qwen after one call.
     model.teach("continued from a previous conversation", say="Written down. TODO: paint the gate too.")
     model.teach("Continue if you have next steps", calls[1], say="Written down. TODO: paint the gate too.")
+    # Qwen keeps the first call.
+    model.teach("Resume the prior task", *calls, say="Written down. TODO: paint the gate too.")
     ask(host, "Please keep which colour the fence got, the marsupials matter.", project, *arguments, **env)
     if name in COMPACTED:
         assert find_texts(host.home, COMPACTED[name]), "The host has not compacted."
