@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
 from tests.hosts.test_install import PLUGIN, PROJECT
@@ -53,3 +55,15 @@ def test_the_model_reads_the_skill_when_it_calls_it_and_does_as_it_says(
     assert "behind the clock" in requests[-1]
     notes = [path.read_text() for path in (tmp_path / "notes/memory").glob("*.md")]
     assert "- [ ] get a second lighthouse key" in "\n".join(notes)
+
+
+@pytest.mark.hosts
+def test_copilot_runs_the_same_folder(real_host: OpenHost, model: Model, tmp_path: Path) -> None:
+    host = real_host("copilot")
+    (tmp_path / "MEMORY.md").write_text("# Facts\n\n- The lighthouse key hangs behind the clock.\n")
+    model.teach("where the key hangs", say="Behind the clock. TODO: get a second key.")
+    done = host.ask("Tell me where the key hangs.", tmp_path, "--plugin-dir", str(PLUGIN))
+    assert done.code == 0, done
+    assert "behind the clock" in model.requests_with("where the key hangs")[0].text
+    notes = [path.read_text() for path in (tmp_path / "memory").glob("*.md")]
+    assert "mdrecall:digest host=copilot" in "\n".join(notes)
