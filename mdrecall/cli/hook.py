@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("event", metavar="EVENT", help=f"what happened: {', '.join(EVENTS)}")
     names = ", ".join(sorted(host.name for host in HOSTS))
-    parser.add_argument("--host", metavar="HOST", default="", help=f"who asks: {names} (default: recognised)")
+    parser.add_argument("--host", metavar="HOST", default="", help=f"the coding agent: {names} (default: detected)")
     parser.add_argument("--input", help=argparse.SUPPRESS)
     parser.add_argument("--begun", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--terminal", action="store_true", help=argparse.SUPPRESS)
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(_answer(options, env, cwd, now, log))
     except Exception as error:
         if caller.open:
-            # Whoever asked does the work itself, and writes down what is wrong.
+            # This is a warm process. The hook that asked it then does the work itself, and logs what goes wrong.
             raise
         log(message_with_hint(error) if isinstance(error, RecallError) else f"{type(error).__name__}: {error}")
     return 0

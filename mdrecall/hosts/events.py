@@ -57,7 +57,7 @@ class HookCall(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a host is told."""
+    """What a hook answers to its host."""
 
     context: str = ""
     """Text for the model to read."""
