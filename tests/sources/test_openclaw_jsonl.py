@@ -146,8 +146,8 @@ def test_a_transcript_is_described_with_the_conversation_that_it_belongs_to(tmp_
     assert unknown == ("s1", "sessions/s1.jsonl", 7, 2.0, False, *[""] * 8)
     entries = {key: {"sessionId": "s1", "chatType": "direct", "channel": "irc", "spawnedBy": "agent:main:main"}}
     (tmp_path / "sessions.json").write_text(json.dumps(entries))
-    facts = {"session_key": key, "chat_type": "direct", "channel": "irc", "parent_key": "agent:main:main"}
-    assert reader.describe("sessions/s1.jsonl", stamp) == unknown._replace(**facts)
+    known = unknown._replace(session_key=key, chat_type="direct", channel="irc", parent_key="agent:main:main")
+    assert reader.describe("sessions/s1.jsonl", stamp) == known
     assert reader.describe("sessions/s1.jsonl.reset.2026", stamp).session_key == key
     assert reader.describe("sessions/s2.jsonl", stamp).session_key == ""
     (tmp_path / "sessions.json").write_text(json.dumps({"agent:main:main": {"sessionId": "s1"}}))
