@@ -29,10 +29,10 @@ _MIN_IMPORTANCE, _MAX_IMPORTANCE = 3, 10
 BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
 
 
-class Hits(NamedTuple):
+class PhaseHits(NamedTuple):
     """How often a nightly phase of OpenClaw has met a text, and when last."""
 
-    count: int = 0
+    hits: int = 0
     last_ms: float | None = None
 
 
@@ -65,8 +65,8 @@ class Record(NamedTuple):
     claim_hash: str = ""
     promoted_on: str = ""
     """When it was promoted; empty if it was not."""
-    light: Hits = Hits()
-    rem: Hits = Hits()
+    light: PhaseHits = PhaseHits()
+    rem: PhaseHits = PhaseHits()
 
     @property
     def signals(self) -> int:
@@ -178,10 +178,10 @@ def _halve(days: float) -> float:
     return _clamp(2.0 ** (-days / _HALF_LIFE_DAYS))
 
 
-def _boost(hits: Hits, now_ms: float, most: float) -> float:
-    if hits.last_ms is None:
+def _boost(phase: PhaseHits, now_ms: float, most: float) -> float:
+    if phase.last_ms is None:
         return 0.0
-    return most * _grow(hits.count, _FULL_HITS) * _halve(max(0.0, (now_ms - hits.last_ms) / _MS_A_DAY))
+    return most * _grow(phase.hits, _FULL_HITS) * _halve(max(0.0, (now_ms - phase.last_ms) / _MS_A_DAY))
 
 
 def _consolidate(days: Sequence[str]) -> float:

@@ -1,14 +1,16 @@
 """Scores and gates of promotion. The expected numbers were worked out to 40 digits, apart from the code."""
 
+from typing import Any
+
 import pytest
 
-from mdrecall.core.life.promotion import Gates, Hits, Record, explain_refusal, importance_of, rank, score_record
+from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, rank, score_record
 
 NOW = 1_795_000_000_000.0
 DAY = 86_400_000.0
 
 
-def make_record(**changes: object) -> Record:
+def make_record(**changes: Any) -> Record:
     base = Record("memory:memory/2026-11-14.md:3:3", "memory/2026-11-14.md", 3, 3, last_ms=NOW)
     return base._replace(**changes)
 
@@ -28,8 +30,8 @@ MIXED = make_record(
     last_ms=NOW - 7 * DAY,
     days=("2026-11-12", "2026-11-09", "2026-11-08"),
     tags=("a", "b", "c"),
-    light=Hits(2, NOW - 14 * DAY),
-    rem=Hits(1, NOW),
+    light=PhaseHits(2, NOW - 14 * DAY),
+    rem=PhaseHits(1, NOW),
 )
 #: 0.24 + 0.3 + 0.15 + 0.15·2^(-40/14) + 0.1·2/3: what is too large is cut, and grounded signals replace days.
 CUT = make_record(
@@ -81,7 +83,7 @@ def test_recalls_of_one_day_are_refused_however_many_there_are() -> None:
     ],
     ids=["score", "signals", "queries", "age", "untrusted", "system"],
 )
-def test_each_gate_says_what_is_missing(changes: dict[str, object], reason: str) -> None:
+def test_each_gate_says_what_is_missing(changes: dict[str, Any], reason: str) -> None:
     days = ("2026-11-01", "2026-11-14")
     record = FIVE_AT_ONCE._replace(total_score=5.0, days=days, recall_days=days)._replace(**changes)
     assert explain_refusal(score_record(record, NOW), Gates()) == reason
