@@ -57,6 +57,7 @@ class Profile(NamedTuple):
     """The key, or a reference to it."""
     cooling_until: float
     """When it may be used again, in milliseconds; 0 if it may now."""
+    origin: str = ""
 
 
 class _Kind(NamedTuple):
@@ -198,7 +199,7 @@ class Credentials:
         """Yield keys and references to keys with their origins; the file of profiles is read only if reached."""
         if kind.has_profiles:
             for profile in self._profiles(kind, problems if kind.needs_key else []):
-                yield ResolvedValue(profile.key, f"{_PROFILES}: {profile.id}")
+                yield ResolvedValue(profile.key, profile.origin)
         if self._env.get(kind.variable, "").strip():
             yield ResolvedValue(_variable(kind.variable), kind.variable)
         if configured := self._read_configured(kind, "apiKey"):
@@ -209,23 +210,27 @@ class Credentials:
         if not isinstance(configured.value, str) or ":" not in configured.value:
             return None
         with suppress(UnresolvedValue):
-            entry = look_up([self._read_store()], "profiles", configured.value.strip())
+            store, label = self._read_store()
+            entry = look_up([store], "profiles", configured.value.strip())
             if isinstance(entry, Mapping) and str(entry.get("type")) in _KEYS:
                 field, reference = _KEYS[entry["type"]]
-                return ResolvedValue(entry.get(reference) or entry.get(field), f"{_PROFILES}: {configured.value}")
+                return ResolvedValue(entry.get(reference) or entry.get(field), f"{label}: {configured.value}")
         return None
 
     def _profiles(self, kind: _Kind, problems: list[str]) -> list[Profile]:
         try:
-            store = self._read_store()
+            store, label = self._read_store()
         except UnresolvedValue as reason:
             problems.append(str(reason))
             return []
-        return list_usable_profiles(store, self._files, kind.ids, self._now() * 1000, problems)
+        return list_usable_profiles(store, self._files, kind.ids, self._now() * 1000, problems, label)
 
-    def _read_store(self) -> Mapping[str, Any]:
-        """Return the stored profiles: OpenClaw's database has them, or the file that older OpenClaws wrote."""
-        return read_stored_profiles(os.path.join(self._agent_dir, _DATABASE)) or read_profiles(self._profiles_path)
+    def _read_store(self) -> tuple[Mapping[str, Any], str]:
+        """Return the stored profiles and where they are: OpenClaw's database, or the file that older ones wrote."""
+        stored = read_stored_profiles(os.path.join(self._agent_dir, _DATABASE))
+        if stored.get("profiles"):
+            return stored, _DATABASE
+        return read_profiles(self._profiles_path), _PROFILES
 
     @property
     def _profiles_path(self) -> str:
@@ -353,7 +358,12 @@ def _merge_stores(stores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def list_usable_profiles(
-    store: Mapping[str, Any], files: Sequence[Mapping[str, Any]], ids: Sequence[str], now_ms: float, problems: list[str]
+    store: Mapping[str, Any],
+    files: Sequence[Mapping[str, Any]],
+    ids: Sequence[str],
+    now_ms: float,
+    problems: list[str],
+    label: str,
 ) -> list[Profile]:
     """Return a provider's profiles that have not expired, those that are cooling down last."""
     profiles: list[Profile] = []
@@ -364,13 +374,13 @@ def list_usable_profiles(
         field, reference = _KEYS[entry["type"]]
         key, expires = entry.get(reference) or entry.get(field), entry.get("expires")
         if not key:
-            problems.append(f"{_PROFILES}: {name} has no {field}.")
+            problems.append(f"{label}: {name} has no {field}.")
         elif expires is not None and _number(expires) <= now_ms:
-            problems.append(f"{_PROFILES}: {name} has expired. Log in again with OpenClaw.")
+            problems.append(f"{label}: {name} has expired. Log in again with OpenClaw.")
         else:
             limits = (look_up([store], "usageStats", name, limit) for limit in ("cooldownUntil", "disabledUntil"))
             until = max(map(_number, limits))
-            profiles.append(Profile(name, key, until if until > now_ms else 0))
+            profiles.append(Profile(name, key, until if until > now_ms else 0, f"{label}: {name}"))
     return sorted(profiles, key=lambda profile: profile.cooling_until)
 
 

@@ -57,6 +57,12 @@ def is_openclaws_file(path: str, locations: Locations) -> bool:
     return path == known or os.path.basename(path).startswith(_CONFIG_NAMES)
 
 
+def list_env_files(locations: Locations) -> tuple[str, ...]:
+    """Return the files in which OpenClaw finds variables, strongest first; the second one is from its installer."""
+    gateway = os.path.join(locations.home, ".config", "openclaw", "gateway.env")
+    return os.path.join(locations.state_dir, ".env"), gateway
+
+
 def explain_unread_config(locations: Locations, workspace: str) -> str:
     """Return a warning if a ``mdrecall.json`` lies among the notes, where it is not read; empty otherwise."""
     path = os.path.join(workspace, "mdrecall.json")

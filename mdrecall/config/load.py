@@ -18,6 +18,7 @@ from mdrecall.config.environment import (
     find_locations,
     find_proxy,
     is_openclaws_file,
+    list_env_files,
     shorten,
 )
 from mdrecall.config.include import read_config, read_variables
@@ -35,7 +36,7 @@ from mdrecall.config.layers import (
 )
 from mdrecall.config.openclaw_file import list_unused, translate_providers
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
-from mdrecall.config.references import look_up
+from mdrecall.config.references import look_up, substitute
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
 from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, find_workspace
 from mdrecall.errors import ConfigError, suggest_name
@@ -99,6 +100,9 @@ def load(
     cwd = _current_folder() if cwd is None else cwd
     locations = find_locations(env, cwd)
     files = _read_files(locations, env, cwd, config)
+    env_files = list_env_files(locations) if config is None else ()
+    variables, env_problem = read_variables(env, [file.values for file in files], env_files, locations.home)
+    files, missing = _substitute_variables(files, variables)
     problems = _list_misspelled(files, locations, config)
     agents = read_agents(files, problems)
     chosen = choose_agent(agents, agent)
@@ -107,7 +111,7 @@ def load(
     errors, ignored = _split_problems(problems, files)
     if errors:
         raise _config_error(errors)
-    warnings += ignored
+    warnings += missing + ignored
     _normalise(values, locations, files)
     aliases = _apply_aliases(values, aliases, warnings)
     default = default_agent(agents)
@@ -116,8 +120,6 @@ def load(
     found = find_workspace(request, values["memorySearch.store.path"])
     _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
     settings = _build_settings(values, chosen, found)
-    env_file = os.path.join(locations.state_dir, ".env") if config is None else None
-    variables, env_problem = read_variables(env, [file.values for file in files], env_file, locations.home)
     unread = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
@@ -248,6 +250,18 @@ def _read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: 
         for path in paths
         if path
     ]
+
+
+def _substitute_variables(files: list[ConfigFile], variables: Mapping[str, str]) -> tuple[list[ConfigFile], list[str]]:
+    """Return OpenClaw's file with its variables replaced, as OpenClaw reads it; and warnings about unset ones."""
+    done: list[ConfigFile] = []
+    warnings: list[str] = []
+    for file in files:
+        missing: dict[str, None] = {}
+        values = substitute(file.values, variables, missing) if file.is_lenient else file.values
+        done.append(file._replace(values=values))
+        warnings += [f"{file.label}: {problem}" for problem in missing]
+    return done, warnings
 
 
 def _list_misspelled(files: list[ConfigFile], locations: Locations, config: str | None) -> list[str]:

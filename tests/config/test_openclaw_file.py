@@ -260,3 +260,45 @@ def test_the_settings_of_lancedb_are_checked_only_in_its_slot(tmp_path: Path, sl
     lancedb = {"config": {"captureMaxChars": "long", "newer": 1}}
     config = {"plugins": {"slots": {"memory": slot}, "entries": {"memory-lancedb": lancedb}}}
     assert len(loaded(tmp_path, config).warnings) == count
+
+
+def test_variables_are_replaced_in_any_text_of_openclaws_file(tmp_path: Path) -> None:
+    notes = folder(tmp_path / "notes")
+    config = {
+        "env": {"vars": {"NOTES": str(notes)}},
+        "agents": {"defaults": {"workspace": "${NOTES}"}},
+        "memory": {"search": {"extraPaths": ["${MORE}/x", "$${NOTES}/y"]}},
+        "gateway": {"auth": {"token": "${TOKEN}"}},
+    }
+    env = openclaw_home(tmp_path, config)
+    write(tmp_path / ".config/openclaw/gateway.env", "TOKEN=hush\n")
+    result = load(env=env, cwd=str(tmp_path))
+    assert result.settings.workspace == str(notes)
+    assert [extra.path for extra in result.settings.memory_search.extra_paths] == ["${MORE}/x", "${NOTES}/y"]
+    assert result.warnings == (f"{FILE}: memory.search.extraPaths[0] refers to ${{MORE}}, which is not set.",)
+
+
+def test_variables_in_mdrecalls_own_file_are_left_alone(tmp_path: Path) -> None:
+    env = {**openclaw_home(tmp_path, {}), "A": "b"}
+    write(tmp_path / "own/mdrecall.json", {"logging": {"redactPatterns": ["x${A}y"]}})
+    assert load(env=env, cwd=str(tmp_path)).settings.logging.redact_patterns == ("x${A}y",)
+
+
+def test_a_secret_in_openclaws_store_is_taken_from_the_variable_of_its_name(reach: Reach) -> None:
+    reference = {"source": "store", "provider": "default", "id": "MY_KEY"}
+    config = {"memory": {"search": {"provider": "openai", "remote": {"apiKey": reference}}}}
+    access = reach("openai", config, env={"OPENAI_API_KEY": "sk-other"})
+    assert access.keys == ()
+    assert access.problem == (
+        "memorySearch.remote.apiKey refers to MY_KEY in OpenClaw's encrypted store, which mdrecall cannot open."
+        " Set the variable MY_KEY."
+    )
+    assert revealed(reach("openai", config, env={"MY_KEY": "k"})) == ["k"]
+
+
+@pytest.mark.parametrize("given", [{"source": "cloud", "id": "X"}, 5, ["sk-hush"]])
+def test_a_key_that_cannot_be_read_is_not_replaced_by_another(reach: Reach, given: object) -> None:
+    config = {"memory": {"search": {"provider": "openai", "remote": {"apiKey": given}}}}
+    access = reach("openai", config, env={"OPENAI_API_KEY": "sk-other"})
+    assert access.keys == ()
+    assert "apiKey must be a string or a reference" in access.problem
