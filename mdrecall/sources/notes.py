@@ -161,6 +161,29 @@ def create_note(workspace: str, name: str, text: str) -> str:
     return f"memory/{free}"
 
 
+def create_file(workspace: str, path: str, content: bytes) -> None:
+    """Write a new file below the workspace, whole or not at all. Raise ``FileBusy`` if there is one."""
+    folder_name, _, name = path.rpartition("/")
+    try:
+        with open_folder(workspace, folder_name) as folder:
+            temporary = f".{name[:60]}.mdrecall-{os.urandom(8).hex()}.tmp"
+            file = os.open(temporary, NEW_FILE, 0o644, dir_fd=folder)
+            try:
+                try:
+                    write_at_end(file, content, 0)
+                finally:
+                    os.close(file)
+                # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            finally:
+                os.unlink(temporary, dir_fd=folder)
+            sync_folder(folder)
+    except FileExistsError as error:
+        raise FileBusy(f"There is a file {path} already.", path=path, hint="Move it away.") from error
+    except OSError as error:
+        raise write_error(error, workspace, path) from error
+
+
 def _note_name(name: str, file: str) -> str:
     """Return the file name of a note: composed characters, the ending ``.md``, nothing hidden or misleading."""
     name = unicodedata.normalize("NFC", name.strip())
