@@ -1,1 +1,1 @@
-"""The life of a memory, without I/O: what is promoted, superseded and forgotten."""
+"""The rules of the life of a memory: scores, shapes of text, contradictions. No I/O."""
