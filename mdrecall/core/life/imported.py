@@ -88,8 +88,11 @@ def render_note(item: Item, source: str, clean: Callable[[str], str]) -> str:
     if not text:
         return ""
     tags = [tag for one in item.tags if (tag := clean_title(clean(one)))]
-    known = {"title": item.title, "date": item.day, "tags": tags, "origin": "import", "source": source, "url": item.url}
-    lines = [f"{name}: {_yaml(name, value)}" for name, value in known.items() if value]
+    plain = {"date": item.day, "origin": "import", "source": source}
+    quoted = {"title": item.title, "tags": tags, "url": item.url}
+    lines = [f"{name}: {value}" for name, value in plain.items() if value]
+    # What JSON writes is YAML too.
+    lines += [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in quoted.items() if value]
     heading = "" if text.startswith("# ") or not item.title else f"# {item.title}\n\n"
     return "\n".join(("---", *lines, "---", "", f"{heading}{text}"))
 
@@ -135,12 +138,6 @@ def clean_text(text: str, *, keeps_comments: bool = False) -> str:
 def clean_title(title: str) -> str:
     """Return a title as one line of plain words."""
     return _SENTENCE_MARKS.sub(" ", title).strip()[:_MAX_TITLE_CHARS].strip()
-
-
-def _yaml(name: str, value: str | list[str]) -> str:
-    """Return a value of front matter; what JSON writes is YAML too, and our own words need no quotes."""
-    is_ours = isinstance(value, str) and name in ("date", "origin", "source")
-    return str(value) if is_ours else json.dumps(value, ensure_ascii=False)
 
 
 def _hash(text: str) -> str:

@@ -71,7 +71,9 @@ def _read_conversations(
             except BUGS as error:
                 yield Skipped(name, f"it cannot be read ({type(error).__name__})")
     if number and not is_known:
-        raise NotAFile(f"{request.path} has no conversations of {program}.", path=request.path, hint="Check the source.")
+        raise NotAFile(
+            f"{request.path} has no conversations of {program}.", path=request.path, hint="Check the source."
+        )
 
 
 def _each_conversation(file: JsonFile) -> Iterator[Any]:
@@ -92,11 +94,10 @@ def _read_chatgpt_conversation(conversation: dict[str, Any], request: Request) -
 
 
 def _walk_branch(conversation: dict[str, Any], mapping: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the nodes from the first to the current one; without a current one, to the one that was written last."""
+    """Return the nodes from the first to the current one; without a current one, along what was written last."""
     name = conversation.get("current_node")
     if not isinstance(name, str) or name not in mapping:
-        leaves = {key: node for key, node in mapping.items() if not list_of(dict_of(node).get("children"))}
-        name = max(leaves, key=lambda key: _created(dict_of(leaves[key])), default=None)
+        name = _find_last_node(mapping)
     nodes: list[dict[str, Any]] = []
     seen: set[str] = set()
     while isinstance(name, str) and name in mapping and name not in seen:
@@ -106,8 +107,14 @@ def _walk_branch(conversation: dict[str, Any], mapping: dict[str, Any]) -> list[
     return nodes[::-1]
 
 
-def _created(node: dict[str, Any]) -> float:
-    return seconds_of(dict_of(node.get("message")).get("create_time"))
+def _find_last_node(mapping: dict[str, Any]) -> str | None:
+    """Return the end of the branch with the node that was written last; not every node says when it was."""
+    times = {key: seconds_of(dict_of(dict_of(node).get("message")).get("create_time")) for key, node in mapping.items()}
+    name = max(times, key=times.__getitem__, default=None)
+    for _ in mapping:
+        answers = [one for one in list_of(dict_of(mapping.get(str(name))).get("children")) if one in mapping]
+        name = answers[-1] if answers else name
+    return name
 
 
 def _read_chatgpt_message(message: dict[str, Any]) -> _Message | None:

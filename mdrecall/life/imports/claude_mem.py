@@ -114,7 +114,9 @@ def _show_prompts(asked: list[str]) -> str:
 
 
 def _show_summary(row: dict[str, Any]) -> str:
-    lines = [f"- {label}: {' '.join(text.split())}" for name, label in _SUMMARY.items() if (text := text_of(row.get(name)))]
+    lines = [
+        f"- {label}: {' '.join(text.split())}" for name, label in _SUMMARY.items() if (text := text_of(row.get(name)))
+    ]
     return "\n".join(("## Summary\n", *lines)) if lines else ""
 
 

@@ -4,7 +4,6 @@ An export may have gigabytes. A list is read item by item, so that only one item
 holds is counted while it is read: an archive that unpacks to far more than it should is refused.
 """
 
-import gzip
 import io
 import json
 import os
@@ -148,24 +147,20 @@ class LimitedBytes(io.RawIOBase):
 
 @contextmanager
 def open_json(file: JsonFile) -> Iterator[IO[str]]:
-    """Open a JSON file as text; one that is packed by gzip is unpacked. Bytes that are not UTF-8 are replaced."""
+    """Open a JSON file as text; bytes that are not UTF-8 are replaced."""
     if file.member:
         with open_archive(file.path) as archive, open_member(archive, file.member, file.path) as raw:
-            with _as_text(raw, file) as text:
-                yield text
+            yield _as_text(raw)
         return
     try:
-        with open(file.path, "rb") as plain, _as_text(LimitedBytes(plain, MAX_BYTES, file.path), file) as text:
-            yield text
+        with open(file.path, "rb") as plain:
+            yield _as_text(LimitedBytes(plain, MAX_BYTES, file.path))
     except OSError as error:
         raise FileUnreadable(f"Cannot read {file.path}: {error.strerror or error}.", path=file.path) from error
 
 
-def _as_text(raw: LimitedBytes, file: JsonFile) -> IO[str]:
-    buffered: IO[bytes] = io.BufferedReader(raw)
-    if (file.member or file.path).endswith(".gz"):
-        buffered = io.BufferedReader(LimitedBytes(gzip.open(buffered), MAX_BYTES, file.shown))  # type: ignore[arg-type]
-    return io.TextIOWrapper(buffered, encoding="utf-8", errors="replace")
+def _as_text(raw: LimitedBytes) -> IO[str]:
+    return io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="replace")
 
 
 def read_items(file: JsonFile) -> Iterator[Any]:
@@ -173,11 +168,8 @@ def read_items(file: JsonFile) -> Iterator[Any]:
 
     Raise ``ReadError`` where it is not JSON.
     """
-    try:
-        with open_json(file) as text:
-            yield from _JsonStream(text, file.shown).items()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FileUnreadable(f"{file.shown} is damaged: {error}.", path=file.path) from error
+    with open_json(file) as text:
+        yield from _JsonStream(text, file.shown).items()
 
 
 class _JsonStream:

@@ -36,7 +36,9 @@ def _read_file(file: JsonFile, request: Request) -> Iterator[Read]:
     for value in read_items(file):
         group = dict_of(value)
         name = next((name for name in _LISTS if isinstance(group.get(name), list)), "")
-        categories = {text_of(one.get("id")): text_of(one.get("name")) for one in map(dict_of, list_of(group.get("categories")))}
+        categories = {
+            text_of(one.get("id")): text_of(one.get("name")) for one in map(dict_of, list_of(group.get("categories")))
+        }
         owner = text_of(dict_of(group.get("user")).get("user_id"))
         for number, memory in enumerate(group[name] if name else [value], 1):
             try:

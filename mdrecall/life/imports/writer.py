@@ -122,7 +122,11 @@ class _Writer:
         text = render_entry(item, clean) if item.is_entry else render_note(item, target.source, clean)
         size = len(text.encode())
         action = self._decide(item, text, path)
-        return item, Change(action, path, item.title, item.day, hash_text(text), size, item.version, item.is_entry), text
+        return (
+            item,
+            Change(action, path, item.title, item.day, hash_text(text), size, item.version, item.is_entry),
+            text,
+        )
 
     def _decide(self, item: Item, text: str, path: str) -> Action:
         target, known = self.target, self.known.get(hash_key(item.key))
@@ -249,9 +253,7 @@ def _write_note(target: Target, key: str, change: Change, text: str) -> None:
     replace_content(workspace, path, content.encode(), hash_content(opened.data))
 
 
-def _append_entries(
-    target: Target, path: str, entries: list[_Entry], report: Callable[[Change], None]
-) -> None:
+def _append_entries(target: Target, path: str, entries: list[_Entry], report: Callable[[Change], None]) -> None:
     settings = target.settings
     block = add_mark("\n".join(entry.text for entry in entries), target.source, [entry.key for entry in entries])
     note = resolve_note(path, today="", ignored=settings.mdrecall.ignore)

@@ -1,0 +1,6 @@
+"""``mdrecall export``: placeholder."""
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None: ...
