@@ -75,6 +75,20 @@ def test_what_was_said_is_found_and_cited_by_its_records(home: Home) -> None:
         assert read.text == "2  Assistant: In the blue drawer, next to the walrus."
 
 
+def test_who_searches_only_conversations_finds_what_was_just_said(home: Home) -> None:
+    home.note("MEMORY.md", "Nothing about animals.")
+    home.say("talk", "The key is in the drawer.")
+    with home.open() as memory:
+        memory.sync()
+        home.say("talk", "The walrus has moved it.", days_ago=-1 / 24)
+        home.say("new", "Another walrus came.", days_ago=-1 / 24)
+        assert not memory.search("walrus"), "A transcript that grew by a few words is left for later."
+        assert {result.path for result in memory.search("walrus", source="sessions")} == {
+            "sessions/new.jsonl",
+            "sessions/talk.jsonl",
+        }
+
+
 def test_every_character_of_a_long_record_can_be_read(home: Home) -> None:
     text = " ".join(f"word{number}" for number in range(15_000)) + " 🦭" * 20_000
     home.say("talk", "before", text, "after")

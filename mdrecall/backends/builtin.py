@@ -115,10 +115,15 @@ class BuiltinBackend:
         return self._repair.run(lambda: self._searcher.search(request, now=now))
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
-        """Bring the index up to date as far as a search may wait; try twice if it could not be written."""
+        """Bring the index up to date as far as a search may wait; try twice if it could not be written.
+
+        Who searches only conversations looks for what was just said in one.
+        """
+        everything = request.source == "sessions"
 
         def catch_up() -> RefreshResult:
-            return self._repair.run(lambda: self._refresh.catch_up(request.progress, request.session_key))
+            refresh = self._refresh.catch_up
+            return self._repair.run(lambda: refresh(request.progress, request.session_key, everything=everything))
 
         result = catch_up()
         return catch_up() if result.is_hindered else result

@@ -169,12 +169,17 @@ class IndexRefresh:
         self._compared: list[FileChanges] | None = None
         self._sessions: set[str] = set()
 
-    def catch_up(self, progress: ProgressCallback | None, session_key: str) -> RefreshResult:
-        """Index what changed for as long as a search may wait; the result says what is left for later."""
+    def catch_up(
+        self, progress: ProgressCallback | None, session_key: str, *, everything: bool = False
+    ) -> RefreshResult:
+        """Index what changed for as long as a search may wait; the result says what is left for later.
+
+        With ``everything`` the smallest change counts, also in a transcript that has grown by a few messages only.
+        """
         if not self._is_wanted(session_key):
             return RefreshResult()
         try:
-            result = self._refresh(progress)
+            result = self._refresh(progress, everything=everything)
             self._beside.embed_in_background()
             if session_key.strip() and not result.stale:
                 self._sessions.add(session_key)
@@ -184,7 +189,7 @@ class IndexRefresh:
                 return self._explain_hindrance(problem, None)
         except StoreBusy as problem:
             return self._explain_hindrance(problem, None)
-        return self._refresh(progress)
+        return self._refresh(progress, everything=everything)
 
     def catch_up_anyway(self) -> RefreshResult:
         """Do the same, whatever the settings say."""
@@ -193,9 +198,9 @@ class IndexRefresh:
         except (StoreBusy, StoreUnavailable) as problem:
             return self._explain_hindrance(problem, None)
 
-    def compare(self) -> list[FileChanges]:
-        """Compare the files of each source with the index."""
-        changes = self._sync.compare()
+    def compare(self, *, everything: bool = False) -> list[FileChanges]:
+        """Compare the files of each source with the index; with ``everything`` the smallest change counts."""
+        changes = self._sync.compare(everything=everything)
         self._folders = tuple(folder for entry in changes for folder in entry.listing.folders)
         self._compared = changes if self._one_shot else None
         return changes
@@ -283,9 +288,9 @@ class IndexRefresh:
         begins = bool(session_key.strip()) and session_key not in self._sessions
         return sync.on_search or (sync.on_session_start and begins)
 
-    def _refresh(self, progress: ProgressCallback | None) -> RefreshResult:
+    def _refresh(self, progress: ProgressCallback | None, *, everything: bool = False) -> RefreshResult:
         began = time.monotonic()
-        changes = self.compare()
+        changes = self.compare(everything=everything)
         is_behind = not self._sync.is_up_to_date(changes)
         if not is_behind and self._vectors.is_complete():
             return RefreshResult(_list_kept_folders(changes))

@@ -87,6 +87,14 @@ class Conversation(NamedTuple):
     """The folder that the coding agent worked in."""
     branch: str = ""
     title: str = ""
+    session_key: str = ""
+    """The name that OpenClaw gives the conversation, such as ``agent:main:main``; empty if it is not known."""
+    chat_type: str = ""
+    """``direct``, ``group`` or ``channel``, if OpenClaw says so."""
+    channel: str = ""
+    """Where it takes place, such as ``telegram``."""
+    parent_key: str = ""
+    """The session key of the conversation that began it, for a sub-agent's."""
 
 
 class Transcript(NamedTuple):

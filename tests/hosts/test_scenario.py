@@ -22,7 +22,8 @@ APPEND = {
     "qwen": "mcp__mdrecall__memory_append",
 }
 #: The tokens that the first session claims to have, and what makes the host compact at so many. Qwen Code
-#: compacts at a share of the window of its model, so it claims more. Gemini did not compact at 900,000 either.
+#: compacts at a share of the window of its model, so it claims more. Gemini CLI compacts nothing before the second
+#: prompt of a conversation: it is asked for in ``resume_and_compact``.
 COMPACTION: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "claude-code": (150_000, ("--autocompact", "100k"), {}),
     "codex": (9_000, ("-c", "model_auto_compact_token_limit=3000"), {}),
@@ -37,6 +38,7 @@ COMPACTED = {
     "opencode": '"type":"compaction"',
     "qwen": '"subtype":"chat_compression"',
     "copilot": '"session.compaction_complete","data":{"success":true',
+    "gemini": "<state_snapshot>The fence was painted.",
 }
 
 #: Waits until the MCP server of the session runs: then it answers commands, too. A moment later the host has its tools.
@@ -66,6 +68,18 @@ def read_settings(host: Host) -> dict[str, bytes]:
 def read_notes(host: Host) -> str:
     """The notes of all days."""
     return "\n".join(path.read_text() for path in (host.home / "mdrecall/memory").glob("*.md"))
+
+
+def resume_and_compact(host: Host, model: Model, project: Path) -> None:
+    """Resume the last conversation of Gemini CLI with a long prompt, at such a low threshold that it compacts it."""
+    file = host.home / ".gemini/settings.json"
+    before = file.read_bytes()
+    settings = json.loads(before)
+    file.write_text(json.dumps({**settings, "model": {"compressionThreshold": 0.0001}}))
+    model.teach("<state_snapshot>", say="<state_snapshot>The fence was painted.</state_snapshot>")
+    model.teach("whatever the weather", say="That was all.")
+    ask(host, "Go on, whatever the weather.", project, "--resume", "latest")
+    file.write_bytes(before)
 
 
 def find_texts(folder: Path, words: str) -> list[Path]:
@@ -102,9 +116,12 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
     model.teach("Continue if you have next steps", calls[1], say="Written down. TODO: paint the gate too.")
     # Qwen keeps the first call.
     model.teach("Resume the prior task", *calls, say="Written down. TODO: paint the gate too.")
-    ask(host, "Please keep which colour the fence got, the marsupials matter.", project, *arguments, **env)
-    if name in COMPACTED:
-        assert find_texts(host.home, COMPACTED[name]), "The host has not compacted."
+    # The long prompt is worth summing up: a summary that is no shorter is thrown away.
+    prompt = "Please keep which colour the fence got, the marsupials matter." + " It has many planks." * 100
+    ask(host, prompt, project, *arguments, **env)
+    if name == "gemini":
+        resume_and_compact(host, model, project)
+    assert find_texts(host.home, COMPACTED[name]), "The host has not compacted."
     notes = read_notes(host)
     assert FACT in notes
     assert f"mdrecall:digest host={name}" in notes
@@ -120,7 +137,6 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
     assert "mdrecall-memory" in first.text
 
     assert host.mdrecall("hosts", "follow", name, cwd=project).code == 0
-    assert host.mdrecall("index", cwd=project).code == 0
     found = host.mdrecall("search", "--source", "sessions", "--json", "the marsupials matter", cwd=project)
     assert "the marsupials matter" in str([hit["snippet"] for hit in json.loads(found.out)["results"]]), found
 

@@ -156,6 +156,7 @@ def gemini() -> Lines:
         message(5, "gemini", ANSWER, thoughts=[{"description": "canary"}], tokens={"total": 100}),
         message(6, "user", [{"text": INJECTED}, hook]),
         message(7, "info", "canary: a notice of the program"),
+        {"$set": {"messages": [message(8, "user", [{"text": "<state_snapshot>canary</state_snapshot>"}])]}},
     ]
 
 

@@ -103,7 +103,7 @@ def test_a_conversation_is_described_by_its_host_folder_branch_and_title(
     for _ in range(2):
         reader = _reader(workspace)
         [(path, stamp)] = reader.scan().stamps.items()
-        described.append(reader.describe(path, stamp)[5:])
+        described.append(reader.describe(path, stamp)[5:9])
         (home / FILES[host]).unlink(missing_ok=True)
     title = "Fix the pool" if host == "opencode" else ASKED
     branch = "" if host in ("opencode", "gemini") else "main"

@@ -65,7 +65,7 @@ def test_the_same_conversation_has_the_same_steps_in_every_host(host: str, tmp_p
     results = [(step.call, step.is_ok) for step in steps if step.kind == "result"]
     assert results == [("t1", False), ("t2", True)]
     assert "1 failed" in next(step.text for step in steps if step.kind == "result")
-    assert [step.kind for step in steps].count("compaction") == (0 if host == "gemini" else 1)
+    assert [step.kind for step in steps].count("compaction") == 1
 
 
 @pytest.mark.parametrize("host", _ALL)

@@ -10,7 +10,15 @@ import pytest
 
 from mdrecall.core.conversation.flush import FlushHistory, count_attempt, record_flush
 from mdrecall.errors import SessionsError
-from mdrecall.sources.transcripts.openclaw_entries import FILE, Entry, read_entry, update_history
+from mdrecall.sources.transcripts.openclaw_entries import (
+    FILE,
+    Entry,
+    SessionFacts,
+    parse_facts,
+    read_entry,
+    read_facts,
+    update_history,
+)
 from tests.processes import finish, python
 
 KEY = "agent:main:main"
@@ -45,6 +53,43 @@ def test_what_is_missing_or_nonsense_counts_as_nothing(tmp_path: Path) -> None:
     store(tmp_path, {KEY: {"totalTokens": "many", "compactionCount": -1, "mdrecall": 7, "sessionFile": 3}})
     assert read(tmp_path) == Entry(FlushHistory())
     assert read(tmp_path, "other") is None
+
+
+GROUP = "agent:main:telegram:group:g"
+DELIVERY = {"origin": {"chatType": "group"}, "route": {"channel": ""}, "context": {"channel": "slack"}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "facts"),
+    [
+        ({}, ("", "", "")),
+        ({"chatType": "direct", "channel": "telegram"}, ("direct", "telegram", "")),
+        ({"delivery": DELIVERY}, ("group", "slack", "")),
+        ({"origin": {"chatType": "channel"}, "deliveryContext": {"channel": "irc"}}, ("channel", "irc", "")),
+        ({"spawnedBy": KEY, "parentSessionKey": "other"}, ("", "", KEY)),
+        ({"chatType": 7, "delivery": [], "origin": None, "spawnedBy": {}}, ("", "", "")),
+    ],
+)
+def test_an_entry_says_where_a_conversation_takes_place(entry: dict[str, Any], facts: tuple[str, str, str]) -> None:
+    assert parse_facts(GROUP, entry) == (GROUP, *facts)
+
+
+def test_facts_are_found_by_session_id_and_by_file_name(tmp_path: Path) -> None:
+    store(tmp_path, {KEY: {"sessionId": "s1", "sessionFile": "/x/t.jsonl"}, GROUP: {"sessionId": "s2"}, "bad": 3})
+    main, group = SessionFacts(KEY), SessionFacts(GROUP)
+    assert read_facts(str(tmp_path)) == {"s1": main, "t.jsonl": main, "s2": group}
+
+
+def test_a_transcript_that_two_conversations_claim_is_known_to_be_neither_s(tmp_path: Path) -> None:
+    store(tmp_path, {KEY: {"sessionId": "s1"}, GROUP: {"sessionId": "s1"}, "third": {"sessionId": "s1"}})
+    assert read_facts(str(tmp_path)) == {"s1": SessionFacts()}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", ""])
+def test_nothing_is_known_from_a_file_that_cannot_be_parsed(text: str, tmp_path: Path) -> None:
+    assert read_facts(str(tmp_path)) == {}
+    store(tmp_path, text)
+    assert read_facts(str(tmp_path)) == {}
 
 
 def test_the_transcript_is_the_one_that_the_entry_names(tmp_path: Path) -> None:

@@ -137,3 +137,18 @@ def test_a_line_that_is_too_long_is_told_and_costs_no_other_line(lines: list[byt
     ends = [100 + sum(len(line) + 1 for line in lines[: count + 1]) for count in range(len(expected))]
     is_open = bool(lines and lines[-1])
     assert [each.end for each in found] == ([*ends[:-1], None] if is_open else ends)
+
+
+def test_a_transcript_is_described_with_the_conversation_that_it_belongs_to(tmp_path: Path) -> None:
+    key = "agent:main:subagent:x"
+    reader, stamp = OpenClawJsonl(str(tmp_path)), (7, 2_000_000_000, 0, 0)
+    unknown = reader.describe("sessions/s1.jsonl", stamp)
+    assert unknown == ("s1", "sessions/s1.jsonl", 7, 2.0, False, *[""] * 8)
+    entries = {key: {"sessionId": "s1", "chatType": "direct", "channel": "irc", "spawnedBy": "agent:main:main"}}
+    (tmp_path / "sessions.json").write_text(json.dumps(entries))
+    known = unknown._replace(session_key=key, chat_type="direct", channel="irc", parent_key="agent:main:main")
+    assert reader.describe("sessions/s1.jsonl", stamp) == known
+    assert reader.describe("sessions/s1.jsonl.reset.2026", stamp).session_key == key
+    assert reader.describe("sessions/s2.jsonl", stamp).session_key == ""
+    (tmp_path / "sessions.json").write_text(json.dumps({"agent:main:main": {"sessionId": "s1"}}))
+    assert reader.describe("sessions/s1.jsonl", stamp).session_key == "agent:main:main"

@@ -1,1 +1,1 @@
-"""The life of a memory, as pure functions: what is promoted, replaced, imported."""
+"""The rules of the life of a memory: scores, shapes of text, contradictions. No I/O."""

@@ -182,7 +182,10 @@ def _arguments(tool: Json) -> Json:
 
 
 def parse_gemini(record: Json) -> ParsedRecord:
-    """Parse a line of Gemini CLI's transcript. A line that sets all messages anew holds none that is not known."""
+    """Parse a line of Gemini CLI's transcript.
+
+    A line that sets all messages anew holds none that is not known, except for the summary of a compaction.
+    """
     about = About(is_subagent=record.get("kind", "main") != "main")
     tokens = _sum(_object(record, "tokens"), ("total",))
     parsed = ParsedRecord((), _text(record, "timestamp"), tokens, _text(record, "id"), about)
@@ -193,7 +196,14 @@ def parse_gemini(record: Json) -> ParsedRecord:
     if record.get("type") == "gemini":
         tools = (step for tool in _objects(record.get("toolCalls")) for step in _gemini_tool(tool))
         return parsed._replace(steps=(*_say("assistant", texts), *tools))
-    return parsed
+    return parsed._replace(steps=(Step("compaction"),)) if _has_gemini_summary(record) else parsed
+
+
+def _has_gemini_summary(record: Json) -> bool:
+    """True if a line replaces messages by the summary that Gemini CLI asks its model for when it compacts."""
+    messages = _objects(_object(record, "$set").get("messages"))
+    parts = (part for message in messages for part in _objects(message.get("content")))
+    return any("<state_snapshot>" in _text(part, "text") for part in parts)
 
 
 def _gemini_tool(tool: Json) -> Iterator[Step]:

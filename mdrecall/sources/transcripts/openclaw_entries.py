@@ -1,4 +1,4 @@
-"""A session's entry in OpenClaw's ``sessions.json``, and recording its memory flushes there.
+"""A session's entry in OpenClaw's ``sessions.json``: who takes part in it, and recording its memory flushes there.
 
 The file belongs to OpenClaw and is changed as OpenClaw changes it: under ``sessions.json.lock``, which is created and
 must not exist, by a new file that replaces the old one. Everything else in the file keeps its value and its order. A
@@ -35,6 +35,56 @@ class Entry(NamedTuple):
     """The session id, which names the transcript."""
     file: str = ""
     """The transcript's file, if the entry names it."""
+
+
+class SessionFacts(NamedTuple):
+    """Which conversation a transcript belongs to; what is not known is empty."""
+
+    session_key: str = ""
+    chat_type: str = ""
+    """``direct``, ``group`` or ``channel``."""
+    channel: str = ""
+    parent_key: str = ""
+    """The session key of the conversation that began it."""
+
+
+def read_facts(folder: str) -> dict[str, SessionFacts]:
+    """Return the facts about each session in the ``sessions.json`` of a folder, by session id and by file name.
+
+    A transcript that several conversations claim belongs to none of them for sure: its facts are empty. So are all if
+    the file cannot be read.
+    """
+    found: dict[str, SessionFacts] = {}
+    try:
+        entries = _read(os.path.join(folder, FILE))
+    except SessionsError:
+        return found
+    for key, entry in entries.items():
+        if isinstance(entry, dict):
+            facts = parse_facts(key, entry)
+            file = os.path.basename(_as_text(entry.get("sessionFile")))
+            for name in {_as_text(entry.get("sessionId")), file} - {""}:
+                found[name] = facts if found.get(name, facts) == facts else SessionFacts()
+    return found
+
+
+def parse_facts(key: str, entry: dict[str, Any]) -> SessionFacts:
+    """Return the facts in a session's entry, of a ``sessions.json`` or of a database."""
+    delivery = _as_object(entry.get("delivery"))
+    origins = [_as_object(delivery.get("origin")), _as_object(entry.get("origin"))]
+    routes = [_as_object(delivery.get(name)) for name in ("route", "context")] + [
+        _as_object(entry.get("deliveryContext"))
+    ]
+    return SessionFacts(
+        key,
+        _first_text(entry.get("chatType"), *(origin.get("chatType") for origin in origins)),
+        _first_text(entry.get("channel"), *(route.get("channel") for route in routes)),
+        _first_text(entry.get("spawnedBy"), entry.get("parentSessionKey")),
+    )
+
+
+def _first_text(*values: Any) -> str:
+    return next((text for value in values if (text := _as_text(value).strip())), "")
 
 
 def read_entry(folder: str, key: str) -> Entry | None:

@@ -23,6 +23,7 @@ from mdrecall.sources.transcripts.jsonl import (
     parse_object,
     read_blocks,
 )
+from mdrecall.sources.transcripts.openclaw_entries import FILE, SessionFacts, read_facts
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
 _FOLDER = "sessions"
@@ -41,6 +42,7 @@ class OpenClawJsonl:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self._facts: tuple[Stamp | None, dict[str, SessionFacts]] = (None, {})
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "OpenClawJsonl":
@@ -77,9 +79,32 @@ class OpenClawJsonl:
         return max(archived, key=lambda path: (listing.stamps[path][1], path), default=None)
 
     def describe(self, path: str, stamp: Stamp) -> Conversation:
-        """Return a transcript's session id, size, time of the last change, and if a reset ended it."""
-        session, _, reset = path.removeprefix(_PREFIX).partition(_ENDING)
-        return Conversation(session, path, stamp[0], stamp[1] / 1e9, bool(reset))
+        """Return a transcript's session id, size, time of the last change, if a reset ended it, and whose it is."""
+        name = path.removeprefix(_PREFIX)
+        session, _, reset = name.partition(_ENDING)
+        facts = self._read_facts()
+        key, chat_type, channel, parent = facts.get(name) or facts.get(session) or SessionFacts()
+        return Conversation(
+            session,
+            path,
+            stamp[0],
+            stamp[1] / 1e9,
+            bool(reset),
+            session_key=key,
+            chat_type=chat_type,
+            channel=channel,
+            parent_key=parent,
+        )
+
+    def _read_facts(self) -> dict[str, SessionFacts]:
+        """Return the facts in ``sessions.json``, which is read again if it has changed."""
+        try:
+            stamp = stamp_of(os.stat(os.path.join(self.folder, FILE)))
+        except OSError:
+            return {}
+        if self._facts[0] != stamp:
+            self._facts = stamp, read_facts(self.folder)
+        return self._facts[1]
 
     def export_name(self, path: str) -> str:
         """Return the file name without ``.jsonl``; after a reset, the whole file name."""
