@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt, claude; or backup, for an archive of"
-        " `mdrecall export`",
+        help="openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt or claude",
     )
     parser.add_argument(
         "path", nargs="?", default="", metavar="PATH", help="its file or folder (default: the usual one)"
@@ -36,20 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="write; without it nothing is changed")
     parser.add_argument("--since", metavar="DAY", help="only what is from this day (YYYY-MM-DD) or later")
     parser.add_argument("--into", metavar="FOLDER", help="the folder in memory/ (default: import/SOURCE)")
-    parser.add_argument("--overwrite", action="store_true", help="backup: replace files that differ, too")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.source == "backup":
-        from mdrecall.cli.restore import run_restore
-
-        return run_restore(options)
     from mdrecall.life.imports.sources import find_path, find_source, is_read_in_place
 
     source = find_source(options.source)
-    if options.overwrite:
-        raise QueryError("--overwrite does not work with this source.", hint="It works with backup.", name="overwrite")
     since = _parse_day(options.since) if options.since else ""
     loaded = load_settings(options)
     env, cwd, _ = options.caller
