@@ -23,7 +23,7 @@ PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
 USED_NOW = re.compile(
-    r"memorySearch\.(?!multimodal).*|agents\.defaults\..*|logging\..*|mdrecall\..*|memory\..*|plugins\..*"
+    r"memorySearch\.(?!multimodal).*|agents\.defaults\..*|logging\..*|mdrecall\..*|memory\..*|plugins\..*|tools\..*|session\..*"
 )
 
 

@@ -77,13 +77,15 @@ def number(least: float, most: float) -> Rule[float]:
     return Rule(accepts, read, {"type": "number", "minimum": least, "maximum": most})
 
 
-def text() -> Rule[str]:
+def text(most: int | None = None) -> Rule[str]:
+    accepts = "a string" if most is None else f"a string of at most {most} characters"
+
     def read(value: Any) -> str:
-        if not isinstance(value, str):
-            raise _invalid(value, "a string")
+        if not isinstance(value, str) or (most is not None and len(value) > most):
+            raise _invalid(value, accepts)
         return value
 
-    return Rule("a string", read, {"type": "string"})
+    return Rule(accepts, read, {"type": "string"} | ({} if most is None else {"maxLength": most}))
 
 
 def choice(*options: S) -> Rule[S]:
@@ -97,15 +99,15 @@ def choice(*options: S) -> Rule[S]:
     return Rule(accepts, read, {"enum": list(options)})
 
 
-def list_of(item: Rule[T]) -> Rule[tuple[T, ...]]:
-    accepts = f"a list, each {item.accepts}"
+def list_of(item: Rule[T], most: int | None = None) -> Rule[tuple[T, ...]]:
+    accepts = f"a list, each {item.accepts}" if most is None else f"a list of at most {most}, each {item.accepts}"
 
     def read(value: Any) -> tuple[T, ...]:
-        if not isinstance(value, list):
+        if not isinstance(value, list) or (most is not None and len(value) > most):
             raise _invalid(value, accepts)
         return tuple(_read_inner(item, entry, f"[{index}]") for index, entry in enumerate(value))
 
-    return Rule(accepts, read, {"type": "array", "items": item.schema})
+    return Rule(accepts, read, {"type": "array", "items": item.schema} | ({} if most is None else {"maxItems": most}))
 
 
 def map_of(item: Rule[T]) -> Rule[dict[str, T]]:

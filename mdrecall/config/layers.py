@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from mdrecall.config.read import Layer
+from mdrecall.config.settings.openclaw import PER_AGENT
 from mdrecall.errors import ConfigError, suggest_name
 from mdrecall.types.agents import normalize_agent_id
 
@@ -82,6 +83,17 @@ def default_layers(file: ConfigFile, problems: list[str]) -> list[Layer]:
     """Return the search settings that a file has for all agents, the newest place first, the legacy one last."""
     paths = ("memory.search", "agents.defaults.memorySearch", "memorySearch")
     return [layer for path in paths for layer in layers_at([file], path, problems)]
+
+
+def agent_default_layers(files: list[ConfigFile], entries: list[AgentEntry], defaults: list[Layer]) -> list[Layer]:
+    """Return ``agents.defaults`` of every file, each after what the file has instead of it for one agent."""
+    layers: list[Layer] = []
+    for file in files:
+        for entry in entries:
+            if entry.file == file.label and (own := {k: v for k, v in entry.values.items() if k in PER_AGENT}):
+                layers.append(Layer(file.label, entry.at, own))
+        layers += [layer for layer in defaults if layer.file == file.label]
+    return layers
 
 
 def memory_layers(files: list[ConfigFile], problems: list[str]) -> list[Layer]:

@@ -23,6 +23,7 @@ from mdrecall.config.include import read_config, read_variables
 from mdrecall.config.layers import (
     AgentEntry,
     ConfigFile,
+    agent_default_layers,
     agent_layers,
     choose_agent,
     default_agent,
@@ -37,7 +38,10 @@ from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, f
 from mdrecall.errors import ConfigError, suggest_name
 
 #: Everything that is read from a configuration file.
-_TOP_LEVEL = ("memorySearch", "memory", "mdrecall", "agents", "plugins", "models", "env", "auth", "secrets", "logging")
+_TOP_LEVEL = (
+    "memorySearch", "memory", "mdrecall", "agents", "plugins", "models", "env", "auth", "secrets", "logging", "tools",
+    "session",
+)  # fmt: skip
 
 
 class Loaded(NamedTuple):
@@ -170,6 +174,8 @@ def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: W
         plugins=built["plugins"],
         lancedb=built["plugins.entries.memory-lancedb.config"],
         logging=built["logging"],
+        tools=built["tools"],
+        session=built["session"],
         mdrecall=built["mdrecall"],
     )
 
@@ -275,7 +281,9 @@ def _resolve_all(
     values["memorySearch.extraPaths"] = _extra_paths([above] if replaced else [*reversed(shared), *reversed(own)])
     values |= resolve(SECTIONS["memory"], memory_layers(files, problems), "memory", problems)
     for path in list(SECTIONS)[2:]:
-        values |= resolve(SECTIONS[path], layers_at(files, path, problems), path, problems)
+        layers = layers_at(files, path, problems)
+        layers = agent_default_layers(files, entries, layers) if path == "agents.defaults" else layers
+        values |= resolve(SECTIONS[path], layers, path, problems)
     return values
 
 

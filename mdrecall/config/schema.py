@@ -37,7 +37,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "OpenClaw configuration, as far as mdrecall reads it",
-        **_open(properties | {name: sections[name] for name in ("logging", "mdrecall")}),
+        **_open(properties | {name: sections[name] for name in ("logging", "tools", "session", "mdrecall")}),
     }
 
 

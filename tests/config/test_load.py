@@ -17,7 +17,11 @@ DEFAULTS: dict[str, Any] = {
     "memorySearch.extraPaths": (),
     "memorySearch.experimental.sessionMemory": False,
     "memorySearch.provider": None,
+    "memorySearch.rememberAcrossConversations": None,
     "memorySearch.model": "",
+    "memorySearch.inputType": None,
+    "memorySearch.queryInputType": None,
+    "memorySearch.documentInputType": None,
     "memorySearch.fallback": "none",
     "memorySearch.remote.baseUrl": None,
     "memorySearch.remote.apiKey": None,
@@ -88,10 +92,21 @@ DEFAULTS: dict[str, Any] = {
     "agents.defaults.contextTokens": None,
     "agents.defaults.userTimezone": None,
     "agents.defaults.timeFormat": "auto",
+    "agents.defaults.bootstrapMaxChars": 20_000,
+    "agents.defaults.bootstrapTotalMaxChars": 60_000,
+    "agents.defaults.startupContext.enabled": True,
+    "agents.defaults.startupContext.applyOn": ("new", "reset"),
+    "agents.defaults.startupContext.dailyMemoryDays": 2,
+    "agents.defaults.startupContext.maxFileBytes": 16_384,
+    "agents.defaults.startupContext.maxFileChars": 1_200,
+    "agents.defaults.startupContext.maxTotalChars": 2_800,
+    "agents.defaults.contextLimits.memoryGetMaxChars": 12_000,
+    "agents.defaults.sandbox.sessionToolsVisibility": "spawned",
     "agents.defaults.compaction.reserveTokens": None,
     "agents.defaults.compaction.memoryFlush.enabled": True,
     "agents.defaults.compaction.memoryFlush.softThresholdTokens": 4000,
     "agents.defaults.compaction.memoryFlush.forceFlushTranscriptBytes": 2_097_152,
+    "agents.defaults.compaction.memoryFlush.model": None,
     "agents.defaults.compaction.memoryFlush.prompt": None,
     "agents.defaults.compaction.memoryFlush.systemPrompt": None,
     "agents.defaults.compaction.postIndexSync": "async",
@@ -107,7 +122,15 @@ DEFAULTS: dict[str, Any] = {
     "plugins.entries.memory-lancedb.config.autoCapture": False,
     "plugins.entries.memory-lancedb.config.autoRecall": True,
     "plugins.entries.memory-lancedb.config.captureMaxChars": 500,
+    "plugins.entries.memory-lancedb.config.recallMaxChars": 1000,
+    "plugins.entries.memory-lancedb.config.customTriggers": (),
     "logging.redactPatterns": (),
+    "tools.sessions.visibility": "all",
+    "tools.agentToAgent.enabled": True,
+    "tools.agentToAgent.allow": (),
+    "session.dmScope": "main",
+    "session.scope": "per-sender",
+    "session.store": None,
     "mdrecall.maxFileBytes": 33_554_432,
     "mdrecall.ignore": (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__"),
     "mdrecall.maxPerFile": None,
@@ -351,3 +374,14 @@ def test_auto_may_be_said_and_is_not_the_same_as_saying_nothing(tmp_path: Path) 
     assert value(tmp_path, {"memorySearch": {"provider": "auto"}}, "memorySearch.provider") == "auto"
     assert value(tmp_path, {}, "memorySearch.provider") is None
     assert loaded(tmp_path, {"memorySearch": {"provider": "auto"}}).settings.memory_search.model == ""
+
+
+def test_an_agent_has_its_own_limits_before_those_of_all_agents(tmp_path: Path) -> None:
+    defaults = {"bootstrapMaxChars": 5_000, "contextLimits": {"memoryGetMaxChars": 100, "postCompactionMaxChars": 9}}
+    entry = {"bootstrapMaxChars": 7_000, "contextLimits": {"postCompactionMaxChars": 8}, "userTimezone": "UTC"}
+    config = {"agents": {"defaults": defaults, "entries": {"main": entry, "other": {}}}}
+    own = loaded(tmp_path, config).settings.defaults
+    assert (own.bootstrap_max_chars, own.context_limits.memory_get_max_chars) == (7_000, 100)
+    assert own.user_timezone is None  # OpenClaw has it for all agents only
+    folder(tmp_path / ".openclaw/workspace-other")
+    assert loaded(tmp_path, config, "other").settings.defaults.bootstrap_max_chars == 5_000

@@ -128,7 +128,7 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
             "agents.defaults.compaction.memoryFlush.promt",
             (
                 "did you mean prompt? Known here: enabled, "
-                "softThresholdTokens, forceFlushTranscriptBytes, prompt, systemPrompt."
+                "softThresholdTokens, forceFlushTranscriptBytes, model, prompt, systemPrompt."
             ),
         ),
         (

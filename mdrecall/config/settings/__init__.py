@@ -22,7 +22,10 @@ from mdrecall.config.settings.openclaw import (
     Logging,
     MemoryBackend,
     Plugins,
+    SessionRules,
     Slots,
+    StartupContext,
+    ToolRules,
 )
 
 __all__ = [
@@ -38,8 +41,11 @@ __all__ = [
     "MemorySearch",
     "Plugins",
     "Remote",
+    "SessionRules",
     "Settings",
     "Slots",
+    "StartupContext",
+    "ToolRules",
     "VectorStore",
 ]
 
@@ -52,6 +58,8 @@ SECTIONS = {
     "plugins": section_of(Plugins, strict=False),
     "plugins.entries.memory-lancedb.config": section_of(LanceDb),
     "logging": section_of(Logging, strict=False),
+    "tools": section_of(ToolRules, strict=False),
+    "session": section_of(SessionRules, strict=False),
     "mdrecall": section_of(MdrecallSettings),
 }
 
@@ -81,4 +89,6 @@ class Settings(NamedTuple):
     plugins: Plugins
     lancedb: LanceDb
     logging: Logging
+    tools: ToolRules
+    session: SessionRules
     mdrecall: MdrecallSettings

@@ -193,12 +193,18 @@ class MemorySearch(NamedTuple):
         list_of(_EXTRA_PATH), (), "More Markdown files or folders; `{path, pattern}` limits a folder to a glob pattern."
     )
     experimental: Experimental = section(Experimental)
+    remember_across_conversations: bool | None = setting(
+        flag(), None, "Index conversations too; if not set, only where all direct chats are one (`session.dmScope`)."
+    )
     provider: str | None = setting(
         choice("auto", *PROVIDERS, "none"),
         None,
         "The embedding provider; if not set, the first one with a key, else offline. With `none`, keywords only.",
     )
     model: str = setting(text(), "", "The embedding model; if not set, the provider's default.")
+    input_type: str | None = setting(text(), None, "The `input_type` of every request to an embedding API.")
+    query_input_type: str | None = setting(text(), None, "The `input_type` for queries, if another one.")
+    document_input_type: str | None = setting(text(), None, "The `input_type` for notes, if another one.")
     fallback: str = setting(choice(*PROVIDERS, "none"), "none", "The provider to use when the first one fails.")
     remote: Remote = section(Remote)
     local: Local = section(Local)

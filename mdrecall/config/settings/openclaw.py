@@ -135,6 +135,9 @@ class MemoryFlush(NamedTuple):
     force_flush_transcript_bytes: int = setting(
         size_bytes(), 2 * 1024 * 1024, "Also save them when the transcript has grown by this many bytes; 0 means never."
     )
+    model: str | None = setting(
+        text(), None, "The model that the agent should flush with, as `provider/model`.", fix=_blank_is_none
+    )
     prompt: str | None = setting(
         text(), None, "The user prompt of the flush; if blank, the built-in one.", fix=_blank_is_none
     )
@@ -158,8 +161,39 @@ class Compaction(NamedTuple):
     )
 
 
+class StartupContext(NamedTuple):
+    """``agents.defaults.startupContext``: the notes that a session shows when it begins anew."""
+
+    enabled: bool = setting(flag(), True, "Show the newest daily notes when a session begins anew.")
+    apply_on: tuple[str, ...] = setting(
+        list_of(choice("new", "reset")), ("new", "reset"), "After which command: `/new`, `/reset`."
+    )
+    daily_memory_days: int = setting(whole(1, 14), 2, "For how many days, today included.")
+    max_file_bytes: int = setting(whole(1, 65_536), 16_384, "Skip daily notes larger than this.")
+    max_file_chars: int = setting(whole(1, 10_000), 1_200, "How many characters of one note.")
+    max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
+
+
+class ContextLimits(NamedTuple):
+    """``agents.defaults.contextLimits``, as far as mdrecall reads it."""
+
+    memory_get_max_chars: int = setting(
+        whole(1, 250_000), 12_000, "How many characters one memory_get returns to a model."
+    )
+
+
+class Sandbox(NamedTuple):
+    """``agents.defaults.sandbox``, as far as mdrecall reads it."""
+
+    session_tools_visibility: str = setting(
+        choice("spawned", "all"),
+        "spawned",
+        "Which conversations a sandboxed session may see: those that it started, or those of `tools.sessions`.",
+    )
+
+
 class AgentDefaults(NamedTuple):
-    """``agents.defaults``, as far as mdrecall reads it."""
+    """``agents.defaults``, as far as mdrecall reads it; an agent may have its own of what ``PER_AGENT`` names."""
 
     context_tokens: int | None = setting(
         whole(1), None, "The model's context window in tokens, if the caller does not give one; 200000 if not set."
@@ -170,6 +204,55 @@ class AgentDefaults(NamedTuple):
     time_format: str = setting(
         choice("auto", "12", "24"), "auto", "The format of times in prompts; `auto` is 24 hours."
     )
+    bootstrap_max_chars: int = setting(
+        whole(1), 20_000, "How many characters of one file are shown when a session starts; of USER.md at most 4000."
+    )
+    bootstrap_total_max_chars: int = setting(
+        whole(1), 60_000, "How many characters of all files are shown when a session starts."
+    )
+    startup_context: StartupContext = section(StartupContext)
+    context_limits: ContextLimits = section(ContextLimits, strict=False)
+    sandbox: Sandbox = section(Sandbox, strict=False)
+
+
+#: What ``agents.entries.<id>`` may set for one agent.
+PER_AGENT = ("bootstrapMaxChars", "bootstrapTotalMaxChars", "contextLimits", "sandbox")
+
+
+class SessionTools(NamedTuple):
+    """``tools.sessions``."""
+
+    visibility: str = setting(
+        choice("self", "tree", "agent", "all"),
+        "all",
+        "Which conversations one may see: itself, those it started too, those of its agent, or all.",
+    )
+
+
+class AgentToAgent(NamedTuple):
+    """``tools.agentToAgent``: whether an agent may see the conversations of another."""
+
+    enabled: bool = setting(flag(), True, "Let agents see the conversations of other agents.")
+    allow: tuple[str, ...] = setting(list_of(text()), (), "The agents that may; if empty, all.")
+
+
+class ToolRules(NamedTuple):
+    """``tools``, as far as mdrecall reads it."""
+
+    sessions: SessionTools = section(SessionTools)
+    agent_to_agent: AgentToAgent = section(AgentToAgent)
+
+
+class SessionRules(NamedTuple):
+    """``session``, as far as mdrecall reads it."""
+
+    dm_scope: str = setting(
+        choice("main", "per-peer", "per-channel-peer", "per-account-channel-peer"),
+        "main",
+        "Whether all direct chats are one conversation, or each sender has one.",
+    )
+    scope: str = setting(choice("per-sender", "global"), "per-sender", "Whether all senders share one conversation.")
+    store: str | None = setting(text(), None, "Where OpenClaw keeps its sessions, if not in the agent's folder.")
 
 
 class Slots(NamedTuple):
@@ -207,6 +290,12 @@ class LanceDb(NamedTuple):
     auto_recall: bool = setting(flag(), True, "Put relevant memories before the prompt.")
     capture_max_chars: int = setting(
         number(100, 10_000), 500, "Do not save messages longer than this many characters.", fix=int
+    )
+    recall_max_chars: int = setting(
+        number(100, 10_000), 1000, "Use this many characters of a prompt, and of each recalled memory.", fix=int
+    )
+    custom_triggers: tuple[str, ...] = setting(
+        list_of(text(100), 50), (), "More words or phrases that make a message worth saving."
     )
 
 

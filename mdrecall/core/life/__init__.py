@@ -1,0 +1,1 @@
+"""The rules of the life of a memory: scores, shapes of text, contradictions. No I/O."""

@@ -1,0 +1,99 @@
+"""Scores and gates of promotion. The expected numbers were worked out to 40 digits, apart from the code."""
+
+from typing import Any
+
+import pytest
+
+from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, rank, score_record
+
+NOW = 1_795_000_000_000.0
+DAY = 86_400_000.0
+
+
+def make_record(**changes: Any) -> Record:
+    base = Record("memory:memory/2026-11-14.md:3:3", "memory/2026-11-14.md", 3, 3, last_ms=NOW)
+    return base._replace(**changes)
+
+
+#: 0.24·ln 6/ln 11 + 0.3·0.968 + 0.15 + 0.15 + 0.1·0.2 + 0.06: five searches of a minute, as OpenClaw scored them.
+FIVE_AT_ONCE = make_record(
+    recalls=5, total_score=4.84, queries=5, days=("2026-11-14",), recall_days=("2026-11-14",), tags=tuple("abcdefgh")
+)
+#: 0.24·ln 7/ln 11 + 0.3·3.9/6 + 0.15·3/5 + 0.15·2^-0.5 + 0.1·(0.55·ln 3/ln 5 + 0.45·4/7) + 0.06·3/6
+#: + 0.06·ln 3/ln 7·0.5 + 0.09·ln 2/ln 7: every part and both boosts.
+MIXED = make_record(
+    recalls=2,
+    daily=3,
+    grounded=1,
+    total_score=3.9,
+    queries=3,
+    last_ms=NOW - 7 * DAY,
+    days=("2026-11-12", "2026-11-09", "2026-11-08"),
+    tags=("a", "b", "c"),
+    light=PhaseHits(2, NOW - 14 * DAY),
+    rem=PhaseHits(1, NOW),
+)
+#: 0.24 + 0.3 + 0.15 + 0.15·2^(-40/14) + 0.1·2/3: what is too large is cut, and grounded signals replace days.
+CUT = make_record(
+    recalls=10, grounded=2, total_score=99.0, queries=32, last_ms=NOW - 40 * DAY, days=("2026-10-01",), tags=()
+)
+#: 0.24·ln 2/ln 11 + 0.3·0.62 + 0.15 + 0.06·2/6: one nightly reading.
+READ_ONCE = make_record(daily=1, total_score=0.62, tags=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (FIVE_AT_ONCE, 0.8497332167142113796),
+        (MIXED, 0.7280813565600661640),
+        (CUT, 0.7773683450480506480),
+        (READ_ONCE, 0.4253755583162930862),
+    ],
+    ids=["five at once", "mixed", "cut", "read once"],
+)
+def test_scores_are_those_worked_out_by_hand(record: Record, expected: float) -> None:
+    assert score_record(record, NOW).score == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [((), 0.0), (("2026-11-14",), 0.2), (("2026-11-14", "rubbish"), 0.2), (("2026-11-01", "2026-11-30"), 0.6868721)],
+    ids=["none", "one", "one of two is a date", "two far apart"],
+)
+def test_consolidation_grows_with_days_and_their_distance(days: tuple[str, ...], expected: float) -> None:
+    assert score_record(make_record(recalls=1, days=days), NOW).components.consolidation == pytest.approx(expected)
+
+
+def test_recalls_of_one_day_are_refused_however_many_there_are() -> None:
+    candidate = score_record(FIVE_AT_ONCE, NOW)
+    assert candidate.score > Gates().min_score
+    assert explain_refusal(candidate, Gates()) == "recalled on 1 day, not on 2"
+    assert explain_refusal(candidate, Gates(min_days=1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"total_score": 1.0}, "score 0.668 is below 0.75"),
+        ({"recalls": 2, "total_score": 2.0}, "2 signals, fewer than 3"),
+        ({"queries": 2}, "found by 2 different queries, not by 3"),
+        ({"last_ms": NOW - 31 * DAY}, "last recalled 31 days ago, more than 30"),
+        ({"origin": "untrusted"}, "its origin is untrusted"),
+        ({"origin": "system"}, "its origin is system"),
+    ],
+    ids=["score", "signals", "queries", "age", "untrusted", "system"],
+)
+def test_each_gate_says_what_is_missing(changes: dict[str, Any], reason: str) -> None:
+    days = ("2026-11-01", "2026-11-14")
+    record = FIVE_AT_ONCE._replace(total_score=5.0, days=days, recall_days=days)._replace(**changes)
+    assert explain_refusal(score_record(record, NOW), Gates()) == reason
+
+
+def test_a_record_without_a_signal_is_no_candidate_and_the_best_is_first() -> None:
+    found = rank([READ_ONCE, make_record(), FIVE_AT_ONCE], NOW)
+    assert [candidate.record for candidate in found] == [FIVE_AT_ONCE, READ_ONCE]
+
+
+@pytest.mark.parametrize(("score", "expected"), [(0.0, 3), (0.34, 3), (0.75, 8), (0.85, 9), (0.849, 8), (1.0, 10)])
+def test_importance_is_a_tenth_of_the_score_rounded_up_at_half(score: float, expected: int) -> None:
+    assert importance_of(score) == expected
