@@ -104,7 +104,7 @@ def test_a_passage_holds_the_terms_that_reading_all_its_words_gives(words: list[
         assert found == [_read_terms(text[entry.start : entry.end], weights) for entry in passages]
 
 
-def _read_terms(text: str, weights: Weights) -> set[str]:
+def _read_terms(text: str, weights: Weights) -> frozenset[str]:
     terms = Analyser().terms(text)
     begun = {one for one in weights.beginnings if any(term.startswith(one) for term in terms)}
     return (terms & weights.by_term.keys()) | begun
