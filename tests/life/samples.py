@@ -169,9 +169,10 @@ def write_claude_mem(folder: Path, *, is_old: bool = False) -> Path:
         )  # fmt: skip
         database.execute("INSERT INTO user_prompts VALUES (1,'s-1',1,'Why does the shop time out?',?,?)", (day, at))
         database.execute(
-            "INSERT INTO observations (id,{},project,type,title,created_at_epoch) VALUES (2,'ms-9','shop','bugfix',"
-            "'A row without a session',?)".format(memory), (at,),
-        )  # fmt: skip
+            f"INSERT INTO observations (id, {memory}, project, type, title, created_at_epoch)"
+            " VALUES (2, 'ms-9', 'shop', 'bugfix', 'A row without a session', ?)",
+            (at,),
+        )
         database.commit()
     return file
 
