@@ -105,7 +105,7 @@ class PromoteOptions(NamedTuple):
     """``mdrecall.promote``: which often recalled statements become long-term."""
 
     schedule: str = setting(
-        choice("off", "daily"), "off", "Let `mdrecall watch` promote once a day, after three in the morning."
+        choice("off", "daily"), "off", "Let a watcher of the notes promote once a day, after three in the morning."
     )
     limit: int = setting(whole(1), 10, "How many statements are promoted at once.")
     min_score: float = setting(number(0, 1), 0.75, "The least score of a statement.")
