@@ -1,7 +1,7 @@
 """A backup: notes, long-term memories, settings and what cannot be made again, in one zip archive with their hashes.
 
-A file is read as a whole, and again if it changed meanwhile. If notes changed while the archive was written, it is
-written again. The index is left out, because it is made from the notes, and so are secrets in the settings.
+If notes change while the archive is written, it is written again, so that they fit together. The index is left out,
+because it is made from the notes, and so are secrets in the settings.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import IO, Any, NamedTuple
 
 import mdrecall
@@ -74,10 +75,7 @@ class BackupReport(NamedTuple):
 class _Part(NamedTuple):
     name: str
     data: bytes
-    changed_ns: int
-    path: str = ""
-    """The path of a note."""
-    stamp: Stamp | None = None
+    changed_ns: int = 0
 
 
 def write_backup(request: BackupRequest, target: str, *, overwrite: bool = False) -> BackupReport:
@@ -96,23 +94,24 @@ def write_backup(request: BackupRequest, target: str, *, overwrite: bool = False
                     return report._replace(bytes=size)
         except OSError as error:
             hint = "Nothing was saved. Check the disk and the permissions."
-            raise FileUnwritable(f"Cannot write {target}: {error.strerror or error}.", path=target, hint=hint) from error
+            raise FileUnwritable(
+                f"Cannot write {target}: {error.strerror or error}.", path=target, hint=hint
+            ) from error
     raise AssertionError("unreachable")
 
 
 def _write(request: BackupRequest, file: IO[bytes]) -> BackupReport:
     files: dict[str, dict[str, Any]] = {}
     left_out: list[str] = []
-    stamps: dict[str, Stamp] = {}
+    notes = _scan(request)
     settings, secrets = _read_settings(request)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for part in (*_read_parts(request, left_out), *settings):
+        for part in chain(_read_notes(request, notes, left_out), _read_others(request, left_out), settings):
             archive.writestr(_member(part.name), part.data)
             digest = hashlib.sha256(part.data).hexdigest()
             files[part.name] = {"bytes": len(part.data), "sha256": digest, "changedNs": part.changed_ns}
-            if part.stamp is not None:
-                stamps[part.path] = part.stamp
-        changing = _find_changed(request, stamps)
+        after = _scan(request)
+        changing = tuple(sorted(path for path in {*notes, *after} if notes.get(path) != after.get(path)))
         manifest = {
             "format": FORMAT,
             "program": f"mdrecall {mdrecall.__version__}",
@@ -127,6 +126,11 @@ def _write(request: BackupRequest, file: IO[bytes]) -> BackupReport:
     return BackupReport(files, 0, tuple(left_out), changing, secrets)
 
 
+def _scan(request: BackupRequest) -> dict[str, Stamp]:
+    """Return the notes with their stamps."""
+    return dict(MemoryFiles(request.settings, request.home).scan().stamps)
+
+
 def _member(name: str) -> zipfile.ZipInfo:
     """Return the entry of a file: its own time stands in the manifest, so the same files make the same entries."""
     info = zipfile.ZipInfo(name)
@@ -135,55 +139,40 @@ def _member(name: str) -> zipfile.ZipInfo:
     return info
 
 
-def _read_parts(request: BackupRequest, left_out: list[str]) -> Iterator[_Part]:
-    """Yield everything to save but the settings; what cannot be read is named."""
-    for path in _list_notes(request, left_out):
-        yield from _try_read(request.settings.workspace, path, NOTES + path, left_out, is_note=True)
+def _read_notes(request: BackupRequest, notes: Mapping[str, Stamp], left_out: list[str]) -> Iterator[_Part]:
+    """Yield the notes in the workspace; those of extra paths elsewhere belong to another folder."""
+    inside = sorted(path for path in notes if not path.startswith("../") and not os.path.isabs(path))
+    if len(inside) < len(notes):
+        left_out.append(f"{len(notes) - len(inside):,} notes of extra paths outside the workspace are not in it")
+    for path in inside:
+        yield from _try_read(request.settings.workspace, path, NOTES + path, left_out)
+
+
+def _read_others(request: BackupRequest, left_out: list[str]) -> Iterator[_Part]:
+    """Yield the memories, the state and the conversations."""
     if request.memories:
         lines = [json.dumps(memory, ensure_ascii=False, separators=(",", ":")) for memory in request.memories]
-        yield _Part(MEMORIES, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), 0)
+        yield _Part(MEMORIES, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     folder, index = os.path.split(request.settings.index_path)
     for name, ending in STATE_FILES.items():
-        if os.path.lexists(os.path.join(folder, index + ending)):
-            yield from _try_read(folder, index + ending, STATE + name, left_out)
-    if request.with_sessions and os.path.isdir(request.settings.sessions_dir):
-        for name in sorted(os.listdir(request.settings.sessions_dir)):
+        yield from _try_read(folder, index + ending, STATE + name, left_out)
+    sessions = request.settings.sessions_dir
+    if request.with_sessions and os.path.isdir(sessions):
+        for name in sorted(os.listdir(sessions)):
             if name == "sessions.json" or ".jsonl" in name:
-                yield from _try_read(request.settings.sessions_dir, name, SESSIONS + name, left_out)
+                yield from _try_read(sessions, name, SESSIONS + name, left_out)
 
 
-def _list_notes(request: BackupRequest, left_out: list[str]) -> list[str]:
-    """Return the notes in the workspace. Those of extra paths elsewhere belong to another folder, with its own backup."""
-    listing = MemoryFiles(request.settings, request.home).scan()
-    inside = sorted(path for path in listing.stamps if not path.startswith("../") and not os.path.isabs(path))
-    elsewhere = len(listing.stamps) - len(inside)
-    if elsewhere:
-        left_out.append(f"{elsewhere:,} notes of extra paths outside the workspace")
-    left_out += [f"{issue.path} {issue.problem}" for issue in listing.issues]
-    return inside
-
-
-def _try_read(folder: str, path: str, name: str, left_out: list[str], *, is_note: bool = False) -> Iterator[_Part]:
+def _try_read(folder: str, path: str, name: str, left_out: list[str]) -> Iterator[_Part]:
+    """Yield a file, unless it is gone; one that cannot be read is named."""
     try:
         opened = read_below(folder, path, shown=path, max_bytes=MAX_FILE_BYTES)
-        for _ in range(_ROUNDS):
-            again = read_below(folder, path, shown=path, max_bytes=MAX_FILE_BYTES)
-            if again.stamp == opened.stamp:
-                break
-            opened = again
     except FileMissing:
-        return  # It was deleted since it was listed.
+        return
     except ReadError as error:
         left_out.append(str(error))
         return
-    yield _Part(name, opened.data, opened.stamp[1], path if is_note else "", opened.stamp if is_note else None)
-
-
-def _find_changed(request: BackupRequest, stamps: Mapping[str, Stamp]) -> tuple[str, ...]:
-    """Return the notes that are not as they were saved any more."""
-    now = MemoryFiles(request.settings, request.home).scan().stamps
-    inside = {path: stamp for path, stamp in now.items() if not path.startswith("../") and not os.path.isabs(path)}
-    return tuple(sorted(path for path in {*inside, *stamps} if path in stamps and inside.get(path) != stamps[path]))
+    yield _Part(name, opened.data, opened.stamp[1])
 
 
 def _read_settings(request: BackupRequest) -> tuple[list[_Part], tuple[str, ...]]:

@@ -10,24 +10,26 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError, RecallError
 from mdrecall.life import backup
-from mdrecall.life.imports.exports import open_archive, open_member
+from mdrecall.life.imports.exports import LimitedBytes, open_archive, open_member
 from mdrecall.sources.editing import hash_content, replace_content
 from mdrecall.sources.files import AGENT_FILES, ROOT_FILES
 from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import Tombstones, load_tombstones, save_entries, tombstones_path
+from mdrecall.sources.tombstones import Tombstones, load_tombstones, parse_tombstones, save_entries, tombstones_path
 from mdrecall.state_files import draft
 
-Action: TypeAlias = Literal["new", "same", "differs", "forgotten", "refused"]
+Action: TypeAlias = Literal["new", "same", "differs", "forgotten", "refused", "failed"]
 
 #: A manifest names every file with its hash: a hundred thousand notes have 20 MB.
 _MAX_MANIFEST_BYTES = 64 << 20
+#: More than anybody has of notes and conversations; it bounds how long the check of a hostile archive takes.
+_MAX_TOTAL_BYTES = 16 << 30
 _READ_BYTES = 1 << 20
 # What no name of a note has: control characters, backslashes, and what a terminal would not show.
 _BAD_NAME = re.compile("[\x00-\x1f\x7f-\x9f\\\\\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -56,7 +58,7 @@ class Backup(NamedTuple):
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        with open_member(self.archive, name, self.path) as raw:
+        with _open(self.archive, name, self.path) as raw:
             return raw.read()
 
 
@@ -81,6 +83,8 @@ def open_backup(path: str) -> Iterator[Backup]:
         names = archive.namelist()
         if len(names) != len(set(names)) or set(names) - {backup.MANIFEST} != set(files):
             raise _damaged(path, "its files are not those of its manifest")
+        if sum(info.file_size for info in archive.infolist()) > _MAX_TOTAL_BYTES:
+            raise _damaged(path, f"it would unpack to more than {_MAX_TOTAL_BYTES:,} bytes")
         for name, known in files.items():
             _check(archive, path, name, known)
         yield Backup(path, archive, files, about)
@@ -108,13 +112,16 @@ def _read_manifest(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
 
 def _check(archive: zipfile.ZipFile, path: str, name: str, known: Mapping[str, Any]) -> None:
     digest = hashlib.sha256()
-    if archive.getinfo(name).file_size > backup.MAX_FILE_BYTES:
-        raise _damaged(path, f"{name} is too large")
-    with open_member(archive, name, path) as raw:
+    with _open(archive, name, path) as raw:
         while part := raw.read(_READ_BYTES):
             digest.update(part)
     if digest.hexdigest() != known.get("sha256"):
         raise _damaged(path, f"{name} is not what was saved")
+
+
+def _open(archive: zipfile.ZipFile, name: str, path: str) -> AbstractContextManager[LimitedBytes]:
+    """Open a file of a backup. A note that repeats itself may be packed to next to nothing; its size is bounded."""
+    return open_member(archive, name, path, max_bytes=backup.MAX_FILE_BYTES, max_ratio=backup.MAX_FILE_BYTES)
 
 
 def _damaged(path: str, what: str) -> FileUnreadable:
@@ -158,7 +165,7 @@ def _restore_note(
     except FileMissing:
         old = None
     except ReadError as error:
-        return Restored(name, path, "refused", str(error))
+        return Restored(name, path, "failed", str(error))
     action: Action = "new" if old is None else "same" if old == content else "differs"
     if apply and (action == "new" or (action == "differs" and target.overwrite)):
         try:
@@ -168,7 +175,7 @@ def _restore_note(
                 replace_content(workspace, path, content, hash_content(old))
             _set_time(os.path.join(workspace, path), found.files[name])
         except RecallError as error:
-            return Restored(name, path, "refused", str(error))
+            return Restored(name, path, "failed", str(error))
     return Restored(name, path, action)
 
 
@@ -206,7 +213,7 @@ def _restore_file(found: Backup, target: RestoreTarget, name: str, *, apply: boo
     except FileNotFoundError:
         old = None
     except OSError as error:
-        return Restored(name, path, "refused", f"it cannot be read: {error.strerror}")
+        return Restored(name, path, "failed", f"it cannot be read: {error.strerror}")
     action: Action = "new" if old is None else "same" if old == data else "differs"
     if apply and (action == "new" or (action == "differs" and target.overwrite)):
         try:
@@ -215,7 +222,7 @@ def _restore_file(found: Backup, target: RestoreTarget, name: str, *, apply: boo
                 new.publish()
             _set_time(path, found.files[name])
         except OSError as error:
-            return Restored(name, path, "refused", f"it cannot be written: {error.strerror}")
+            return Restored(name, path, "failed", f"it cannot be written: {error.strerror}")
     return Restored(name, path, action)
 
 
@@ -258,15 +265,7 @@ def _restore_forgotten(found: Backup, target: RestoreTarget, *, apply: bool) -> 
 
 def _load_forgotten(found: Backup) -> Tombstones:
     name = f"{backup.STATE}forgotten"
-    if name not in found.files:
-        return Tombstones()
-    import tempfile
-
-    # The reader takes a file.
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(found.read(name))
-        file.flush()
-        return load_tombstones(file.name)
+    return parse_tombstones(found.read(name), f"{name} in {found.path}") if name in found.files else Tombstones()
 
 
 def read_memories(found: Backup) -> Iterator[dict[str, Any]]:
