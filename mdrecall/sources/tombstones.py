@@ -8,13 +8,19 @@ and guesses the exact text can still check the guess.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mdrecall.config.settings import Settings
 from mdrecall.errors import StoreUnavailable
+from mdrecall.interfaces import OpenTranscript, Source
 from mdrecall.state_files import draft
-from mdrecall.types import TranscriptRecord
+from mdrecall.types import Document, Listing, SourceName, TranscriptRecord
+
+if TYPE_CHECKING:
+    from mdrecall.core.redact import Redactor
 
 #: The ending of the file beside the index.
 _ENDING = ".forgotten"
@@ -98,13 +104,21 @@ class Tombstones(NamedTuple):
             return False
         return any(days.holds(day) for days in self.sessions.get(self._hash("session", session), ()))
 
-    def mask_record(self, record: TranscriptRecord, session: str) -> TranscriptRecord:
-        """Return a record of a transcript without what was forgotten."""
+    def is_forgotten_transcript(self, path: str, day: str = "") -> bool:
+        """True if the session of a transcript was forgotten, by its path or by the id in the name of its file."""
+        if not self.sessions:
+            return False
+        name = path.rpartition("/")[2]
+        keys = dict.fromkeys((path, name, name.partition(".jsonl")[0]))
+        return any(self.is_forgotten_session(key, day) for key in keys)
+
+    def mask_record(self, record: TranscriptRecord, path: str) -> TranscriptRecord:
+        """Return a record of the transcript at a path without what was forgotten."""
         from mdrecall.core.life.phrases import FORGOTTEN
 
         if not record.text:
             return record
-        if self.is_forgotten_session(session, record.day):
+        if self.is_forgotten_transcript(path, record.day):
             return record._replace(text=FORGOTTEN)
         masked = self.mask(record.text)
         return record if masked is record.text else record._replace(text=masked)
@@ -181,6 +195,80 @@ class TombstoneFile:
         if stamp != self._stamp:
             self._stamp, self._loaded = stamp, load_tombstones(self.path)
         return self._loaded
+
+
+class Masks:
+    """Redaction of secrets, and of what was forgotten: every text that leaves its file passes through it."""
+
+    def __init__(self, redactor: "Redactor", forgotten: TombstoneFile) -> None:
+        self._redactor = redactor
+        self._forgotten = forgotten
+        self.problems = redactor.problems
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes if a text would be masked differently."""
+        return self._redactor.fingerprint + self._forgotten.load().fingerprint
+
+    def redact(self, text: str) -> str:
+        """Return a text without secrets and without what was forgotten; its lines are kept."""
+        return self._redactor.redact(self._forgotten.load().mask(text))
+
+
+def open_masks(settings: Settings) -> Masks:
+    """Return what masks the texts of an agent."""
+    from mdrecall.core.redact import make_redactor
+
+    return Masks(make_redactor(settings.logging.redact_patterns), TombstoneFile(settings.index_path))
+
+
+class UnforgottenNotes:
+    """The notes of another source without what was forgotten."""
+
+    def __init__(self, source: Source, forgotten: TombstoneFile) -> None:
+        self._source = source
+        self._forgotten = forgotten
+
+    @property
+    def name(self) -> SourceName:
+        return self._source.name
+
+    def scan(self) -> Listing:
+        """List the notes."""
+        return self._source.scan()
+
+    def read(self, path: str, listing: Listing) -> Document:
+        """Return a note; its hash is that of the whole file."""
+        document = self._source.read(path, listing)
+        text = self._forgotten.load().mask(document.text, path)
+        return document if text is document.text else document._replace(text=text)
+
+
+class _UnforgottenTranscript:
+    """A transcript without what was forgotten, while it is open."""
+
+    def __init__(self, opened: OpenTranscript, path: str, forgotten: Tombstones) -> None:
+        self._opened = opened
+        self._path = path
+        self._forgotten = forgotten
+        self.stamp = opened.stamp
+        self.bytes_after = opened.bytes_after
+        self.records_after = opened.records_after
+        self.seal = opened.seal
+
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
+        """Yield every record from an offset on."""
+        for record in self._opened.records(start, number):
+            yield self._forgotten.mask_record(record, self._path)
+
+
+@contextmanager
+def open_unforgotten(
+    transcript: AbstractContextManager[OpenTranscript], path: str, forgotten: Tombstones
+) -> Iterator[OpenTranscript]:
+    """Open the transcript at a path without what was forgotten of it."""
+    with transcript as opened:
+        yield _UnforgottenTranscript(opened, path, forgotten)
 
 
 def load_tombstones(path: str) -> Tombstones:
