@@ -47,10 +47,10 @@ def test_a_forgotten_phrase_is_masked(phrase: str, text: str, after: str) -> Non
     assert forget(phrase, "another long phrase").mask(text) == after
 
 
-def test_a_forgotten_note_that_comes_back_is_empty_but_for_what_is_new() -> None:
+def test_a_forgotten_note_that_comes_back_is_masked_but_for_what_is_new() -> None:
     found = forget(notes={"memory/a.md": "# Day\n- Gout\n"})
     assert found.is_forgotten_path("memory/a.md")
-    assert found.mask("# Day\n- Gout\n- New\n", "memory/a.md") == "\n\n- New\n"
+    assert found.mask("# Day\n- Gout\n- New\n", "memory/a.md") == "[forgotten]\n[forgotten]\n- New\n"
     assert found.mask("# Day\n- Gout\n", "memory/b.md") == "# Day\n- Gout\n"
 
 
