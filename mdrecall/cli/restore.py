@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 #: Files that are printed one by one; more of them would hide the sum.
 _MAX_SHOWN = 20
 _LABELS = {
-    "new": "new",
-    "differs": "different here",
-    "same": "the same here",
-    "forgotten": "forgotten",
-    "refused": "left",
-}
+    "new": "new", "differs": "different here", "same": "the same here", "forgotten": "forgotten",
+    "refused": "left in the archive", "failed": "failed",
+}  # fmt: skip
 
 
 def restore_backup(options: argparse.Namespace) -> int:

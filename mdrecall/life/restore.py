@@ -82,9 +82,9 @@ def open_backup(path: str) -> Iterator[Backup]:
         files = about["files"]
         names = archive.namelist()
         if len(names) != len(set(names)) or set(names) - {backup.MANIFEST} != set(files):
-            raise _damaged(path, "its files are not those of its manifest")
+            raise _damage_error(path, "its files are not those of its manifest")
         if sum(info.file_size for info in archive.infolist()) > _MAX_TOTAL_BYTES:
-            raise _damaged(path, f"it would unpack to more than {_MAX_TOTAL_BYTES:,} bytes")
+            raise _damage_error(path, f"it would unpack to more than {_MAX_TOTAL_BYTES:,} bytes")
         for name, known in files.items():
             _check(archive, path, name, known)
         yield Backup(path, archive, files, about)
@@ -116,7 +116,7 @@ def _check(archive: zipfile.ZipFile, path: str, name: str, known: Mapping[str, A
         while part := raw.read(_READ_BYTES):
             digest.update(part)
     if digest.hexdigest() != known.get("sha256"):
-        raise _damaged(path, f"{name} is not what was saved")
+        raise _damage_error(path, f"{name} is not what was saved")
 
 
 def _open(archive: zipfile.ZipFile, name: str, path: str) -> AbstractContextManager[LimitedBytes]:
@@ -124,7 +124,7 @@ def _open(archive: zipfile.ZipFile, name: str, path: str) -> AbstractContextMana
     return open_member(archive, name, path, max_bytes=backup.MAX_FILE_BYTES, max_ratio=backup.MAX_FILE_BYTES)
 
 
-def _damaged(path: str, what: str) -> FileUnreadable:
+def _damage_error(path: str, what: str) -> FileUnreadable:
     hint = "Nothing was restored. Copy the archive again, or take another one."
     return FileUnreadable(f"{path} is damaged: {what}.", path=path, hint=hint)
 
