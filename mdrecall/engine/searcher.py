@@ -7,6 +7,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
+from mdrecall.core.ranking.importance import prefer_important
 from mdrecall.core.ranking.naming import Naming, read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
@@ -72,6 +73,7 @@ STAGES: tuple[Stage, ...] = (
     spread_over_files,  # which results there are: from its fourth on, a file counts less
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
+    prefer_important,  # of entries that hold the same words, the important ones first
     reserve_note_places,  # sessions leave half of the places to notes
     prefer_newest,  # "latest", "still": the newest of near equals first
     rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order

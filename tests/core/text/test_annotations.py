@@ -11,7 +11,7 @@ from mdrecall.core.text.annotations import (
     read_annotations,
     unpack_marks,
 )
-from mdrecall.core.text.chunk import iter_note_chunks
+from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.types import NO_MARKS, Marks
 
 
