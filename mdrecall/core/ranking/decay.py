@@ -25,7 +25,7 @@ def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
         if number is not None:
             return ms_of_day(number)
     path = path.removeprefix("./")
-    if path in _LONG_LIVED or path.startswith("memory/"):
+    if path in _LONG_LIVED or (path.startswith("memory/") and not day):
         return None
     return mtime_ms
 

@@ -78,7 +78,7 @@ def read_naming(query: str, terms: Iterable[Term]) -> Naming:
 
 def _read_file(query: str) -> str:
     """Return a folded query as the path or the name of a file; empty if it cannot be one, or is a plain word."""
-    name = query.strip(_EDGES).removeprefix("./").replace("\\", "/")
+    name = query.strip(_EDGES).replace("\\", "/").lstrip("/")
     has_sign = any(sign in name for sign in "-_/.") or any(map(str.isdigit, name))
     return name if has_sign and (" " not in name or name.endswith(".md")) else ""
 

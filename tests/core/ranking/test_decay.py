@@ -66,7 +66,6 @@ def test_a_daily_note_is_as_old_as_the_day_in_its_name(path: str) -> None:
         "./MEMORY.md",
         "memory/projects.md",
         "USER.md",
-        "memory/2026-13-10-foo.md",
         "memory/log-2026-02-10.md",
         "./memory/x.md",
     ],

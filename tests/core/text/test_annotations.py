@@ -86,6 +86,8 @@ def test_marks_of_several_lines_are_joined_and_the_least_trusted_origin_counts()
     assert merge_marks(()) == NO_MARKS
     assert least_trusted(("owner", "untrusted", "agent")) == "untrusted"
     assert least_trusted(("owner", "")) == ""
+    assert least_trusted(("owner", "somebody")) == "untrusted"
+    assert least_trusted(()) == ""
 
 
 @pytest.mark.parametrize(
