@@ -104,12 +104,8 @@ def save_session(
     ``now`` must have a time zone. Without a ``slug`` the name of the note contains the time of day in UTC.
     """
     # What only the end of a conversation needs is not loaded at its start, which a host waits for.
-<<<<<<< HEAD
-    from mdrecall.core.redact import make_redactor
     from mdrecall.core.text.provenance import BY_SESSION
     from mdrecall.sources.appending import sign
-=======
->>>>>>> main
     from mdrecall.sources.notes import create_note
     from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
