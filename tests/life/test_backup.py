@@ -18,7 +18,7 @@ from tests.cli.conftest import Ran, Run, run_in_own_process
 from tests.conftest import LONG_AGO_NS, Workspace
 from tests.life.test_imports import read_tree
 
-NOTES = {
+NOTES: dict[str, str | bytes] = {
     "MEMORY.md": "# Team\n\nAna keeps the billing keys.\n",
     "memory/2026-02-10.md": "# Tuesday\n\nMet Ana about the billing migration.\n",
     "memory/people/bo.md": "Bo paints the boat house.\n",
