@@ -17,6 +17,7 @@ from mdrecall.life import promote
 from mdrecall.life.promote import Plan, apply, choose, find_judged, plan, undo
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
+from mdrecall.sources.editing import replace_content
 from tests.conftest import Workspace
 from tests.core.life.test_entries import JUNK
 from tests.life.conftest import NOW, recall_line
@@ -303,6 +304,7 @@ PROMOTER = """
 import os, sys
 from mdrecall.life import promote
 from mdrecall.memory import Memory
+from mdrecall.sources.editing import replace_content
 from tests.life.conftest import NOW
 memory = Memory.open(sys.argv[1])
 print("ready", flush=True)
@@ -371,11 +373,10 @@ def test_a_kill_between_any_two_steps_is_mended(
     pump: Memory, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     path = workspace.write("MEMORY.md", "# Memory\n")
-    real = promote.replace_content
 
     def die(*arguments: object) -> None:
         if step == "file":
-            real(*arguments)  # type: ignore[arg-type]
+            replace_content(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
     monkeypatch.setattr(promote, "replace_content", die)
