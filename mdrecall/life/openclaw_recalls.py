@@ -3,15 +3,16 @@
 import hashlib
 import json
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.core.life.promotion import PhaseHits, Record
 from mdrecall.core.life.tags import find_tags
 from mdrecall.errors import ReadError
-from mdrecall.sources.transcripts.opencode import open_database
+
+if TYPE_CHECKING:
+    import apsw
 
 #: OpenClaw uses the newest 512 records of a workspace, 32 queries, 16 days and 8 tags of each, and no longer text.
 _MAX_RECORDS, _MAX_QUERIES, _MAX_DAYS, _MAX_TAGS, _MAX_SNIPPET_CHARS = 512, 32, 16, 8, 800
@@ -46,18 +47,16 @@ def read_openclaw_recalls(state_dir: str, workspace: str, now_ms: float) -> Open
     if not os.path.lexists(path):
         return OpenClawRecalls()
     owner = hashlib.sha256(os.path.abspath(workspace).encode("utf-8", "surrogateescape")).hexdigest()
+    # Imported only where OpenClaw is: it loads SQLite.
+    from mdrecall.sources.transcripts.foreign_database import read_snapshot
+
+    def read_rows(connection: "apsw.Connection") -> list[list[Any]]:
+        limits = (f"{owner}:", now_ms, _MAX_ROW_BYTES, _MAX_ROWS)
+        return [[text for (text,) in connection.execute(_QUERY, (name, *limits))] for name in (_RECALL, _PHASES)]
+
     try:
-        with open_database(path) as connection:
-            recalls, phases = (
-                [
-                    text
-                    for (text,) in connection.execute(
-                        _QUERY, (name, f"{owner}:", now_ms, _MAX_ROW_BYTES, _MAX_ROWS)
-                    ).fetchall()
-                ]
-                for name in (_RECALL, _PHASES)
-            )
-    except (ReadError, sqlite3.Error) as error:
+        recalls, phases = read_snapshot(path, read_rows)
+    except ReadError as error:
         return OpenClawRecalls(problem=f"OpenClaw's recall records cannot be read: {error}")
     hits = dict(_read_phases(_unpack(phases, owner)))
     entries = dict(_unpack(recalls, owner))
