@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
+from mdrecall.core.text.annotations import least_trusted
 from mdrecall.core.text.chunk import chunk_markdown, title_text
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges
@@ -22,6 +23,7 @@ from mdrecall.types import (
     FileChange,
     IndexedChunk,
     Issue,
+    Marks,
     Progress,
     ProgressCallback,
     Stamp,
@@ -76,10 +78,10 @@ class TranscriptIndexer:
         *,
         redact: Callable[[str], str],
         thresholds: GrowthThresholds,
-        index_format: str,
+        index_format: Callable[[], str],
         issues: tuple[Issue, ...] = (),
     ) -> None:
-        """``issues`` are reported with those of every scan."""
+        """``issues`` are reported with those of every scan. ``index_format`` returns the format as it is now."""
         self._documents = documents
         self._source = source
         self._size = size
@@ -88,7 +90,7 @@ class TranscriptIndexer:
         self._thresholds = thresholds
         self._part_chars = _CHUNKS_PER_PART * _CHARS_PER_TOKEN * size.tokens
         self._issues = issues
-        self.index_format = index_format
+        self._index_format = index_format
 
     def for_store(self, documents: DocumentWriter) -> "TranscriptIndexer":
         """Return the same indexer for another store."""
@@ -99,9 +101,14 @@ class TranscriptIndexer:
             self._analyser,
             redact=self._redact,
             thresholds=self._thresholds,
-            index_format=self.index_format,
+            index_format=self._index_format,
             issues=self._issues,
         )
+
+    @property
+    def index_format(self) -> str:
+        """What chunks and terms depend on besides the text."""
+        return self._index_format()
 
     @property
     def source(self) -> TranscriptReader:
@@ -289,7 +296,8 @@ class TranscriptIndexer:
             records = tuple(message.number for message in own)
             day = next((message.day for message in own if message.day), "")
             trail = (f"# {day}",) if day else ()
-            cited = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records)
+            marks = Marks(origin=least_trusted(message.origin for message in own))
+            cited = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records, marks)
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(title_text(day)) if day else ("", "")
             yield IndexedChunk(cited, words, f"{names} {title_names}".strip(), title_words)
