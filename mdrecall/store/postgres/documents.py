@@ -121,6 +121,10 @@ class PostgresDocuments:
     def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
         """Add or replace documents, whose chunks are taken one by one."""
         with self._database.writing(self._gen) as now:
+            if not now.state.place:
+                # Who indexes first says where the notes are: only there a missing file means that it was deleted.
+                place = "UPDATE mdrecall.workspaces SET place=%s WHERE id=%s AND place=''"
+                now.db.execute(place, (self._place, now.workspace))
             _put(now, items, index_format, self._place)
 
     def remove(self, source: SourceName, paths: Iterable[str]) -> None:

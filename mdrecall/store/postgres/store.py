@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
@@ -72,7 +72,7 @@ class PostgresStore:
         self.vectors = PostgresVectors(database, gen, in_database=self._one_shot)
         self.cache = PostgresEmbeddingCache(database, gen)
         self.jobs = PostgresJobJournal(database, gen)
-        self.admin = PostgresAdmin(database, gen)
+        self.admin = PostgresAdmin(database, gen, self._place)
         self.health = _Healthy()
         self.watching = Lease(database, "watch")
         self.filling = Lease(database, "fill")
@@ -93,8 +93,8 @@ class PostgresStore:
             if not is_published:
                 _delete_generations(self._database, only=gen)
 
-    def publish(self, fresh: "PostgresStore") -> None:
-        """Replace this generation by a rebuilt one in one step."""
+    def publish(self, fresh: "PostgresStore", *, cached: Iterable[bytes] | None = None) -> None:
+        """Replace this generation by a rebuilt one in one step; ``cached`` embeddings stay, None for all of them."""
         with self._database.writing() as now:
             new = now._replace(gen=fresh._gen or now.gen)
             # The counter of texts goes on, so that nobody who has filled the old index can call the new one filled.
@@ -102,6 +102,9 @@ class PostgresStore:
                 now.db.execute(change, (now.state.texts, new.workspace, new.gen))
             now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (new.gen, new.workspace))
             start_revision(new)
+            if cached is not None:
+                drop = "DELETE FROM mdrecall.cache WHERE workspace_id=%s AND NOT hash = ANY(%s)"
+                now.db.execute(drop, (now.workspace, list(cached)))
         _delete_generations(self._database)
 
 
@@ -132,9 +135,10 @@ def _delete_generations(database: Database, *, only: int | None = None) -> None:
 class PostgresAdmin:
     """The role ``IndexAdmin``."""
 
-    def __init__(self, database: Database, gen: int | None) -> None:
+    def __init__(self, database: Database, gen: int | None, place: str) -> None:
         self._database = database
         self._gen = gen
+        self._place = place
         self._lease = Lease(database, "write")
         self._thread_lock = threading.RLock()
         self._depth = 0
@@ -181,6 +185,15 @@ class PostgresAdmin:
         with self._database.reading() as now:
             found = now.db.execute(_SIZES, {"own": now.workspace}).fetchall()
         return [(name, int(size)) for name, size in found]
+
+    def scrub(self) -> bool:
+        """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""
+        return True
+
+    def may_remove(self) -> bool:
+        """True if the notes of the workspace are where this process is, or nobody has said where they are."""
+        with self._database.reading() as now:
+            return now.state.place in ("", self._place)
 
     def destroy(self) -> None:
         """Delete everything of this workspace and nothing else."""

@@ -28,13 +28,16 @@ _SPACES = """
     FROM mdrecall.spaces s JOIN mdrecall.generations g ON g.workspace_id = s.workspace_id AND g.gen = s.gen
     WHERE s.workspace_id=%s AND s.gen=%s AND stored ORDER BY s.id DESC
 """
-_PENDING = """
+_TEXTS = """
     SELECT c.id, d.path, c.trail, c.text FROM mdrecall.chunks c JOIN mdrecall.documents d
         ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
-    WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s AND NOT EXISTS (
+    WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s
+"""
+_IN_ORDER = "ORDER BY c.id LIMIT %s"
+_PENDING = f"""
+    {_TEXTS} AND NOT EXISTS (
         SELECT FROM mdrecall.vectors v WHERE v.workspace_id = c.workspace_id AND v.gen = c.gen
-            AND v.space_id=%s AND v.chunk = c.id)
-    ORDER BY c.id LIMIT %s
+            AND v.space_id=%s AND v.chunk = c.id) {_IN_ORDER}
 """
 _PUT = """
     INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, chunk, revision, vector, passages)
@@ -103,10 +106,12 @@ class PostgresVectors:
         """Return the next chunks that have no vector yet, with their whole text."""
         with self._database.reading(self._gen) as now:
             after = max(after, int(_require_stored(now, space)[0]))
-            return [
-                PendingChunk(number, title_path(to_text(path)), _split(to_text(trail)), to_text(text))
-                for number, path, trail, text in now.rows(_PENDING, after, space, limit)
-            ]
+            return [_read_text(row) for row in now.rows(_PENDING, after, space, limit)]
+
+    def texts(self, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks, with a vector or without."""
+        with self._database.reading(self._gen) as now:
+            return [_read_text(row) for row in now.rows(f"{_TEXTS} {_IN_ORDER}", after, limit)]
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
@@ -297,6 +302,11 @@ def _show_vector(query: bytes) -> str:
 
 def _or_zero(cosine: float) -> float:
     return cosine if cosine == cosine else 0.0
+
+
+def _read_text(row: tuple[Any, ...]) -> PendingChunk:
+    number, path, trail, text = row
+    return PendingChunk(number, title_path(to_text(path)), _split(to_text(trail)), to_text(text))
 
 
 def _split(trail: str) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+#: Where the address of the test server is while it runs.
+POSTGRES = "MDRECALL_TEST_POSTGRES"
 #: What a server needs to start, on a busy machine.
 _PATIENCE_S = 60.0
 #: Nothing of a test has to survive the machine.
