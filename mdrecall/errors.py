@@ -22,6 +22,7 @@ RecallError
 │   ├── PathRefused            not a note that may be written
 │   ├── NothingToWrite         the text is blank
 │   ├── FileBusy               another process has locked the file
+│   ├── FileChanged            it changed after it was read
 │   └── FileUnwritable         a link in the path, a full disk, or no permission
 ├── SessionsError          sessions.json cannot be used
 ├── ArgumentError          an argument of a tool is missing or of the wrong kind
@@ -184,6 +185,10 @@ class NothingToWrite(WriteError):
 
 class FileBusy(WriteError):
     """Another process has locked the file."""
+
+
+class FileChanged(WriteError):
+    """The file is no longer the one that was read; nothing was written."""
 
 
 class FileUnwritable(WriteError):

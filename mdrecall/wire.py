@@ -5,6 +5,10 @@ from typing import Any
 
 from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, SearchResult
 
+_OPTIONAL = (
+    "heading", "speaker", "date", "query", "scoredBy", "triggers", "project", "origin", "superseded", "supersededBy",
+)  # fmt: skip
+
 
 def to_json(value: Any) -> Any:
     """Convert a value to JSON: a named tuple becomes an object in camelCase, without the fields that are None."""
@@ -68,9 +72,9 @@ def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
 def result_to_json(result: SearchResult) -> dict[str, Any]:
     """Convert one result, with its citation; what is empty or missing is left out."""
     json: dict[str, Any] = to_json(result._replace(why=None))
-    for name in ("heading", "speaker", "date", "query", "scoredBy"):
-        if not json[name]:
-            del json[name]
+    for name in _OPTIONAL:
+        if not json.get(name):
+            json.pop(name, None)
     json["citation"] = result.citation
     if result.why and result.why.listed:
         json["why"] = {"listed": result.why.listed}

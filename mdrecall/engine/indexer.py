@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mdrecall.core.text.chunk import CHUNKER_VERSION, iter_chunks, title_text
+from mdrecall.core.text.chunk import CHUNKER_VERSION, iter_note_chunks, title_text
 from mdrecall.core.text.headings import titles
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
@@ -312,7 +312,8 @@ class Indexer:
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
         name = title_text(document.path)
-        for chunk in iter_chunks(document.text, tokens=self._size.tokens, overlap=self._size.overlap):
+        size = self._size
+        for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(_title(name, chunk))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)

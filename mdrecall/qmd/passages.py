@@ -37,7 +37,7 @@ from mdrecall.core.ranking.stages import (
     reserve_note_places,
 )
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
-from mdrecall.core.text.chunk import chunk_markdown
+from mdrecall.core.text.chunk import iter_note_chunks
 from mdrecall.core.text.headings import titles
 from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.stem import stem
@@ -118,7 +118,7 @@ def locate(
     entries = [
         _Entry(number, chunk, _count_terms(document.path, chunk, analyser))
         for number, document in enumerate(documents)
-        for chunk in chunk_markdown(document.text, tokens=sizes.tokens, overlap=sizes.overlap)
+        for chunk in iter_note_chunks(document.path, document.text, tokens=sizes.tokens, overlap=sizes.overlap)
     ]
     if not entries:
         return Located(())
@@ -193,6 +193,7 @@ def _store(number: int, document: QmdDocument, chunk: Chunk) -> StoredChunk:
         chunk.text,
         chunk.trail,
         document.mtime_ns,
+        marks=chunk.marks,
     )
 
 

@@ -136,7 +136,7 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
     if found.st_size > addition.max_bytes:
         raise _too_large(shown, "has", addition.max_bytes)
     data = _read(opened.file, found.st_size)
-    codec = _codec(data)
+    codec = find_codec(data)
     note = data.decode(codec, "replace")
     newline = "\r\n" if note.partition("\n")[0].endswith("\r") else "\n"
     if addition.finishes and (
@@ -193,7 +193,8 @@ def _read(file: int, size: int) -> bytes:
     return data
 
 
-def _codec(data: bytes) -> str:
+def find_codec(data: bytes) -> str:
+    """Return the encoding of a note: UTF-16 if it has that byte order mark, else UTF-8."""
     if data.startswith(codecs.BOM_UTF16_LE):
         return "utf-16-le"
     return "utf-16-be" if data.startswith(codecs.BOM_UTF16_BE) else "utf-8"

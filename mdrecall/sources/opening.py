@@ -40,6 +40,18 @@ def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedF
 
 def open_below(root: str, inside: str, *, shown: str) -> int:
     """Open the regular file ``inside`` the folder ``root``. The caller closes it."""
+    folder, name = open_parent(root, inside, shown=shown)
+    try:
+        return open_in(folder, name, shown=shown)
+    finally:
+        os.close(folder)
+
+
+def open_parent(root: str, inside: str, *, shown: str) -> tuple[int, str]:
+    """Open the folder of the file ``inside`` the folder ``root``, and return it with the file's name.
+
+    The caller closes it.
+    """
     *folders, name = inside.split("/")
     if not name or ".." in (name, *folders):
         raise NotAFile(f"{shown} is not a file.", path=shown)
@@ -49,9 +61,15 @@ def open_below(root: str, inside: str, *, shown: str) -> int:
             deeper = _open(part, _FOLDER, folder, shown)
             os.close(folder)
             folder = deeper
-        file = _open(name, _FILE, folder, shown)
-    finally:
+    except BaseException:
         os.close(folder)
+        raise
+    return folder, name
+
+
+def open_in(folder: int, name: str, flags: int = _FILE, *, shown: str) -> int:
+    """Open a regular file of an open folder. The caller closes it."""
+    file = _open(name, flags, folder, shown)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise NotAFile(f"{shown} is not a regular file.", path=shown)

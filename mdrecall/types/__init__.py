@@ -1,6 +1,7 @@
 """Frozen values that cross borders between the rooms."""
 
 from mdrecall.types.documents import (
+    NO_MARKS,
     Appended,
     Chunk,
     Document,
@@ -8,7 +9,9 @@ from mdrecall.types.documents import (
     Issue,
     KnownDocument,
     Listing,
+    Marks,
     NoteFile,
+    Origin,
     SourceName,
     Stamp,
     StoredChunk,
@@ -60,6 +63,7 @@ from mdrecall.types.vectors import (
 
 __all__ = [
     "MODES",
+    "NO_MARKS",
     "Appended",
     "Chunk",
     "Confidence",
@@ -77,9 +81,11 @@ __all__ = [
     "JobState",
     "KnownDocument",
     "Listing",
+    "Marks",
     "Match",
     "Mode",
     "NoteFile",
+    "Origin",
     "PendingChunk",
     "Probe",
     "Progress",

@@ -55,6 +55,32 @@ class Document(NamedTuple):
     """When the stamp was taken."""
 
 
+#: Who wrote a text; empty if that is not known.
+Origin: TypeAlias = Literal["owner", "agent", "flush", "digest", "import", "system", "untrusted", ""]
+
+
+class Marks(NamedTuple):
+    """What annotations and comments say about a chunk; nothing of it is part of the text."""
+
+    triggers: tuple[str, ...] = ()
+    """Phrases of a message that should bring this entry to mind."""
+    importance: int | None = None
+    """1 to 10, as somebody wrote it; None if nobody did."""
+    project: str = ""
+    """The projects that it belongs to, joined with ``; ``; ``?`` if they cannot be read; empty if it is for all."""
+    tags: tuple[str, ...] = ()
+    superseded_by: str = ""
+    """The path or citation of what replaces it."""
+    is_superseded: bool = False
+    superseded_on: str = ""
+    """The day when it was replaced, as ``YYYY-MM-DD``."""
+    origin: Origin = ""
+    """Who wrote it; of several, the least trusted."""
+
+
+NO_MARKS = Marks()
+
+
 class Chunk(NamedTuple):
     """A line range of a document, with the text of exactly those lines."""
 
@@ -67,6 +93,7 @@ class Chunk(NamedTuple):
     """The Markdown headings above this chunk, outermost first; last the code fence, if it begins inside one."""
     records: tuple[int, ...] = ()
     """In a transcript, the number of the record that each line comes from; empty in a note."""
+    marks: Marks = NO_MARKS
 
 
 class IndexedChunk(NamedTuple):
@@ -112,6 +139,7 @@ class StoredChunk(NamedTuple):
     trail: tuple[str, ...]
     mtime_ns: int = 0
     records: tuple[int, ...] = ()
+    marks: Marks = NO_MARKS
 
     def line(self, number: int) -> int:
         """Return the line of the file, or the record, that a line of the text comes from; lines count from 0."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, dataclass_transform
 
-from mdrecall.types.documents import Issue, SourceName, format_citation
+from mdrecall.types.documents import Issue, Origin, SourceName, format_citation
 from mdrecall.types.sync import ProgressCallback
 
 if TYPE_CHECKING:
@@ -196,6 +196,18 @@ class SearchResult(NamedTuple):
     """The query that it answers best, if there were several."""
     scored_by: str = ""
     """The reranker whose score ``score`` is; empty if it is mdrecall's own. ``confidence`` is always mdrecall's."""
+    importance: int | None = None
+    """1 to 10, as an annotation of the entry says."""
+    triggers: tuple[str, ...] = ()
+    """Phrases that should bring this entry to mind, as an annotation says."""
+    project: str = ""
+    """The projects that it belongs to, joined with ``; ``; empty if it is for all."""
+    origin: Origin = ""
+    """Who wrote it; empty if that is not known."""
+    superseded: bool = False
+    """True if the notes say that it no longer holds."""
+    superseded_by: str = ""
+    """The path or citation of what replaces it, if the notes say so."""
 
     @property
     def citation(self) -> str:

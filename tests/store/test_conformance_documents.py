@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.errors import StoreBusy
 from mdrecall.interfaces import Store
-from mdrecall.types import Document, IndexedChunk, KnownDocument, SourceCount, Transcript
+from mdrecall.types import NO_MARKS, Document, IndexedChunk, KnownDocument, Marks, SourceCount, Transcript
 from mdrecall.types.documents import part_path
 from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, ids_of, indexed
 
@@ -316,3 +316,12 @@ def test_a_lock_has_one_holder_who_can_be_asked_after(open_store: OpenStore, nam
     mine.release()
     mine.release()
     assert theirs.holder() is None
+
+
+def test_what_annotations_say_of_a_chunk_comes_back_with_it(store: Store) -> None:
+    document, (plain,) = indexed("MEMORY.md", "The van is red")
+    marks = Marks(("the van",), 7, "github.com/ana/app", ("car",), "MEMORY.md#L9", True, "2026-11-16", "agent")
+    marked = plain._replace(chunk=plain.chunk._replace(marks=marks))
+    store.documents.put([(document, [marked]), indexed("memory/b.md", "The van is slow")], "r")
+    found = {chunk.path: chunk.marks for chunk in store.chunks.load(chunk_ids(store, "van"))}
+    assert found == {"MEMORY.md": marks, "memory/b.md": NO_MARKS}

@@ -296,7 +296,8 @@ def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(works
         path = memory.settings.index_path
     new = apsw.Connection(path)
     new.execute("DROP INDEX documents_by_revision; ALTER TABLE documents DROP COLUMN revision")
-    new.execute("ALTER TABLE chunks DROP COLUMN records")
+    new.execute("DROP INDEX chunks_of_projects; ALTER TABLE documents DROP COLUMN fields")
+    new.execute("ALTER TABLE chunks DROP COLUMN records; ALTER TABLE chunks DROP COLUMN marks")
     kept = {name: list(new.execute(f"SELECT * FROM {name}")) for name in ("meta", "documents", "chunks")}
     kept["chunks"] = [(*row, text[1:].decode()) for *row, text in kept["chunks"]]
     new.close()

@@ -391,6 +391,12 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
         speaker=passage.speaker,
         date="" if day is None else format_day(day),
         scored_by=candidate.scored_by,
+        importance=chunk.marks.importance,
+        triggers=chunk.marks.triggers,
+        project=chunk.marks.project,
+        origin=chunk.marks.origin,
+        superseded=chunk.marks.is_superseded,
+        superseded_by=chunk.marks.superseded_by,
     )
 
 

@@ -10,13 +10,17 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from mdrecall.core.text.annotations import merge_marks, read_annotated
 from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
 from mdrecall.core.text.words import count_unspaced
-from mdrecall.types import Chunk
+from mdrecall.types import NO_MARKS, Chunk
 
 #: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the
 #: index format.
-CHUNKER_VERSION = 3
+CHUNKER_VERSION = 4
+
+#: The files of the workspace that people curate entry by entry. Only their triggers and importances count.
+CURATED_FILES = frozenset(("MEMORY.md", "USER.md"))
 
 # Chunk sizes are set in tokens; a token of a language model is about four characters of English.
 UNITS_PER_TOKEN = 4
@@ -78,6 +82,19 @@ def iter_chunks(text: str, *, tokens: int, overlap: int) -> Iterator[Chunk]:
         begins_line = text[end - 1] == "\n"
         # The blank line keeps a rule at the start of a block from opening front matter.
         first_line, above = first_line + len(lines) - (not begins_line), [*trail_of[-1], ""]
+
+
+def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iterator[Chunk]:
+    """Yield the chunks of a note without its annotations, each with what they say about its lines."""
+    annotated = read_annotated(text, is_curated=path in CURATED_FILES)
+    for chunk in iter_chunks(annotated.text, tokens=tokens, overlap=overlap):
+        lines = range(chunk.start_line, chunk.end_line + 1)
+        marks = (
+            merge_marks(annotated.marks[line] for line in lines if line in annotated.marks)
+            if annotated.marks
+            else NO_MARKS
+        )
+        yield chunk._replace(marks=marks) if marks != NO_MARKS else chunk
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:

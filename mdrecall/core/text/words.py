@@ -24,8 +24,8 @@ JOINERS = "-./:@\\#&=?%~+"
 #: Changes whenever the same text would give other terms; part of the index format.
 ANALYSER_VERSION = 2
 
-# Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.
-_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+#: Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.
+MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _JOIN = f"[{re.escape(JOINERS)}]{{1,3}}+"
 _ASCII_TOKEN = re.compile(rf"[A-Za-z0-9_]++(?:{_JOIN}[A-Za-z0-9_]++)*+(?:\+\+|#)?")
 _ASCII_PART = re.compile("[a-z0-9]+")
@@ -53,15 +53,15 @@ class _Patterns:
 
     @cached_property
     def token(self) -> re.Pattern[str]:
-        return re.compile(rf"[\w{_MARKS}]++(?:{_JOIN}[\w{_MARKS}]++)*+(?:\+\+|#)?")
+        return re.compile(rf"[\w{MARKS}]++(?:{_JOIN}[\w{MARKS}]++)*+(?:\+\+|#)?")
 
     @cached_property
     def part(self) -> re.Pattern[str]:
-        return re.compile(rf"[^\W_{_MARKS}][^\W_]*(?:[{_MARKS}]+[^\W_]*)*|[{_MARKS}]+[^\W_]*")
+        return re.compile(rf"[^\W_{MARKS}][^\W_]*(?:[{MARKS}]+[^\W_]*)*|[{MARKS}]+[^\W_]*")
 
     @cached_property
     def joiner(self) -> re.Pattern[str]:
-        return re.compile(rf"_|[^\w{_MARKS}]")
+        return re.compile(rf"_|[^\w{MARKS}]")
 
     @cached_property
     def unspaced(self) -> re.Pattern[str]:

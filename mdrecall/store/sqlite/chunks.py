@@ -11,6 +11,7 @@ from itertools import islice
 
 import apsw
 
+from mdrecall.core.text.annotations import unpack_marks
 from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import current_revision
@@ -30,7 +31,7 @@ _COUNTS = """
 """
 _CHUNK = f"""
     SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {UNPACK}(text), trail,
-        mtime_ns, records
+        mtime_ns, records, marks
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
@@ -195,11 +196,12 @@ def shared_text(db: apsw.Connection, document_id: int, ordinal: int, length: int
 
 def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
     for document_id, ordinal, overlap, *found in rows(db, _CHUNK, (chunk_id,)):
-        source, path, start, end, text, trail, mtime, records = found
+        source, path, start, end, text, trail, mtime, records, marks = found
         whole = shared_text(db, document_id, ordinal, overlap) + text
         headings = tuple(trail.split("\n")) if trail else ()
         numbers = tuple(map(int, records.split(","))) if records else ()
-        return StoredChunk(chunk_id, source, file_path(path), start, end, whole, headings, mtime, numbers)
+        own = (start, end, whole, headings, mtime, numbers, unpack_marks(marks))
+        return StoredChunk(chunk_id, source, file_path(path), *own)
     return None
 
 

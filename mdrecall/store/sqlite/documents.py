@@ -6,6 +6,7 @@ from typing import Any
 
 import apsw
 
+from mdrecall.core.text.annotations import pack_marks
 from mdrecall.store.caches import StampCache
 from mdrecall.store.sqlite.chunks import encode_names
 from mdrecall.store.sqlite.file import IndexFile
@@ -22,8 +23,8 @@ _PUT_DOCUMENT = """
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_CHUNK = """
-    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, text)
-    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, marks, text)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
 _PUT_INDEX_FORMAT = """
@@ -191,4 +192,5 @@ def _document_row(document: Document, index_format: str) -> tuple[Any, ...]:
 
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
     trail, records = "\n".join(chunk.trail), ",".join(map(str, chunk.records))
-    return (chunk.start_line, chunk.end_line, chunk.overlap, trail, records, chunk.text[chunk.overlap :])
+    marks = pack_marks(chunk.marks)
+    return (chunk.start_line, chunk.end_line, chunk.overlap, trail, records, marks, chunk.text[chunk.overlap :])

@@ -222,6 +222,20 @@ def m009_compressed_texts(db: apsw.Connection) -> None:
         db.execute(f"DELETE FROM windows_{space}")
 
 
+def m010_marks_and_fields(db: apsw.Connection) -> None:
+    """What annotations say about a chunk and front matter about a document, as JSON or empty.
+
+    The few chunks that belong to a project are found by an index.
+    """
+    db.execute(
+        """
+        ALTER TABLE chunks ADD COLUMN marks TEXT NOT NULL DEFAULT '';
+        ALTER TABLE documents ADD COLUMN fields TEXT NOT NULL DEFAULT '';
+        CREATE INDEX chunks_of_projects ON chunks(id) WHERE instr(marks, '"project":') > 0;
+        """
+    )
+
+
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
@@ -232,5 +246,6 @@ MIGRATIONS = (
     m007_history,
     m008_vectors_in_blocks,
     m009_compressed_texts,
+    m010_marks_and_fields,
 )
 VERSION = len(MIGRATIONS)

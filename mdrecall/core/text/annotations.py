@@ -1,0 +1,164 @@
+"""Annotations: HTML comments in a note that say something about the text beside them, and are no part of it.
+
+``<!-- trigger: a, b -->``, ``<!-- importance: 7 -->`` and ``<!-- project: host/org/repo -->`` are OpenClaw's. A line
+that no longer holds ends with ``<!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->``, or has
+``<!-- observed: 2026-11-01 | status: superseded -->`` on the line before it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from mdrecall.core.text.headings import read_lines
+from mdrecall.types import NO_MARKS, Marks, Origin
+
+#: The project of an entry whose annotation cannot be read: no search may guess whose it is.
+BROKEN_PROJECT = "?"
+
+_COMMENT = re.compile(r"<!--\s*(trigger|importance|project|status|observed)\s*:(.*?)-->", re.IGNORECASE)
+_OPEN_PROJECT = re.compile(r"<!--\s*project\s*:", re.IGNORECASE)
+# A phrase longer than a sentence is no trigger, and more of them than this no person has written.
+_MAX_TRIGGERS, _MAX_TRIGGER_CHARS = 32, 200
+
+#: From the most to the least trusted. A text of several authors counts as that of the least trusted one.
+_TRUST: tuple[Origin, ...] = ("owner", "agent", "flush", "digest", "import", "", "system", "untrusted")
+
+
+class AnnotatedText(NamedTuple):
+    """A text without its annotations, line for line, and what they say about each line."""
+
+    text: str
+    marks: Mapping[int, Marks]
+    """By the number of the line, from 1; lines without annotations are left out."""
+
+
+def read_annotations(line: str) -> tuple[str, Marks]:
+    """Return a line without its annotations, and what they say.
+
+    Triggers and importance count only at the end of a line. A project that cannot be read is ``BROKEN_PROJECT``.
+    """
+    if "<!--" not in line:
+        return line, NO_MARKS
+    found = [(match[1].lower(), match[2].strip()) for match in _COMMENT.finditer(line)]
+    clean = _COMMENT.sub("", line).rstrip() if found else line
+    is_broken = _OPEN_PROJECT.search(clean) is not None
+    is_at_end = line.rstrip().endswith("-->")
+    values = {kind: [value for name, value in found if name == kind] for kind, _ in found}
+    status = _read_status([f"{name}: {value}" for name, value in found if name in ("status", "observed")])
+    marks = status._replace(
+        triggers=_read_triggers(values.get("trigger", ())) if is_at_end else (),
+        importance=_read_importance(values.get("importance", ())) if is_at_end else None,
+        project=_read_projects(values.get("project", ()), is_broken=is_broken),
+    )
+    return clean, marks
+
+
+def read_annotated(text: str, *, is_curated: bool) -> AnnotatedText:
+    """Return a text without its annotations; those in code are part of the text.
+
+    Triggers and importance count only in curated files. A status on a line of its own is about the next line of text.
+    """
+    if _COMMENT.search(text) is None and _OPEN_PROJECT.search(text) is None:
+        return AnnotatedText(text, {})
+    lines = text.split("\n")
+    structure = read_lines(lines)
+    by_line: dict[int, Marks] = {}
+    above = NO_MARKS
+    for number, shape in enumerate(structure, start=1):
+        if shape.heading and not shape.level:
+            continue
+        clean, marks = read_annotations(lines[number - 1])
+        lines[number - 1] = clean
+        if not clean.strip():
+            above = merge_marks((above, _status_of(marks)))
+            marks = marks._replace(is_superseded=False, superseded_by="", superseded_on="")
+        elif above != NO_MARKS:
+            marks, above = merge_marks((marks, above)), NO_MARKS
+        if not is_curated:
+            marks = marks._replace(triggers=(), importance=None)
+        if marks != NO_MARKS:
+            by_line[number] = marks
+    return AnnotatedText("\n".join(lines), by_line)
+
+
+def merge_marks(several: Iterable[Marks]) -> Marks:
+    """Return what several marks say together: every trigger, the largest importance, the least trusted origin."""
+    each = [marks for marks in several if marks != NO_MARKS]
+    if len(each) < 2:
+        return each[0] if each else NO_MARKS
+    old = next((marks for marks in each if marks.is_superseded), NO_MARKS)
+    projects = dict.fromkeys(key for marks in each for key in marks.project.split("; ") if key)
+    return Marks(
+        tuple(dict.fromkeys(trigger for marks in each for trigger in marks.triggers)),
+        max((marks.importance for marks in each if marks.importance is not None), default=None),
+        BROKEN_PROJECT if BROKEN_PROJECT in projects else "; ".join(projects),
+        tuple(dict.fromkeys(tag for marks in each for tag in marks.tags)),
+        old.superseded_by,
+        old.is_superseded,
+        old.superseded_on,
+        least_trusted(marks.origin for marks in each),
+    )
+
+
+def least_trusted(origins: Iterable[Origin]) -> Origin:
+    """Return the origin of a text that several have written."""
+    return max(origins, key=_TRUST.index, default="")
+
+
+def pack_marks(marks: Marks) -> str:
+    """Return marks as they are stored: JSON without what is empty, or nothing."""
+    if marks == NO_MARKS:
+        return ""
+    import json
+
+    said = {name: value for name, value in marks._asdict().items() if value not in ((), None, "", False)}
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+
+
+def unpack_marks(stored: str) -> Marks:
+    """Return stored marks. What a newer version may have added is ignored."""
+    if not stored:
+        return NO_MARKS
+    import json
+
+    said: dict[str, Any] = json.loads(stored)
+    said = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    return Marks(**{name: value for name, value in said.items() if name in Marks._fields})
+
+
+def _read_triggers(values: Iterable[str]) -> tuple[str, ...]:
+    phrases = (phrase.strip() for value in values for phrase in re.split("[,;]", value))
+    return tuple(dict.fromkeys(phrase[:_MAX_TRIGGER_CHARS] for phrase in phrases if phrase))[:_MAX_TRIGGERS]
+
+
+def _read_importance(values: Iterable[str]) -> int | None:
+    numbers = (int(value) for value in values if re.fullmatch("[0-9]{1,2}", value))
+    return max((number for number in numbers if 1 <= number <= 10), default=None)
+
+
+def _read_projects(values: Iterable[str], *, is_broken: bool) -> str:
+    keys = [key.strip() for value in values for key in value.split(";")]
+    if is_broken or any(not key or "<" in key or ">" in key for key in keys):
+        return BROKEN_PROJECT
+    return "; ".join(dict.fromkeys(map(normalise_project, keys)))
+
+
+def normalise_project(key: str) -> str:
+    """Return the key of a project with its host in lower case; a key such as ``path:/work/app`` stays as it is."""
+    host, slash, rest = key.strip().partition("/")
+    return key.strip() if host.startswith("path:") or not host or not slash else f"{host.lower()}/{rest}"
+
+
+def _read_status(comments: Iterable[str]) -> Marks:
+    for comment in comments:
+        pairs = (part.partition(":") for part in comment.split("|"))
+        said = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        if said.get("status", "").lower() == "superseded":
+            return Marks(superseded_by=said.get("by", ""), is_superseded=True, superseded_on=said.get("on", ""))
+    return NO_MARKS
+
+
+def _status_of(marks: Marks) -> Marks:
+    return Marks(
+        superseded_by=marks.superseded_by, is_superseded=marks.is_superseded, superseded_on=marks.superseded_on
+    )
