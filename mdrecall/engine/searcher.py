@@ -92,6 +92,9 @@ _WIDER_WITH_DECAY = 4
 _MAX_COMPARED = 4_000
 
 
+_NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing is indexed that this conversation may see.")
+
+
 class _Lookup(NamedTuple):
     """What candidates are looked up by."""
 
@@ -164,8 +167,13 @@ class Searcher:
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker
 
-    def search(self, request: SearchRequest, *, now: Moment = NO_MOMENT) -> SearchAnswer:
-        """Return the best passages for a query, or an empty answer that says why there are none."""
+    def search(
+        self, request: SearchRequest, *, now: Moment = NO_MOMENT, transcripts: frozenset[str] | None = None
+    ) -> SearchAnswer:
+        """Return the best passages for a query, or an empty answer that says why there are none.
+
+        ``transcripts`` are the paths of those that may be seen; None means all. No other one influences the answer.
+        """
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
@@ -175,7 +183,7 @@ class Searcher:
         if not terms:
             return NO_SEARCHABLE_WORDS
         asked = _Asked(query, terms, times, limits, _apply_request(self.options, request), request.source)
-        by_time = TimeSearch(self._chunks, now, request.source)
+        by_time = TimeSearch(self._chunks, now, request.source, transcripts)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
             with self._chunks.snapshot():
@@ -207,13 +215,17 @@ class Searcher:
             chunk_count = self._chunks.count()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
-            matches = self._match(asked.terms)
+            visible = by_time.visible_chunks()
+            if visible is not None and not visible:
+                return _NOTHING_VISIBLE
+            chunk_count = chunk_count if visible is None else len(visible)
+            matches = self._match(asked.terms, visible)
             naming = read_naming(asked.query, asked.terms)
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 by_word = word_weights(matches, chunk_count, asked.terms)
                 embedded, degraded = _embed(self._vectors, asked.query, options.mode, by_word)
-            within = by_time.chunks_within(asked.limits) if asked.limits else None
+            within = by_time.chunks_within(asked.limits) if asked.limits or (asked.source and visible) else visible
             if asked.limits and not within:
                 return asked.limits.explain_empty()
             of_times = by_time.chunks_of_times(asked.times) if asked.times.has_bonus else ()
@@ -241,10 +253,27 @@ class Searcher:
             self._texts,
         )
 
-    def _match(self, terms: Sequence[Term]) -> list[Match]:
+    def _match(self, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:
         """Look up the terms of a query; its stop words only if nothing else of it is found."""
-        matches = self._chunks.match_terms([term for term in terms if not term.stop])
-        return matches if any(match.chunks for match in matches) else self._chunks.match_terms(terms)
+        matches = self._match_visible([term for term in terms if not term.stop], visible)
+        return matches if any(match.chunks for match in matches) else self._match_visible(terms, visible)
+
+    def _match_visible(self, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:
+        """Look up terms as if only the visible chunks were in the index; None means that all are visible."""
+        matches = self._chunks.match_terms(terms)
+        if visible is None:
+            return matches
+        kept = [_keep_visible(match, visible) for match in matches]
+        # A word that stands whole only in what is hidden is searched as the beginning of others, like an unknown one.
+        unknown = [new.term for new, old in zip(kept, matches, strict=True) if old.chunks and not new.chunks]
+        again = [term._replace(always_prefix=True) for term in unknown if term.prefix and not term.parts]
+        found = {match.term.text: match for match in self._chunks.match_terms(again)} if again else {}
+        return [
+            _keep_visible(found[match.term.text]._replace(term=match.term), visible)
+            if not match.chunks and match.term.text in found
+            else match
+            for match in kept
+        ]
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""
@@ -299,8 +328,13 @@ class Searcher:
         if lookup.within is None:
             return dict(self._vectors.nearest(embedded, limit))
         if len(lookup.within) > _MAX_COMPARED:
-            near = self._vectors.nearest(embedded, _WIDER * limit)
-            return dict([entry for entry in near if entry[0] in lookup.within][:limit])
+            found: list[tuple[int, float]] = []
+            for count in (_WIDER * limit, self._chunks.count()):
+                near = self._vectors.nearest(embedded, count)
+                found = [entry for entry in near if entry[0] in lookup.within][:limit]
+                if len(found) == limit or len(near) < count:
+                    break
+            return dict(found)
         cosines = self._vectors.cosines(embedded, sorted(lookup.within))
         return dict(sorted(cosines.items(), key=lambda entry: (-entry[1], entry[0]))[:limit])
 
@@ -362,6 +396,14 @@ class Searcher:
                 alike, passages = similarities.get(chunk.id, (None, ()))
                 found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
+
+
+def _keep_visible(match: Match, visible: frozenset[int]) -> Match:
+    """Return a match without the chunks that may not be seen; of those that were only counted the same share stays."""
+    chunks = {chunk: strength for chunk, strength in match.chunks.items() if chunk in visible}
+    others = max(0, match.held_by - len(match.chunks))
+    share = len(chunks) / len(match.chunks) if match.chunks else 0.0
+    return match._replace(chunks=chunks, held_by=len(chunks) + round(others * share))
 
 
 def read_ranking_options(settings: Settings) -> RankingOptions:

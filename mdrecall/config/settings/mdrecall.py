@@ -93,6 +93,17 @@ class HostOptions(NamedTuple):
     max_chars: int = setting(whole(500), 6_000, "How many characters are shown to the model when a session starts.")
 
 
+class SessionOptions(NamedTuple):
+    """``mdrecall.sessions``."""
+
+    visibility: str = setting(
+        choice("private", "openclaw"),
+        "private",
+        "Which conversations one may see: private ones each other and others only themselves, or as OpenClaw's settings"
+        " say (`tools.sessions.visibility`).",
+    )
+
+
 class MdrecallSettings(NamedTuple):
     """``mdrecall``: the settings that only mdrecall has."""
 
@@ -117,3 +128,4 @@ class MdrecallSettings(NamedTuple):
     vectors: VectorOptions = section(VectorOptions)
     rerank: RerankOptions = section(RerankOptions)
     hosts: HostOptions = section(HostOptions)
+    sessions: SessionOptions = section(SessionOptions)

@@ -22,6 +22,8 @@ Hidden: TypeAlias = Literal[
     "not its own", "not in its tree",
 ]  # fmt: skip
 Audience: TypeAlias = Literal["private", "shared", "restricted"]
+#: Every audience, the strictest last.
+AUDIENCES: tuple[Audience, ...] = ("private", "shared", "restricted")
 
 _CHAT_TYPES: dict[str, Audience] = {"direct": "private", "dm": "private", "group": "shared", "channel": "shared"}
 _OWNER = ("", "", "")
@@ -58,8 +60,10 @@ class Party(NamedTuple):
     audience: Audience
     person: tuple[str, str, str] = _OWNER
     """The person of a private conversation, by channel, account and peer; all empty for the owner of the agent."""
-    parent: str = ""
-    """The normalised key of the conversation that began it."""
+    parent: SessionKey | None = None
+    """The key of the conversation that began it."""
+    is_person: bool = False
+    """True if there is no session key: a person at this machine asks."""
 
     @property
     def name(self) -> str:
@@ -77,12 +81,14 @@ def read_party(
     key = parse(session_key)
     audience: Audience = "private" if is_at_machine and not session_key else _find_audience(key, chat_type)
     person = (key.channel, key.account, key.peer) if key.kind == "direct" else _OWNER
-    return Party(key, key.agent or normalize_agent_id(agent), audience, person, parse(parent_key).raw)
+    parent = parse(parent_key) if parent_key else None
+    own_agent = key.agent or normalize_agent_id(agent)
+    return Party(key, own_agent, audience, person, parent, not session_key.strip())
 
 
 def why_hidden(requester: Party, source: Party, rules: Rules) -> Hidden:
     """Return why a conversation may not see another; empty if it may."""
-    if requester.key.raw == "":
+    if requester.is_person:
         return ""
     is_same_agent = requester.agent == source.agent == normalize_agent_id(rules.agent)
     is_itself = bool(source.name) and source.name == requester.name and is_same_agent
@@ -127,5 +133,6 @@ def _why_hidden_in_openclaw(requester: Party, source: Party, rules: Rules, is_sa
         return "" if rules.visibility == "all" and rules.agents_see_each_other and may else "other agent"
     if rules.visibility == "self":
         return "not its own"
-    is_in_tree = requester.key.is_main or (bool(source.parent) and source.parent == requester.key.raw)
+    parent = source.parent.rest if source.parent else ""
+    is_in_tree = requester.key.is_main or (bool(parent) and parent == requester.name)
     return "" if rules.visibility != "tree" or is_in_tree else "not in its tree"
