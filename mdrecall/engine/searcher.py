@@ -53,6 +53,7 @@ from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
+from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
 from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
@@ -90,9 +91,6 @@ _WIDER = 60
 _WIDER_WITH_DECAY = 4
 # The vectors of as many chunks within a range of days are compared one by one; of more, the nearest are searched.
 _MAX_COMPARED = 4_000
-
-
-_NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing is indexed that this conversation may see.")
 
 
 class _Lookup(NamedTuple):
@@ -217,9 +215,9 @@ class Searcher:
                 return SearchAnswer((), reason="index_empty", action="")
             visible = by_time.visible_chunks()
             if visible is not None and not visible:
-                return _NOTHING_VISIBLE
+                return NOTHING_VISIBLE
             chunk_count = chunk_count if visible is None else len(visible)
-            matches = self._match(asked.terms, visible)
+            matches = match_query(self._chunks, asked.terms, visible)
             naming = read_naming(asked.query, asked.terms)
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
@@ -252,28 +250,6 @@ class Searcher:
             is_unspaced_text(asked.query),
             self._texts,
         )
-
-    def _match(self, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:
-        """Look up the terms of a query; its stop words only if nothing else of it is found."""
-        matches = self._match_visible([term for term in terms if not term.stop], visible)
-        return matches if any(match.chunks for match in matches) else self._match_visible(terms, visible)
-
-    def _match_visible(self, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:
-        """Look up terms as if only the visible chunks were in the index; None means that all are visible."""
-        matches = self._chunks.match_terms(terms)
-        if visible is None:
-            return matches
-        kept = [_keep_visible(match, visible) for match in matches]
-        # A word that stands whole only in what is hidden is searched as the beginning of others, like an unknown one.
-        unknown = [new.term for new, old in zip(kept, matches, strict=True) if old.chunks and not new.chunks]
-        again = [term._replace(always_prefix=True) for term in unknown if term.prefix and not term.parts]
-        found = {match.term.text: match for match in self._chunks.match_terms(again)} if again else {}
-        return [
-            _keep_visible(found[match.term.text]._replace(term=match.term), visible)
-            if not match.chunks and match.term.text in found
-            else match
-            for match in kept
-        ]
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""
@@ -396,14 +372,6 @@ class Searcher:
                 alike, passages = similarities.get(chunk.id, (None, ()))
                 found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
-
-
-def _keep_visible(match: Match, visible: frozenset[int]) -> Match:
-    """Return a match without the chunks that may not be seen; of those that were only counted the same share stays."""
-    chunks = {chunk: strength for chunk, strength in match.chunks.items() if chunk in visible}
-    others = max(0, match.held_by - len(match.chunks))
-    share = len(chunks) / len(match.chunks) if match.chunks else 0.0
-    return match._replace(chunks=chunks, held_by=len(chunks) + round(others * share))
 
 
 def read_ranking_options(settings: Settings) -> RankingOptions:
