@@ -13,6 +13,7 @@ from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file
+from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
     EVERYTHING,
     Conversation,
@@ -181,6 +182,7 @@ class BuiltinBackend:
             from_char=from_char,
             max_chars=max_chars or MAX_READ_UNITS,
             max_bytes=self._settings.mdrecall.max_file_bytes,
+            mask=TombstoneFile(self._settings.index_path).load().mask,
         )
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
@@ -347,9 +349,9 @@ class BuiltinSessions:
         return read_messages(transcripts, found, self._make_redactor(), limit=limit, offset=offset, record=record)
 
     def _make_redactor(self) -> Callable[[str], str]:
-        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.tombstones import open_masks
 
-        return make_redactor(self._settings.logging.redact_patterns).redact
+        return open_masks(self._settings).redact
 
     def note_compaction(self, session: str) -> SyncReport:
         """Index a transcript whose conversation was just compacted, as the settings say."""
@@ -410,6 +412,10 @@ class BuiltinAdmin:
     def reset(self) -> None:
         """Delete the index; the next search or sync builds it again from the notes."""
         self._store.admin.destroy()
+
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        """Build the index again, so that nothing is left in it of what was forgotten; False if a reader keeps some."""
+        return self._repair.run(lambda: self._refresh.purge(progress))
 
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""

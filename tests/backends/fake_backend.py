@@ -9,6 +9,7 @@ from mdrecall.types import (
     Issue,
     MessagePage,
     Probe,
+    ProgressCallback,
     ReadResult,
     SearchAnswer,
     SearchRequest,
@@ -160,6 +161,10 @@ class _FakeAdmin:
 
     def reset(self) -> None:
         self._backend.note("reset")
+
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        self._backend.note("purge")
+        return True
 
     def probe_embedding(self) -> Probe:
         self._backend.note("probe")

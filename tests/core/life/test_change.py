@@ -1,0 +1,74 @@
+"""A changed fact is recognised in many languages, and things that only look alike are not taken for one."""
+
+import pytest
+
+from mdrecall.core.life.change import Change, find_change, read_statement, read_statements
+from tests.core.life.changed_facts import CHANGED, HALF, NOT_CHANGED
+
+
+def compare(old: str, new: str) -> Change | None:
+    first, second = read_statement(old), read_statement(new)
+    return find_change(first, second) if first and second else None
+
+
+@pytest.mark.parametrize("first", [0, HALF], ids=("open", "held-back"))
+def test_changed_facts_are_recognised(first: int) -> None:
+    missed = [pair.old for pair in CHANGED[first : first + HALF] if compare(pair.old, pair.new) is None]
+    assert len(missed) <= 1, missed
+
+
+@pytest.mark.parametrize("first", [0, HALF], ids=("open", "held-back"))
+def test_what_only_looks_alike_is_no_change(first: int) -> None:
+    wrong = [pair for pair in NOT_CHANGED[first : first + HALF] if compare(*pair) or compare(pair[1], pair[0])]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("The rent of the shop is 900.", "The rent of the shop is 950.", "number"),
+        ("The shop opens on Monday.", "The shop opens on Friday.", "date"),
+        ("The shop belongs to Rosa.", "The shop belongs to Hugo.", "name"),
+        ("The coffee machine is broken.", "The coffee machine is fixed.", "state"),
+        ("The shop sells fresh bread.", "The shop does not sell fresh bread.", "negation"),
+        ("Timezone: Europe/Berlin", "Timezone: Asia/Tokyo", "name"),
+    ],
+)
+def test_the_kind_of_a_change_is_told(old: str, new: str, kind: str) -> None:
+    change = compare(old, new)
+    assert change
+    assert change.kind == kind
+
+
+def test_the_values_are_told_as_written() -> None:
+    assert compare("The shop belongs to Rosa Marin.", "The shop belongs to Hugo.") == Change(
+        "name", "Rosa Marin", "Hugo"
+    )
+
+
+def test_list_marks_times_speakers_and_comments_are_no_part_of_a_statement() -> None:
+    old = "- [2026-03-01 09:12] User: The shop belongs to Rosa."
+    new = "* **The shop** belongs to Hugo. <!-- trigger: shop -->"
+    assert compare(old, new) == Change("name", "Rosa", "Hugo")
+
+
+def test_a_line_of_several_sentences_is_several_statements() -> None:
+    line = "The shop belongs to Rosa. It opens on the 4. of May, says Dr. Weiss. 店铺在一楼。停车场在后面。"
+    assert [statement.text for statement in read_statements(line)] == [
+        "The shop belongs to Rosa.",
+        "It opens on the 4. of May, says Dr. Weiss.",
+        "店铺在一楼。",
+        "停车场在后面。",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "   ", "---", "<!-- only a comment -->", "the of and", "x" * 5_000, "a " * 400])
+def test_what_says_nothing_or_too_much_is_not_compared(text: str) -> None:
+    assert compare(text, "The shop belongs to Rosa.") is None
+    assert compare("The shop belongs to Rosa.", text) is None
+
+
+def test_a_statement_does_not_change_itself() -> None:
+    for pair in CHANGED:
+        assert compare(pair.old, pair.old) is None
+        assert compare(pair.new, pair.new) is None
