@@ -139,7 +139,7 @@ def read_transcript(
     ``from_char`` leaves out the first characters of the first record. What exceeds ``max_chars`` UTF-16 units is cut
     after a record, and a single record that is longer inside it.
     """
-    path = session if reader.owns(session) else find_conversation(reader, session).path
+    path = find_conversation(reader, session).path
     first = max(1, from_line or 1)
     excerpt = _Excerpt(first, first + max(1, lines) - 1 if lines else None, max(0, from_char), max_chars)
     total = 0
