@@ -120,6 +120,17 @@ COMMANDS: dict[str, list[str]] = {
         "note x --json --file 2026-02-30",
         "search tea --json -n 1",
     ],
+    "promote": [
+        "promote --json",
+        "promote",
+        "promote --apply",
+        "promote --apply --undo",
+        "promote --undo --json",
+        "promote --limit 0",
+        "promote --min-score 2",
+        "promote-explain zeppelin --json",
+        "promote-explain --json",
+    ],
     "flush": [
         "flush check --json",
         "flush check --json --context-window 200000 --total-tokens 181000",
