@@ -53,11 +53,11 @@ from mdrecall.core.ranking.stages import (
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.time_search import TimeSearch, put_first
-from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
+from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
-from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -226,7 +226,7 @@ class Searcher:
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 by_word = word_weights(matches, chunk_count, asked.terms)
-                embedded, degraded = _embed(self._vectors, asked.query, options.mode, by_word)
+                embedded, degraded = try_embed(self._vectors, asked.query, options.mode, by_word)
             within = by_time.chunks_within(asked.limits) if asked.limits or (asked.source and visible) else visible
             if asked.limits and not within:
                 return asked.limits.explain_empty()
@@ -270,7 +270,7 @@ class Searcher:
             return None, ""
         if self._vectors is None:
             return None, self._why_no_vectors
-        return (None, "") if self._vectors.never_waits else _embed(self._vectors, query, mode, {})
+        return (None, "") if self._vectors.never_waits else try_embed(self._vectors, query, mode, {})
 
     def _gather(self, lookup: _Lookup) -> _Pool:
         """Return the candidates of both searches, with more notes if sessions would leave none for their places."""
@@ -375,7 +375,7 @@ class Searcher:
         chunks = {chunk.id: chunk for chunk in self._chunks.load(ids)}
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
-        translated = _find_translated(embedded, list(chunks.values()))
+        translated = find_translated(embedded, list(chunks.values()))
         found = []
         for entry in best:
             if chunk := chunks.get(entry.chunk_id):
@@ -409,30 +409,6 @@ def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOp
         mode=request.mode or options.mode,
         min_reranked_score=request.min_score or 0.0,
     )
-
-
-def _embed(
-    vectors: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]
-) -> tuple[EmbeddedQuery | None, str]:
-    """Return the embedded query, or why there is none; a script that the embedder cannot read is no failure."""
-    try:
-        embedded = vectors.embed_query(query, weights)
-    except Unavailable as reason:
-        return None, str(reason)
-    if embedded.trust:
-        return embedded, ""
-    return None, "the embedder knows no word of this query" if mode == "vector" else ""
-
-
-def _find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk]) -> dict[int, float]:
-    """Return the share of the query's words that each chunk in another script holds; no other chunk is in it."""
-    if embedded is None:
-        return {}
-    others = [chunk for chunk in chunks if is_unspaced_text(chunk.text) != embedded.is_unspaced]
-    if not others or embedded.translate is None:
-        return dict.fromkeys((chunk.id for chunk in others), 0.0)
-    shares = embedded.translate([chunk.text for chunk in others])
-    return {chunk.id: share for chunk, share in zip(others, shares, strict=True)}
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
