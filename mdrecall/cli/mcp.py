@@ -19,9 +19,9 @@ _NAME = "mdrecall"
 #: Folders that systems empty, whatever TMPDIR says.
 _SYSTEM_TEMP = ("/tmp", "/var/tmp")
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print", "replace_memory", "agents_md")
-#: OpenClaw starts one server for all chats of an agent and does not say which of them asks. A key of no known kind is not
-#: private, so that nothing that was said in one chat is found from another.
-_SHARED_SESSION = "agent:main:explicit:openclaw"
+#: OpenClaw starts one server for all its chats, and does not say which of them asks. A key of this kind is not private,
+#: so that nothing that was said in one chat is found from another.
+_SHARED_SESSION = "explicit:openclaw"
 _ONLY_OPENCLAW = ("replace_memory", "agents_md")
 
 

@@ -94,8 +94,8 @@ def apply_install(change: Change) -> None:
         if text is not None
     ]
     site = change.site
-    about = {"host": site.host, "scope": site.scope, "project": site.project, "command": list(site.command)}
-    about |= {"options": dict(site.options)} if site.options else {}
+    about: dict[str, Any] = {"host": site.host, "scope": site.scope, "project": site.project}
+    about |= {"command": list(site.command)} | ({"options": dict(site.options)} if site.options else {})
     with _explain_errors(change.receipt):
         state_files.save(change.receipt, {**about, "files": files, "folders": list(change.folders)})
     _write_files(change)
