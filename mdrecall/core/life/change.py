@@ -45,7 +45,8 @@ _SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3}[.!?])\s+|(?<=[。！？])")
 _COLON = re.compile(r"[:：=→](?=\s|[^\x00-\x7f]|$)|(?<=[^\x00-\x7f])：")
 _RUNS = re.compile(r"\d[\d.,:/-]*\d|\d|[^\W\d_]+|[^\W]")
 _NOT = re.compile(r"n['’]t\b")
-_TASK = re.compile(r"^\s*[-*+]\s+\[[ xX]\]")
+# Tasks, captions in brackets, and lines of JSON, markup or shell.
+_NO_CLAIM = re.compile(r"^\s*(?:[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|`])")
 
 
 class Change(NamedTuple):
@@ -78,7 +79,10 @@ class Statement(NamedTuple):
     is_denied: bool
     is_event: bool
     """True if it tells of something that happened, which may happen again."""
-    is_task: bool
+    is_claim: bool
+    """False for a task, a question, data or a caption: none of them says that something is so."""
+    topic: str = ""
+    """The heading above it, folded."""
 
 
 class _Value(NamedTuple):
@@ -98,37 +102,47 @@ class _Value(NamedTuple):
     """The place of the unit after it."""
 
 
-def read_statements(text: str) -> list[Statement]:
-    """Return the statements of a text, line by line; those that are too short or too long to compare are left out."""
+def read_statements(text: str, topic: str = "") -> list[Statement]:
+    """Return the claims of a text, line by line; those that are too short or too long to compare are left out.
+
+    ``topic`` is the heading above them. A date is none.
+    """
+    about = "" if any(map(str.isdigit, topic)) else fold(topic.strip())
     found = []
     for line in text.split("\n"):
-        bare = _clean(line)
-        for sentence in _SENTENCE_END.split(bare):
-            if 0 < len(sentence) <= _MAX_CHARS and (statement := _read(sentence, _TASK.match(line) is not None)):
-                found.append(statement)
+        if _NO_CLAIM.match(line):
+            continue
+        for sentence in _SENTENCE_END.split(_clean(line)):
+            if 0 < len(sentence) <= _MAX_CHARS and (statement := _read(sentence)) and statement.is_claim:
+                found.append(statement._replace(topic=about))
     return found
 
 
 def read_statement(text: str) -> Statement | None:
     """Return a line as one statement; None if there is nothing in it to compare, or too much."""
     bare = _clean(text)
-    return _read(bare, _TASK.match(text) is not None) if 0 < len(bare) <= _MAX_CHARS else None
+    statement = _read(bare) if 0 < len(bare) <= _MAX_CHARS else None
+    return statement._replace(is_claim=False) if statement and _NO_CLAIM.match(text) else statement
 
 
 def find_change(old: Statement, new: Statement) -> Change | None:
     """Return how the newer of two statements changes what the older one says; None if it does not."""
     shared = old.subject_keys & new.subject_keys
-    if not shared or old.is_task or new.is_task:
+    if not shared or not old.is_claim or not new.is_claim:
+        return None
+    is_announced = _announces_change(new)
+    if len(shared) < _MIN_SUBJECT and not is_announced and not (":" in old.text or "：" in old.text):
         return None
     soft = old.soft_keys & new.soft_keys
     before, after = _find_values(old, shared, soft), _find_values(new, shared, soft)
     weight = min(_shared_weight(old, shared), _shared_weight(new, shared))
     if old.is_denied != new.is_denied:
-        return _find_denial(before, after, weight, min(old.weight, new.weight))
-    is_announced = _announces_change(new)
+        denying = old if old.is_denied else new
+        is_denial = _denies(denying, shared) and _is_denial(before, after, weight, old.weight, new.weight)
+        return Change("negation", "", "") if is_denial else None
     if not before and len(after) == 1 and weight >= _MIN_SUBJECT and is_announced:
         return Change("name", old.text, _show(after[0]))
-    if len(before) != 1 or len(after) != 1 or not _has_subject(old, before[0], weight, is_announced=is_announced):
+    if len(before) != 1 or len(after) != 1 or not _has_subject(old, new, before[0], after[0], weight):
         return None
     return _compare_values(old, new, before[0], after[0])
 
@@ -139,7 +153,7 @@ def _clean(line: str) -> str:
     return _EMPHASIS.sub("", _SPEAKER.sub("", bare)).strip()
 
 
-def _read(text: str, is_task: bool) -> Statement | None:
+def _read(text: str) -> Statement | None:
     pieces = _COLON.split(_NOT.sub(" not", text))
     words = [fold(word) for piece in pieces for token in tokens(piece) for word in _RUNS.findall(token)]
     stops = find_stop_words(words)
@@ -159,7 +173,7 @@ def _read(text: str, is_task: bool) -> Statement | None:
         sum(unit.weight for unit in units),
         _is_denied(text, words, stops),
         any(_is_event(unit) for unit in units),
-        is_task,
+        not text.endswith(("?", "？")),
     )
 
 
@@ -308,22 +322,37 @@ def _drop_openings(values: list[_Value]) -> list[_Value]:
     return values
 
 
-def _find_denial(values: list[_Value], others: list[_Value], weight: float, whole: float) -> Change | None:
-    """Return a change if only one of two statements is denied and both say the same otherwise."""
-    is_other_subject = any(not value.before for value in values) and any(not value.before for value in others)
-    if is_other_subject or (values and others) or weight < _MIN_SUBJECT or weight < _MIN_DENIED * whole:
-        return None
-    return Change("negation", "", "")
+def _denies(statement: Statement, shared: frozenset[str]) -> bool:
+    """True if what a statement denies is what both say: "not public" beside "public", and not beside "cheap"."""
+    units = statement.units
+    content = [place for place, unit in enumerate(units) if unit.weight]
+    denials = [place for place, unit in enumerate(units) if unit.key in words_for.NEGATIONS]
+    if not denials:
+        return True
+    following = (next((place for place in content if place > denial), None) for denial in denials)
+    return any(place is None or _is_shared(units, place, shared) for place in following)
 
 
-def _has_subject(old: Statement, value: _Value, weight: float, *, is_announced: bool) -> bool:
+def _is_denial(values: list[_Value], others: list[_Value], shared: float, weight: float, other: float) -> bool:
+    """True if two statements say the same apart from a negation."""
+    is_other_subject = any(not value.before for value in (*values, *others))
+    is_enough = shared >= _MIN_SUBJECT and shared >= _MIN_DENIED * min(weight, other)
+    return is_enough and shared * 2 >= max(weight, other) and not is_other_subject and not (values and others)
+
+
+def _has_subject(old: Statement, new: Statement, value: _Value, other: _Value, weight: float) -> bool:
     """True if what two statements share is enough to say what they are about."""
     if weight >= _MIN_SUBJECT:
         return True
     if any(unit.role == "char" for unit in old.units):
         return weight >= _MIN_CHARS_SUBJECT
-    is_label = value.link == ":" and value.previous not in words_for.PLAIN_LABELS
-    return weight >= 1 and (is_label or is_announced) and value.before > 0
+    if weight < 1 or not value.before:
+        return False
+    # A single word is a subject as the label of a short value, in sections about the same thing.
+    is_label = value.link == other.link == ":" and value.previous not in words_for.PLAIN_LABELS
+    is_short = max(_size(value), _size(other)) <= _MAX_PLAIN_VALUE
+    is_typed = bool(_roles_of(value) & _roles_of(other) & {"number", "date", "name"})
+    return (is_typed and _announces_change(new)) or (is_label and is_short and old.topic == new.topic)
 
 
 def _compare_values(old: Statement, new: Statement, before: _Value, after: _Value) -> Change | None:
@@ -346,9 +375,14 @@ def _find_kind(before: _Value, after: _Value, *, is_announced: bool) -> ChangeKi
     roles, others = _roles_of(before), _roles_of(after)
     if "unit" in roles and "unit" in others:
         return None
+    # Another name with another number is most often another thing.
+    if "name" in roles & others and {"number", "date"} & roles and {"number", "date"} & others:
+        return None
     if roles & others & {"number", "date"} or ((roles | others) >= {"number", "date"} and _is_time(before, after)):
         return "date" if "date" in roles or _is_time(before, after) else "number"
     if roles & {"number", "date"} and others & {"word", "name"} and not is_announced:
+        return None
+    if bool(before.after) != bool(after.after) and not is_announced:
         return None
     states, other_states = _states_of(before), _states_of(after)
     if states or other_states:
@@ -357,8 +391,9 @@ def _find_kind(before: _Value, after: _Value, *, is_announced: bool) -> ChangeKi
     if "name" in roles and "name" in others and (is_announced or (before.link and is_placed)):
         return "name"
     is_short = max(_size(before), _size(after)) <= _MAX_PLAIN_VALUE or roles == {"char"}
-    is_same_place = before.link == after.link != "" or is_announced
-    return "state" if is_short and is_placed and is_same_place and not {"number", "date"} & (roles | others) else None
+    is_same_place = (before.is_linked and before.link == after.link) or is_announced
+    is_plain = not {"number", "date"} & (roles | others)
+    return "state" if is_short and is_plain and is_placed and is_same_place else None
 
 
 def _is_time(*values: _Value) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mdrecall.core.life.change import Statement, find_change, read_statement, read_statements
-from mdrecall.core.ranking.days import Moment, chunk_day
+from mdrecall.core.ranking.days import Moment, Place, chunk_day, is_newer
 from mdrecall.core.ranking.recency import OLDEST_FACTOR, age_among
+from mdrecall.core.ranking.snippet import heading_above
 from mdrecall.core.ranking.stages import Candidate, RankingContext, shown_span
-from mdrecall.types import StoredChunk
+from mdrecall.core.text.passages import is_role
 
 # Only what may become a result is compared, and of a long passage only its first statements: it bounds the work.
 _MAX_COMPARED = 12
@@ -25,8 +26,11 @@ class _Claim(NamedTuple):
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Put a line that replaces another one before it, and what the notes mark as replaced below its equals."""
-    if len(candidates) < 2:
+    """Put a line that replaces another one before it, and what the notes mark as replaced below its equals.
+
+    A query that names a time asks for what held then, so its results stay as they are.
+    """
+    if len(candidates) < 2 or context.times.ranges:
         return list(candidates)
     count = min(len(candidates), max(context.options.max_results, 2), _MAX_COMPARED)
     first = [_lower_replaced(entry, context) for entry in candidates[:count]]
@@ -85,29 +89,25 @@ def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
 
 
 def _read_claims(entry: Candidate, keys: frozenset[str]) -> tuple[Statement, ...]:
-    """Return the statements of a candidate that hold a word of the query."""
+    """Return the statements of a candidate that hold a word of the query; none of people who talk to each other.
+
+    In their talk a sentence seldom says what it is about, and what one says does not replace what another said.
+    """
+    if entry.passage.speaker and not is_role(entry.passage.speaker):
+        return ()
     span = shown_span(entry)
-    statements = read_statements(entry.chunk.text[span.start : span.end])
+    heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage).rpartition(" › ")[2]
+    statements = read_statements(entry.chunk.text[span.start : span.end], heading)
     return tuple(one for one in statements if not keys or one.subject_keys & keys)[:_MAX_STATEMENTS]
 
 
 def _replaces(newer: _Claim, older: _Claim) -> bool:
-    return _is_newer(newer.entry, older.entry) and any(
+    return is_newer(_place_of(newer.entry), _place_of(older.entry)) and any(
         find_change(old, new) for old in older.statements for new in newer.statements
     )
 
 
-def _is_newer(entry: Candidate, other: Candidate) -> bool:
-    """True if a candidate is known to be newer: by its day, or by its place in a file that grows at its end."""
-    chunk, before = entry.chunk, other.chunk
-    if chunk.path == before.path:
-        return chunk.line(entry.passage.first_line) > before.line(other.passage.last_line)
-    day, other_day = chunk_day(chunk), chunk_day(before)
-    if day is None:
-        return False
-    # A note without a day has said what it says at the latest when it was last changed.
-    return day > (_changed_day(before) if other_day is None else other_day)
-
-
-def _changed_day(chunk: StoredChunk) -> int:
-    return Moment(chunk.mtime_ns / 1e6).today
+def _place_of(entry: Candidate) -> Place:
+    chunk = entry.chunk
+    changed_day = Moment(chunk.mtime_ns / 1e6).today
+    return Place(chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), changed_day)
