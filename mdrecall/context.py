@@ -104,14 +104,14 @@ def save_session(
     ``now`` must have a time zone. Without a ``slug`` the name of the note contains the time of day in UTC.
     """
     # What only the end of a conversation needs is not loaded at its start, which a host waits for.
-    from mdrecall.core.redact import make_redactor
     from mdrecall.sources.notes import create_note
+    from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
 
     transcripts = open_transcripts(memory.settings)
     conversation = find_conversation(transcripts, session)
     moment = now.astimezone(UTC)
-    redact = make_redactor(memory.settings.logging.redact_patterns).redact
+    redact = open_masks(memory.settings).redact
     text = note_text(
         last_messages(transcripts, conversation.path, redact, max(1, messages)),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",

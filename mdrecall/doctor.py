@@ -47,6 +47,7 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
         return
     files = ", ".join(loaded.files)
     yield Finding("configuration", "good", files or "no file; every setting has its default")
+    yield from (Finding("configuration", "note", warning) for warning in loaded.warnings)
     try:
         with (
             Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory,

@@ -94,6 +94,11 @@ class ConfigError(RecallError):
 class WorkspaceError(RecallError):
     """The workspace is missing or not a folder."""
 
+    def __init__(self, message: str, *, hint: str = "", is_openclaws: bool = False) -> None:
+        """``is_openclaws`` says that OpenClaw names the folder, and makes it when the agent is first used."""
+        super().__init__(message, hint=hint)
+        self.is_openclaws = is_openclaws
+
 
 class MemoryDisabled(RecallError):
     """The configuration switches this agent's memory off."""

@@ -31,6 +31,7 @@ from mdrecall.core.conversation.session_notes import Message, checkpoint_text
 from mdrecall.errors import SessionsError
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import append_daily
+from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, update_history
 from mdrecall.types import Appended
 
@@ -140,9 +141,9 @@ class Flush:
         """
         if not self.settings.mdrecall.flush.checkpoint:
             return None
-        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.tombstones import open_masks
 
-        redact = make_redactor(self.settings.logging.redact_patterns).redact
+        redact = open_masks(self.settings).redact
         moment = local_moment(self.settings, now, zone)
         text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
         return self._append(text, moment, None) if text else None
@@ -173,6 +174,7 @@ class Flush:
 
     def _append(self, text: str, moment: Moment, path: str | None) -> Appended:
         limit = self.settings.mdrecall.max_file_bytes
+        text = TombstoneFile(self.settings.index_path).load().mask(text)
         return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit)
 
     def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:

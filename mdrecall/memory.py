@@ -165,9 +165,11 @@ class Memory:
         flush. Sections that the note has already are left out. A ``WriteError`` says why a text is not written.
         """
         from mdrecall.sources.notes import append_note
+        from mdrecall.sources.tombstones import TombstoneFile
 
         note = self._resolve_note(file or "", now, session_key)
         max_bytes = self.settings.mdrecall.max_file_bytes
+        text = TombstoneFile(self.settings.index_path).load().mask(text)
         return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
     def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
@@ -281,6 +283,13 @@ class Memory:
     def reset(self) -> None:
         """Delete the index and nothing else; the next search or sync builds it again from the notes."""
         self._backend.admin.reset()
+
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        """Build the index again without what was forgotten, and leave nothing of it behind.
+
+        False if another process still reads an earlier state; the next call finishes it.
+        """
+        return self._backend.admin.purge(progress)
 
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""

@@ -22,10 +22,6 @@ from mdrecall.config.settings import SECTIONS
 PROJECT = Path(mdrecall.__file__).parent.parent
 DOCS = PROJECT / "docs"
 
-USED_NOW = re.compile(
-    r"memorySearch\.(?!multimodal).*|agents\.defaults\..*|logging\..*|mdrecall\..*|memory\..*|plugins\..*|tools\..*|session\..*"
-)
-
 
 def settings_table() -> str:
     """The table of every setting as docs/config.md must have it."""
@@ -33,7 +29,7 @@ def settings_table() -> str:
     for prefix, section in SECTIONS.items():
         for name, setting in each_setting(section):
             full = f"{prefix}.{name}"
-            used = " •" if USED_NOW.fullmatch(full) else ""
+            used = " •" if setting.is_used else ""
             default = "–" if setting.default is None else f"`{json.dumps(setting.default, ensure_ascii=False)}`"
             lines.append(f"| `{full}`{used} | {setting.rule.accepts} | {default} | {setting.about} |")
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file
+from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
     Conversation,
     Issue,
@@ -176,6 +177,7 @@ class BuiltinBackend:
             from_char=from_char,
             max_chars=max_chars or MAX_READ_UNITS,
             max_bytes=self._settings.mdrecall.max_file_bytes,
+            mask=TombstoneFile(self._settings.index_path).load().mask,
         )
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
@@ -287,10 +289,10 @@ class BuiltinSessions:
 
     def list_all(self) -> list[Conversation]:
         """Return all transcripts, the one that changed last first."""
-        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.tombstones import open_masks
         from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
 
-        redact = make_redactor(self._settings.logging.redact_patterns).redact
+        redact = open_masks(self._settings).redact
         found = list_conversations(open_transcripts(self._settings))
         return [each._replace(title=redact(each.title)) if each.title else each for each in found]
 
@@ -304,10 +306,10 @@ class BuiltinSessions:
         session_key: str = "",
     ) -> ReadResult:
         """Return the messages of a transcript, without secrets; every conversation that may search may read."""
-        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.tombstones import open_masks
         from mdrecall.sources.transcripts.readers import open_transcripts, read_transcript
 
-        redact = make_redactor(self._settings.logging.redact_patterns).redact
+        redact = open_masks(self._settings).redact
         transcripts = open_transcripts(self._settings)
         return read_transcript(transcripts, session, redact, from_line=from_line, lines=lines, from_char=from_char)
 
@@ -370,6 +372,10 @@ class BuiltinAdmin:
     def reset(self) -> None:
         """Delete the index; the next search or sync builds it again from the notes."""
         self._store.admin.destroy()
+
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        """Build the index again, so that nothing is left in it of what was forgotten; False if a reader keeps some."""
+        return self._repair.run(lambda: self._refresh.purge(progress))
 
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""

@@ -382,6 +382,10 @@ class _FallbackAdmin:
         self._backend.primary.admin.reset()
         self._backend.ensure_fallback().admin.reset()
 
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        is_done = self._backend.primary.admin.purge(progress)
+        return self._backend.ensure_fallback().admin.purge(progress) and is_done
+
     def probe_embedding(self) -> Probe:
         return self._backend.choose_active().admin.probe_embedding()
 

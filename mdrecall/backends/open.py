@@ -20,6 +20,7 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.interfaces import Backend, Embedder, Source, Store
 from mdrecall.sources.files import MemoryFiles
+from mdrecall.sources.tombstones import TombstoneFile, UnforgottenNotes
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.types import Issue, SearchAnswer
 
@@ -168,16 +169,25 @@ def _build_indexers(settings: Settings, files: Source, store: SqliteStore, analy
     """One for each source that is searched; all documents of an index have one format."""
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
+    forgotten = TombstoneFile(settings.index_path)
+    notes = UnforgottenNotes(files, forgotten)
     if "sessions" not in settings.memory_search.sources:
-        return [Indexer(store.documents, files, size, analyser)]
-    from mdrecall.core.redact import make_redactor
+
+        def describe_notes() -> str:
+            return describe_index_format(size, forgotten.load().fingerprint)
+
+        return [Indexer(store.documents, notes, size, analyser, index_format=describe_notes)]
     from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+    from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import open_transcripts
 
-    masks = make_redactor(settings.logging.redact_patterns)
+    masks = open_masks(settings)
     with_notes = "memory" in settings.memory_search.sources
-    # Without the notes it is another index: those that were in it must leave it.
-    index_format = describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
+
+    def describe_all() -> str:
+        # Without the notes it is another index: those that were in it must leave it.
+        return describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
+
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
         store.documents,
@@ -186,14 +196,14 @@ def _build_indexers(settings: Settings, files: Source, store: SqliteStore, analy
         analyser,
         redact=masks.redact,
         thresholds=GrowthThresholds(delta.delta_bytes, delta.delta_messages),
-        index_format=index_format,
+        index_format=describe_all,
         issues=tuple(
             Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
         ),
     )
     indexers: list[Indexes] = [transcripts]
     if with_notes:
-        indexers.insert(0, Indexer(store.documents, files, size, analyser, index_format=index_format))
+        indexers.insert(0, Indexer(store.documents, notes, size, analyser, index_format=describe_all))
     return indexers
 
 

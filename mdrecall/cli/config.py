@@ -2,12 +2,13 @@
 
 import argparse
 import json
+import os
 from typing import Any
 
 from mdrecall.cli.options import add_common
-from mdrecall.cli.output import print_json, print_warning, shorten_home, style
+from mdrecall.cli.output import print_json, print_warning, printable, shorten_home, style
 from mdrecall.config.load import Loaded, list_agent_ids, load
-from mdrecall.errors import ConfigError, RecallError
+from mdrecall.errors import ConfigError, RecallError, WorkspaceError
 from mdrecall.wire import to_json
 
 
@@ -34,7 +35,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _load_all(options: argparse.Namespace) -> list[Loaded]:
-    """Return the settings of every agent; raise one error with the problems of all of them."""
+    """Return the settings of every agent; raise one error with the problems of all of them.
+
+    A folder that OpenClaw will make when it is needed is no problem of the configuration.
+    """
     loaded: list[Loaded] = []
     problems: dict[str, None] = {}
     hint = ""
@@ -42,6 +46,13 @@ def _load_all(options: argparse.Namespace) -> list[Loaded]:
     for agent in agents:
         try:
             loaded.append(load(workspace=options.workspace, agent=agent, config=options.config))
+        except WorkspaceError as error:
+            if error.is_openclaws:
+                elsewhere = load(workspace=os.curdir, agent=agent, config=options.config)
+                loaded.append(elsewhere._replace(warnings=(str(error), *elsewhere.warnings)))
+            else:
+                problems[str(error)] = None
+                hint = hint or error.hint
         except RecallError as error:
             problems.update(dict.fromkeys(error.problems if isinstance(error, ConfigError) else (str(error),)))
             hint = hint or error.hint
@@ -52,12 +63,19 @@ def _load_all(options: argparse.Namespace) -> list[Loaded]:
 
 def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
     files = loaded[0].files
+    warnings = list(dict.fromkeys(warning for entry in loaded for warning in entry.warnings))
+    unused = list(loaded[0].unused)
     if options.json:
-        print_json({"ok": True, "files": list(files), "agents": [entry.settings.agent_id for entry in loaded]})
+        agents = [entry.settings.agent_id for entry in loaded]
+        print_json({"ok": True, "files": list(files), "agents": agents, "warnings": warnings, "unused": unused})
         return
     print(f"{style('ok', 'green')}  {', '.join(files) or 'no configuration file; using the defaults'}")
-    if loaded[0].unread:
-        print_warning(loaded[0].unread)
+    for warning in filter(None, (loaded[0].unread, *warnings)):
+        print_warning(printable(warning))
+    if unused:
+        print("Accepted, not used:")
+        for name in unused:
+            print(f"  {printable(name)}")
 
 
 def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:

@@ -34,6 +34,7 @@ COMMANDS = {
     "providers": "list the embedding providers and which one is used",
     "language": "list, add or remove languages of the offline embedding table",
     "flush": "save memories before a conversation is compacted",
+    "import": "import what another program remembers",
     "ltm": "list, search, store or delete long-term memories",
     "warm": "keep a memory open, so that other commands answer at once",
     "install": "connect mdrecall to a coding agent",

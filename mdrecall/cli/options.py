@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdrecall.errors import RecallError
+from mdrecall.errors import RecallError, WorkspaceError
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
@@ -140,7 +140,8 @@ def run_for_each_agent(
         except RecallError as error:
             if len(agents) == 1:
                 raise
-            has_failed = True
+            # OpenClaw makes the folder of an agent when that is first used.
+            has_failed = has_failed or not (isinstance(error, WorkspaceError) and error.is_openclaws)
             hint = hint_for(error, options)
             records.append({"agentId": agent, "error": str(error), "hint": hint})
             if not options.json:

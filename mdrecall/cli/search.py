@@ -59,6 +59,10 @@ def run(options: argparse.Namespace) -> int:
             until=options.until,
             progress=progress,
         )
+    if memory.settings.mdrecall.recalls.record:
+        from mdrecall.life.recalls import record_answer
+
+        record_answer(memory.settings, query, answer)
     answer = add_remedy(answer)
     if options.json:
         from mdrecall.wire import answer_to_json

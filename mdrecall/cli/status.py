@@ -66,6 +66,9 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
             memory.sync(progress=progress, reason="cli")
     status, issues = memory.status(), memory.issues()
     record: dict[str, Any] = {"agentId": agent, "status": to_json(status), "issues": to_json(issues)}
+    warnings = memory.loaded.warnings if memory.loaded else ()
+    if warnings:
+        record["configWarnings"] = list(warnings)
     if memory.loaded and (holder := find_warm_process(memory.loaded)):
         record["warm"] = {"pid": holder.pid, "since": holder.since_s}
     if options.deep:
@@ -80,7 +83,7 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
         for label, value in _lines(status, record):
             print(f"  {label + ':':12} {value}")
         print_notes(notes, indent="  ")
-        print_issues(issues)
+        print_issues((*issues, *(Issue("", warning) for warning in warnings)))
     return record
 
 

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mdrecall.config.environment import expand, shorten
@@ -20,6 +21,15 @@ from mdrecall.types import Secret
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # OpenClaw's stored keys.
 _PROFILES = "auth-profiles.json"
+_DATABASE = "openclaw-agent.sqlite"
+#: The keys, then the order in which they are used and which of them are cooling down.
+_STORED = (
+    "SELECT store_json FROM auth_profile_store ORDER BY updated_at",
+    "SELECT state_json FROM auth_profile_state ORDER BY updated_at",
+)
+#: How long to wait for OpenClaw, which holds a lock for some milliseconds when it writes.
+_WAIT_S = 2.0
+_NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 #: For each type of profile: the field with its key, and the field with a reference to it.
 _KEYS = {"api_key": ("key", "keyRef"), "token": ("token", "tokenRef"), "oauth": ("access", "")}
 
@@ -47,6 +57,7 @@ class Profile(NamedTuple):
     """The key, or a reference to it."""
     cooling_until: float
     """When it may be used again, in milliseconds; 0 if it may now."""
+    origin: str = ""
 
 
 class _Kind(NamedTuple):
@@ -58,6 +69,8 @@ class _Kind(NamedTuple):
     needs_key: bool = True
     rotates: bool = False
     """True if more keys from the environment take over when one is rate-limited."""
+    url: str | None = None
+    """The address if none is configured."""
 
 
 _KINDS = {
@@ -69,6 +82,13 @@ _KINDS = {
     "openai-compatible": _Kind(("openai-compatible",), has_profiles=False, needs_key=False),
     "cohere": _Kind(("cohere",), "COHERE_API_KEY"),
     "jina": _Kind(("jina",), "JINA_API_KEY"),
+}
+
+
+#: Providers of OpenClaw that mdrecall reaches as ``openai-compatible``.
+_OPENCLAW_KINDS = {
+    "lmstudio": _Kind(("lmstudio",), needs_key=False, url="http://127.0.0.1:1234/v1"),
+    "deepinfra": _Kind(("deepinfra",), "DEEPINFRA_API_KEY", url="https://api.deepinfra.com/v1/openai"),
 }
 
 
@@ -97,10 +117,12 @@ class Credentials:
         remote: Remote,
         now: Callable[[], float] = time.time,
         remote_at: str = "memorySearch.remote",
+        aliases: Mapping[str, str] = _NO_ALIASES,
     ) -> None:
         """``files`` are the parsed configuration files, strongest first; ``now`` returns seconds since 1970.
 
-        ``remote_at`` is the path of ``remote`` in them, for messages.
+        ``remote_at`` is the path of ``remote`` in them, for messages. ``aliases`` gives the ids in ``models.providers``
+        under which OpenClaw knows a provider, if another one.
         """
         self._env = env
         self._files = files
@@ -109,19 +131,20 @@ class Credentials:
         self._remote = remote
         self._now = now
         self._remote_at = remote_at
+        self._aliases = aliases
         self._references = References(env, files, home)
 
-    def with_remote(self, remote: Remote, remote_at: str) -> "Credentials":
+    def with_remote(self, remote: Remote, remote_at: str, aliases: Mapping[str, str] = _NO_ALIASES) -> "Credentials":
         """Return the same sources with another ``remote``, for a plugin with its own address and key."""
         return Credentials(self._env, self._files, agent_dir=self._agent_dir, home=self._home, remote=remote,
-                           now=self._now, remote_at=remote_at)  # fmt: skip
+                           now=self._now, remote_at=remote_at, aliases=aliases)  # fmt: skip
 
     def access(self, provider: str, *, uses_remote: bool) -> Access:
         """Return how a provider is reached; ``uses_remote`` if ``memorySearch.remote`` applies to it.
 
         Raise ``ConfigError`` if its address or a header cannot be used.
         """
-        kind = _KINDS.get(provider, _Kind((provider,)))
+        kind = self._find_kind(provider)
         problems: list[str] = []
         key = self._key(kind, uses_remote, problems)
         keys = [key.secret] if key else []
@@ -134,6 +157,12 @@ class Credentials:
             key.origin if key else "",
             "" if key else " ".join(problems),
         )
+
+    def _find_kind(self, provider: str) -> _Kind:
+        alias = self._aliases.get(provider)
+        if alias is None:
+            return _KINDS.get(provider, _Kind((provider,)))
+        return _OPENCLAW_KINDS.get(alias, _Kind((alias,), has_profiles=False, needs_key=False))
 
     def _key(self, kind: _Kind, uses_remote: bool, problems: list[str]) -> _Key | None:
         """Return the first usable key; ``remote.apiKey``, if set, is never replaced by another."""
@@ -170,19 +199,38 @@ class Credentials:
         """Yield keys and references to keys with their origins; the file of profiles is read only if reached."""
         if kind.has_profiles:
             for profile in self._profiles(kind, problems if kind.needs_key else []):
-                yield ResolvedValue(profile.key, f"{_PROFILES}: {profile.id}")
+                yield ResolvedValue(profile.key, profile.origin)
         if self._env.get(kind.variable, "").strip():
             yield ResolvedValue(_variable(kind.variable), kind.variable)
         if configured := self._read_configured(kind, "apiKey"):
-            yield configured
+            yield self._find_named_profile(configured) or configured
+
+    def _find_named_profile(self, configured: ResolvedValue) -> ResolvedValue | None:
+        """Return the key of the profile that a configured key names, such as ``mine:default``; None if it is a key."""
+        if not isinstance(configured.value, str) or ":" not in configured.value:
+            return None
+        with suppress(UnresolvedValue):
+            store, label = self._read_store()
+            entry = look_up([store], "profiles", configured.value.strip())
+            if isinstance(entry, Mapping) and str(entry.get("type")) in _KEYS:
+                field, reference = _KEYS[entry["type"]]
+                return ResolvedValue(entry.get(reference) or entry.get(field), f"{label}: {configured.value}")
+        return None
 
     def _profiles(self, kind: _Kind, problems: list[str]) -> list[Profile]:
         try:
-            store = read_profiles(self._profiles_path)
+            store, label = self._read_store()
         except UnresolvedValue as reason:
             problems.append(str(reason))
             return []
-        return list_usable_profiles(store, self._files, kind.ids, self._now() * 1000, problems)
+        return list_usable_profiles(store, self._files, kind.ids, self._now() * 1000, problems, label)
+
+    def _read_store(self) -> tuple[Mapping[str, Any], str]:
+        """Return the stored profiles and where they are: OpenClaw's database, or the file that older ones wrote."""
+        stored = read_stored_profiles(os.path.join(self._agent_dir, _DATABASE))
+        if stored.get("profiles"):
+            return stored, _DATABASE
+        return read_profiles(self._profiles_path), _PROFILES
 
     @property
     def _profiles_path(self) -> str:
@@ -214,7 +262,7 @@ class Credentials:
         if uses_remote and _is_set(self._remote.base_url):
             found = ResolvedValue(self._remote.base_url, f"{self._remote_at}.baseUrl")
         try:
-            return self._references.text(*found) if found else None
+            return self._references.text(*found) if found else kind.url
         except UnresolvedValue as reason:
             raise ConfigError(str(reason), hint="Correct it in the configuration file.") from None
 
@@ -271,8 +319,51 @@ def read_profiles(path: str) -> Mapping[str, Any]:
         raise UnresolvedValue(str(error)) from None
 
 
+def read_stored_profiles(path: str) -> Mapping[str, Any]:
+    """Return the profiles in the database of an agent; empty if there are none. It is only read.
+
+    Raise ``UnresolvedValue`` if the database cannot be read.
+    """
+    if not os.path.isfile(path):
+        return {}
+    import json
+    import sqlite3
+    from contextlib import closing
+    from urllib.parse import quote
+
+    # Without a log nobody is writing, and SQLite would leave an empty one beside the database.
+    log = f"{path}-wal"
+    how = "mode=ro" if os.path.exists(log) and os.path.getsize(log) else "immutable=1"
+    try:
+        connection = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, timeout=_WAIT_S, isolation_level=None)
+        with closing(connection):
+            connection.execute("PRAGMA query_only = ON")
+            rows = [row for query in _STORED for row in connection.execute(query)]
+        stores = [json.loads(text) for (text,) in rows]
+    except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+        if "no such table" in str(error):
+            return {}
+        raise UnresolvedValue(f"The profiles in {path} cannot be read: {type(error).__name__}.") from None
+    return _merge_stores([store for store in stores if isinstance(store, Mapping)])
+
+
+def _merge_stores(stores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the profiles of several rows together; the last row wins."""
+    merged: dict[str, Any] = {}
+    for store in stores:
+        for name, value in store.items():
+            both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+            merged[name] = {**merged[name], **value} if both else value
+    return merged
+
+
 def list_usable_profiles(
-    store: Mapping[str, Any], files: Sequence[Mapping[str, Any]], ids: Sequence[str], now_ms: float, problems: list[str]
+    store: Mapping[str, Any],
+    files: Sequence[Mapping[str, Any]],
+    ids: Sequence[str],
+    now_ms: float,
+    problems: list[str],
+    label: str,
 ) -> list[Profile]:
     """Return a provider's profiles that have not expired, those that are cooling down last."""
     profiles: list[Profile] = []
@@ -283,13 +374,13 @@ def list_usable_profiles(
         field, reference = _KEYS[entry["type"]]
         key, expires = entry.get(reference) or entry.get(field), entry.get("expires")
         if not key:
-            problems.append(f"{_PROFILES}: {name} has no {field}.")
+            problems.append(f"{label}: {name} has no {field}.")
         elif expires is not None and _number(expires) <= now_ms:
-            problems.append(f"{_PROFILES}: {name} has expired. Log in again with OpenClaw.")
+            problems.append(f"{label}: {name} has expired. Log in again with OpenClaw.")
         else:
             limits = (look_up([store], "usageStats", name, limit) for limit in ("cooldownUntil", "disabledUntil"))
             until = max(map(_number, limits))
-            profiles.append(Profile(name, key, until if until > now_ms else 0))
+            profiles.append(Profile(name, key, until if until > now_ms else 0, f"{label}: {name}"))
     return sorted(profiles, key=lambda profile: profile.cooling_until)
 
 

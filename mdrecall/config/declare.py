@@ -110,6 +110,10 @@ def list_of(item: Rule[T], most: int | None = None) -> Rule[tuple[T, ...]]:
     return Rule(accepts, read, {"type": "array", "items": item.schema} | ({} if most is None else {"maxItems": most}))
 
 
+def anything() -> Rule[Any]:
+    return Rule("anything", lambda value: value, {})
+
+
 def map_of(item: Rule[T]) -> Rule[dict[str, T]]:
     accepts = f"an object whose values are {item.accepts}"
 
@@ -235,6 +239,8 @@ class Setting(NamedTuple):
     """Brings an accepted value into the range that is used."""
     hide: Callable[[Any], Any] | None = None
     """Wraps a secret value, so that it is not shown by chance."""
+    is_used: bool = True
+    """False for a setting of OpenClaw that is accepted and has no effect."""
 
     @property
     def secret(self) -> bool:
@@ -255,7 +261,7 @@ class Section(NamedTuple):
 @overload
 def setting(rule: Rule[T], default: None, about: str) -> T | None: ...
 @overload
-def setting(rule: Rule[T], default: T, about: str) -> T: ...
+def setting(rule: Rule[T], default: T, about: str, *, is_used: bool = True) -> T: ...
 @overload
 def setting(rule: Rule[T], default: U, about: str, *, fix: Callable[[T], U]) -> U: ...
 @overload
@@ -269,9 +275,10 @@ def setting(
     *,
     fix: Callable[[Any], Any] | None = None,
     hide: Callable[[Any], Any] | None = None,
+    is_used: bool = True,
 ) -> Any:
     """Declare a setting as the default of a field; a type checker takes it for a value of the field's type."""
-    return Setting(rule, default, about, fix, hide)
+    return Setting(rule, default, about, fix, hide, is_used)
 
 
 def section(shape: type[T], *, strict: bool = True) -> T:

@@ -30,9 +30,15 @@ def find_locations(env: Mapping[str, str], cwd: str) -> Locations:
 
 def default_workspace(locations: Locations, env: Mapping[str, str]) -> str:
     """Return the default agent's workspace when the configuration names none."""
+    if named := env.get("OPENCLAW_WORKSPACE_DIR", "").strip():
+        return expand(named, locations.home, locations.home)
     profile = env.get("OPENCLAW_PROFILE", "").strip()
     name = "workspace" if profile.lower() in ("", "default") else f"workspace-{profile}"
-    return os.path.join(locations.home, ".openclaw", name)
+    folder = os.path.join(locations.home, ".openclaw", name)
+    if not os.path.isdir(folder) and env.get("OPENCLAW_STATE_DIR", "").strip():
+        # Newer OpenClaws have it in the state folder.
+        return os.path.join(locations.state_dir, name)
+    return folder
 
 
 def expand(path: str, home: str, relative_to: str) -> str:
@@ -43,6 +49,18 @@ def expand(path: str, home: str, relative_to: str) -> str:
     if path.startswith(("~/", "~\\")):
         return os.path.normpath(os.path.join(home, path[2:]))
     return os.path.normpath(os.path.join(relative_to, path))
+
+
+def is_openclaws_file(path: str, locations: Locations) -> bool:
+    """True if a configuration file is one of OpenClaw's, by its place or its name; backups of it count."""
+    known = locations.config_path
+    return path == known or os.path.basename(path).startswith(_CONFIG_NAMES)
+
+
+def list_env_files(locations: Locations) -> tuple[str, ...]:
+    """Return the files in which OpenClaw finds variables, strongest first; the second one is from its installer."""
+    gateway = os.path.join(locations.home, ".config", "openclaw", "gateway.env")
+    return os.path.join(locations.state_dir, ".env"), gateway
 
 
 def explain_unread_config(locations: Locations, workspace: str) -> str:

@@ -46,19 +46,22 @@ def read_config(path: str, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_variables(
-    env: Mapping[str, str], files: Sequence[Mapping[str, Any]], env_file: str | None, home: str
+    env: Mapping[str, str], files: Sequence[Mapping[str, Any]], env_files: Sequence[str], home: str
 ) -> tuple[Mapping[str, str], str]:
-    """Return the environment with the variables of a ``.env`` file and of the files; and a problem, if any."""
+    """Return the environment with the variables of ``.env`` files and of the files; and the problems, if any."""
     variables = {name: value for name, value in env.items() if value.strip()}
-    content, problem = _read_env_file(env_file) if env_file else ("", "")
-    for name, value in _parse_env(content):
-        variables.setdefault(name, value)
+    problems: list[str] = []
+    for path in env_files:
+        content, problem = _read_env_file(path)
+        problems += [problem] if problem else []
+        for name, value in _parse_env(content):
+            variables.setdefault(name, value)
     for name, value in _configured_variables(files):
         try:
             variables.setdefault(name, References(variables, files, home).text(value, name))
         except UnresolvedValue:
             continue
-    return {**env, **variables}, problem
+    return {**env, **variables}, " ".join(problems)
 
 
 def _resolve(value: Any, including: _Including) -> Any:

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from mdrecall.config.read import Layer
+from mdrecall.config.references import look_up
 from mdrecall.config.settings.openclaw import PER_AGENT
 from mdrecall.errors import ConfigError, suggest_name
 from mdrecall.types.agents import normalize_agent_id
@@ -14,6 +15,8 @@ class ConfigFile(NamedTuple):
     label: str
     """Its path, with ``~`` for the home."""
     values: dict[str, Any]
+    is_lenient: bool = False
+    """True for OpenClaw's own file: what mdrecall does not understand there is ignored, with a warning."""
 
 
 class AgentEntry(NamedTuple):
@@ -40,11 +43,29 @@ def read_agents(files: list[ConfigFile], problems: list[str]) -> list[AgentEntry
         ]
         mapped = read_object(file, "agents.entries", group.get("entries"), problems)
         entries += [(f"agents.entries.{name}", entry, name) for name, entry in mapped.items()]
+        owner = _find_owner(group)
         for at, entry, name in entries:
-            values = read_object(file, at, entry, problems)
+            values = _without_bad_workspace(file, at, read_object(file, at, entry, problems), problems)
             agent_id = normalize_agent_id(str(name if name is not None else values.get("id") or ""))
-            agents.append(AgentEntry(agent_id, values.get("default") is True, at, file.label, values))
+            is_default = agent_id == owner if owner else values.get("default") is True
+            agents.append(AgentEntry(agent_id, is_default, at, file.label, values))
+        _without_bad_workspace(file, "agents.defaults", group.get("defaults"), problems)
     return agents
+
+
+def _find_owner(agents: dict[str, Any]) -> str:
+    """Return the agent that OpenClaw has named for everything without another one; empty if it has none."""
+    owner = look_up([agents], "defaults", "systemAgent", "agentId")
+    return normalize_agent_id(owner) if isinstance(owner, str) and owner.strip() else ""
+
+
+def _without_bad_workspace(file: ConfigFile, at: str, values: Any, problems: list[str]) -> dict[str, Any]:
+    """Return an object without a ``workspace`` that is no string, which is a problem."""
+    found: dict[str, Any] = values if isinstance(values, dict) else {}
+    if isinstance(found.get("workspace") or "", str):
+        return found
+    problems.append(f"{file.label}: {at}.workspace must be a string.")
+    return {name: value for name, value in found.items() if name != "workspace"}
 
 
 def default_agent(agents: list[AgentEntry]) -> str:
@@ -73,7 +94,7 @@ def agent_layers(file: ConfigFile, entries: list[AgentEntry], problems: list[str
     layers: list[Layer] = []
     for entry in entries:
         if entry.file == file.label:
-            inside = ConfigFile(entry.file, entry.values)
+            inside = file._replace(values=entry.values)
             for path in ("memory.search", "memorySearch"):
                 layers += layers_at([inside], path, problems, entry.at)
     return layers
@@ -91,7 +112,7 @@ def agent_default_layers(files: list[ConfigFile], entries: list[AgentEntry], def
     for file in files:
         for entry in entries:
             if entry.file == file.label and (own := {k: v for k, v in entry.values.items() if k in PER_AGENT}):
-                layers.append(Layer(file.label, entry.at, own))
+                layers.append(Layer(file.label, entry.at, own, file.is_lenient))
         layers += [layer for layer in defaults if layer.file == file.label]
     return layers
 
@@ -116,7 +137,7 @@ def layers_at(files: list[ConfigFile], path: str, problems: list[str], under: st
             values = read_object(file, f"{under}.{at}".lstrip("."), values.get(name), problems)
         at = f"{under}.{path}".lstrip(".")
         if last in values and f"{file.label}: {at} must be an object." not in problems:
-            layers.append(Layer(file.label, at, values[last]))
+            layers.append(Layer(file.label, at, values[last], file.is_lenient))
     return layers
 
 

@@ -17,6 +17,8 @@ from mdrecall.config.environment import (
     explain_unread_config,
     find_locations,
     find_proxy,
+    is_openclaws_file,
+    list_env_files,
     shorten,
 )
 from mdrecall.config.include import read_config, read_variables
@@ -32,7 +34,9 @@ from mdrecall.config.layers import (
     memory_layers,
     read_agents,
 )
+from mdrecall.config.openclaw_file import list_unused, translate_providers
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
+from mdrecall.config.references import look_up, substitute
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
 from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, find_workspace
 from mdrecall.errors import ConfigError, suggest_name
@@ -42,6 +46,8 @@ _TOP_LEVEL = (
     "memorySearch", "memory", "mdrecall", "agents", "plugins", "models", "env", "auth", "secrets", "logging", "tools",
     "session",
 )  # fmt: skip
+
+_LANCEDB = "plugins.entries.memory-lancedb.config"
 
 
 class Loaded(NamedTuple):
@@ -67,6 +73,10 @@ class Loaded(NamedTuple):
     """The agent to use when none is named."""
     plugin_configs: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """The object at ``plugins.entries.<id>.config`` for each plugin, unchecked."""
+    warnings: tuple[str, ...] = ()
+    """What is ignored in OpenClaw's own file, and why."""
+    unused: tuple[str, ...] = ()
+    """The keys of OpenClaw's own file that are accepted and not used."""
 
 
 def load(
@@ -90,22 +100,26 @@ def load(
     cwd = _current_folder() if cwd is None else cwd
     locations = find_locations(env, cwd)
     files = _read_files(locations, env, cwd, config)
+    env_files = list_env_files(locations) if config is None else ()
+    variables, env_problem = read_variables(env, [file.values for file in files], env_files, locations.home)
+    files, missing = _substitute_variables(files, variables)
     problems = _list_misspelled(files, locations, config)
     agents = read_agents(files, problems)
     chosen = choose_agent(agents, agent)
     entries = [entry for entry in agents if entry.id == chosen]
-    values = _resolve_all(files, entries, above, problems)
-    if problems:
-        raise _config_error(problems)
-    _normalise(values, locations)
+    values, aliases, warnings = _resolve_all(files, entries, above, problems)
+    errors, ignored = _split_problems(problems, files)
+    if errors:
+        raise _config_error(errors)
+    warnings += missing + ignored
+    _normalise(values, locations, files)
+    aliases = _apply_aliases(values, aliases, warnings)
     default = default_agent(agents)
     request = WorkspaceRequest(locations, env, cwd, files, entries, chosen, chosen == default,
                                agent is not None or is_automatic, workspace, config)  # fmt: skip
     found = find_workspace(request, values["memorySearch.store.path"])
     _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
     settings = _build_settings(values, chosen, found)
-    env_file = os.path.join(locations.state_dir, ".env") if config is None else None
-    variables, env_problem = read_variables(env, [file.values for file in files], env_file, locations.home)
     unread = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
@@ -113,7 +127,7 @@ def load(
         values={"agent": agent_value, "workspace": found.folder, "index": found.index_path, **values},
         files=tuple(file.label for file in files),
         home=locations.home,
-        credentials=_credentials(variables, files, entries, locations, settings),
+        credentials=_credentials(variables, files, entries, locations, settings, aliases),
         hub=variables.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
         proxy=lambda url: find_proxy(url, variables),
         environment=variables,
@@ -121,6 +135,8 @@ def load(
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
         plugin_configs=_plugin_configs(files),
+        warnings=tuple(dict.fromkeys(warnings)),
+        unused=tuple(name for file in files if file.is_lenient for name in list_unused(file.values)),
     )
 
 
@@ -172,7 +188,7 @@ def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: W
         compaction=built["agents.defaults.compaction"],
         defaults=built["agents.defaults"],
         plugins=built["plugins"],
-        lancedb=built["plugins.entries.memory-lancedb.config"],
+        lancedb=built[_LANCEDB],
         logging=built["logging"],
         tools=built["tools"],
         session=built["session"],
@@ -211,6 +227,7 @@ def _credentials(
     entries: list[AgentEntry],
     locations: Locations,
     settings: Settings,
+    aliases: Mapping[str, str],
 ) -> Credentials:
     default = os.path.join(locations.state_dir, "agents", settings.agent_id, "agent")
     folders = (entry.values for entry in entries)
@@ -220,6 +237,7 @@ def _credentials(
         agent_dir=find_agent_folder(folders, default, locations.home, locations.state_dir),
         home=locations.home,
         remote=settings.memory_search.remote,
+        aliases=aliases,
     )
 
 
@@ -227,7 +245,23 @@ def _read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: 
     paths = [locations.own_config_path, locations.config_path]
     if config is not None:
         paths = [expand(config, locations.home, cwd)]
-    return [ConfigFile(shorten(path, locations.home), read_config(path, env)) for path in paths if path]
+    return [
+        ConfigFile(shorten(path, locations.home), read_config(path, env), is_openclaws_file(path, locations))
+        for path in paths
+        if path
+    ]
+
+
+def _substitute_variables(files: list[ConfigFile], variables: Mapping[str, str]) -> tuple[list[ConfigFile], list[str]]:
+    """Return OpenClaw's file with its variables replaced, as OpenClaw reads it; and warnings about unset ones."""
+    done: list[ConfigFile] = []
+    warnings: list[str] = []
+    for file in files:
+        missing: dict[str, None] = {}
+        values = substitute(file.values, variables, missing) if file.is_lenient else file.values
+        done.append(file._replace(values=values))
+        warnings += [f"{file.label}: {problem}" for problem in missing]
+    return done, warnings
 
 
 def _list_misspelled(files: list[ConfigFile], locations: Locations, config: str | None) -> list[str]:
@@ -244,6 +278,14 @@ def _list_misspelled(files: list[ConfigFile], locations: Locations, config: str 
         for name in (group if isinstance(group, dict) else ())
         if name not in known and not name.startswith("$")
     ]
+
+
+def _split_problems(problems: list[str], files: list[ConfigFile]) -> tuple[list[str], list[str]]:
+    """Return the problems that stop mdrecall, and as warnings those in OpenClaw's own file, which do not."""
+    labels = tuple(f"{file.label}: " for file in files if file.is_lenient)
+    errors = [problem for problem in problems if not problem.startswith(labels)]
+    ignored = [f"{problem} It is ignored." for problem in problems if problem.startswith(labels)]
+    return errors, list(dict.fromkeys(ignored))
 
 
 def _config_error(problems: list[str]) -> ConfigError:
@@ -271,9 +313,21 @@ def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
 
 def _resolve_all(
     files: list[ConfigFile], entries: list[AgentEntry], above: list[Layer], problems: list[str]
-) -> dict[str, ResolvedValue]:
-    own = [agent_layers(file, entries, problems) for file in files]
-    shared = [default_layers(file, problems) for file in files]
+) -> tuple[dict[str, ResolvedValue], dict[str, str], list[str]]:
+    """Return every setting by its full name, OpenClaw's names of providers by the origins of their settings, and
+    warnings about providers that cannot be used."""
+    aliases: dict[str, str] = {}
+    warnings: list[str] = []
+
+    def translate(layers: list[Layer]) -> list[Layer]:
+        done = [translate_providers(layer, [file.values for file in files]) for layer in layers]
+        for translation in done:
+            aliases.update(translation.aliases)
+            warnings.extend(translation.warnings)
+        return [translation.layer for translation in done]
+
+    own = [translate(agent_layers(file, entries, problems)) for file in files]
+    shared = [translate(default_layers(file, problems)) for file in files]
     by_file = [layer for pair in zip(own, shared, strict=True) for layers in pair for layer in layers]
     search = SECTIONS["memorySearch"]
     values = resolve(search, above + by_file, "memorySearch", problems)
@@ -283,8 +337,12 @@ def _resolve_all(
     for path in list(SECTIONS)[2:]:
         layers = layers_at(files, path, problems)
         layers = agent_default_layers(files, entries, layers) if path == "agents.defaults" else layers
-        values |= resolve(SECTIONS[path], layers, path, problems)
-    return values
+        found: list[str] = []
+        values |= resolve(SECTIONS[path], layers, path, found)
+        # While another plugin is in the slot, OpenClaw does not check what its file has for this one.
+        is_unchecked = path == _LANCEDB and values["plugins.slots.memory"].value != "memory-lancedb"
+        problems += _split_problems(found, files)[0] if is_unchecked else found
+    return values, aliases, warnings
 
 
 def _extra_paths(groups: list[list[Layer]]) -> ResolvedValue:
@@ -302,7 +360,22 @@ def _extra_paths(groups: list[list[Layer]]) -> ResolvedValue:
     return ResolvedValue(tuple(paths), ", ".join(origins) or "default")
 
 
-def _normalise(values: dict[str, ResolvedValue], locations: Locations) -> None:
+def _apply_aliases(values: dict[str, ResolvedValue], aliases: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
+    """Return OpenClaw's name for each provider that is used under it, and take it off the model's name."""
+    names: dict[str, str] = {}
+    for setting in ("memorySearch.provider", "memorySearch.fallback"):
+        found = values[setting]
+        alias = aliases.get(found.origin)
+        if alias and names.setdefault(found.value, alias) != alias:
+            values[setting] = found._replace(value="none")
+            warnings.append(f"{found.origin}: {alias!r} is not used besides {names[found.value]!r}.")
+    model, alias = values["memorySearch.model"], aliases.get(values["memorySearch.provider"].origin, "")
+    bare = model.value.removeprefix(f"{alias}/") if alias else model.value
+    values["memorySearch.model"] = model._replace(value=bare or DEFAULT_MODELS.get(alias, ""))
+    return names
+
+
+def _normalise(values: dict[str, ResolvedValue], locations: Locations, files: list[ConfigFile]) -> None:
     """Apply the rules that involve two settings at once."""
 
     def put(name: str, value: Any) -> None:
@@ -320,10 +393,29 @@ def _normalise(values: dict[str, ResolvedValue], locations: Locations) -> None:
     total = vector + words
     put(hybrid + "vectorWeight", vector / total if total else 0.35)
     put(hybrid + "textWeight", words / total if total else 0.65)
-    allowed = ("memory", "sessions") if get("memorySearch.experimental.sessionMemory") else ("memory",)
+    has_sessions = get("memorySearch.experimental.sessionMemory") or _remembers_conversations(values, files)
+    allowed = ("memory", "sessions") if has_sessions else ("memory",)
     sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
     put("memorySearch.sources", sources or ("memory",))
     if extension := get("memorySearch.store.vector.extensionPath"):
         put("memorySearch.store.vector.extensionPath", expand(extension, locations.home, locations.state_dir))
     if not get("memorySearch.model").strip():
         put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
+
+
+def _remembers_conversations(values: Mapping[str, ResolvedValue], files: list[ConfigFile]) -> bool:
+    """True if conversations may be indexed; by default only if the sources stand in OpenClaw's newer place.
+
+    There they may unless senders are kept apart: then one must not hear what another has said.
+    """
+    explicit = values["memorySearch.rememberAcrossConversations"].value
+    if explicit is not None:
+        return bool(explicit)
+    is_newer = values["memorySearch.sources"].origin.endswith("memory.search.sources")
+    bindings = look_up([file.values for file in files], "bindings")
+    keeps_apart = any(look_up([binding], "session", "dmScope") for binding in _dicts(bindings))
+    return is_newer and values["session.dmScope"].value == "main" and not keeps_apart
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

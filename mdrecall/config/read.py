@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 from mdrecall.config.declare import InvalidValue, Section, Setting, each_setting
 from mdrecall.errors import ConfigError, suggest_name
 
+#: Takes the place of a secret that cannot be read: a reference that leads nowhere.
+_UNREADABLE: dict[str, str] = {"source": "", "id": ""}
+
 
 class Layer(NamedTuple):
     """An object of a configuration file that sets part of a section."""
@@ -14,6 +17,8 @@ class Layer(NamedTuple):
     file: str
     at: str
     values: Any
+    is_lenient: bool = False
+    """True if a value that is not understood is ignored, with a warning."""
 
 
 class ResolvedValue(NamedTuple):
@@ -120,3 +125,6 @@ def _read_layer(
                 if entry.secret:
                     shown = f" has the wrong type; it must be {entry.rule.accepts}"
                 problems.append(f"{layer.file}: {where}{shown}.")
+                if entry.secret and layer.is_lenient:
+                    # A key that cannot be read must not be replaced by another one that is found elsewhere.
+                    yield prefix + name, ResolvedValue(entry.default or _UNREADABLE, f"{layer.file}: {where}")

@@ -9,6 +9,8 @@ from mdrecall.config.environment import expand, shorten
 
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: What is resolved when it is used, so that a secret is in memory no longer than needed, and its origin is known.
+_RESOLVED_LATER = ("apiKey", "auth", "baseUrl", "dbPath", "env", "headers", "models", "secrets")
 #: A file of secrets is a few kilobytes; a larger one is a wrong path, and is not read into memory.
 _MAX_BYTES = 1024 * 1024
 
@@ -34,6 +36,35 @@ def check_header_value(value: str, setting: str) -> str:
     if not all(" " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
         raise UnresolvedValue(f"{setting} contains a character that cannot be sent in a header. Copy the value again.")
     return value
+
+
+def substitute(values: Mapping[str, Any], env: Mapping[str, str], missing: dict[str, None]) -> dict[str, Any]:
+    """Return a configuration with every ``${VAR}`` replaced, in any text except those that are resolved when used.
+
+    A variable that is not set stays as it is, and is added to ``missing`` with the place that names it.
+    """
+
+    def inside(value: Any, at: str) -> Any:
+        if isinstance(value, str):
+            return _VARIABLE.sub(lambda match: replace(match, at), value) if "${" in value else value
+        if isinstance(value, list):
+            return [inside(item, f"{at}[{index}]") for index, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {name: keep(name, item, f"{at}.{name}".lstrip(".")) for name, item in value.items()}
+        return value
+
+    def keep(name: str, value: Any, at: str) -> Any:
+        return value if name in _RESOLVED_LATER else inside(value, at)
+
+    def replace(match: re.Match[str], at: str) -> str:
+        if match[1]:
+            return match[0][1:]
+        if found := env.get(match[2], "").strip():
+            return found
+        missing.setdefault(f"{at} refers to {match[0]}, which is not set.")
+        return match[0]
+
+    return {name: keep(name, value, name) for name, value in values.items()}
 
 
 class References:
@@ -70,11 +101,16 @@ class References:
         if source == "exec":
             problem = "refers to a secret of source exec, but mdrecall does not run programs for secrets."
             raise UnresolvedValue(f"{setting} {problem} Use one of source env or file.")
+        if source == "store" and isinstance(name, str) and _NAME.fullmatch(name):
+            if value := self._env.get(name, "").strip():
+                return value
+            problem = f"refers to {name} in OpenClaw's encrypted store, which mdrecall cannot open."
+            raise UnresolvedValue(f"{setting} {problem} Set the variable {name}.")
         if source == "env" and isinstance(name, str) and _NAME.fullmatch(name):
             return self.variable(name, setting, name)
         if source == "file" and isinstance(name, str):
             return self._from_file(reference.get("provider"), name, setting)
-        if source in ("env", "file"):
+        if source in ("env", "file", "store"):
             raise UnresolvedValue(f"{setting} refers to a secret of source {source}, but has no valid id.")
         raise UnresolvedValue(
             f"{setting} must be a string or a reference with source and id; the source is env or file."

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from mdrecall.config.environment import Locations, default_workspace, expand, shorten
 from mdrecall.config.layers import AgentEntry, ConfigFile, layers_at
 from mdrecall.config.read import ResolvedValue
-from mdrecall.errors import ConfigError, WorkspaceError
+from mdrecall.config.references import look_up
+from mdrecall.errors import WorkspaceError
 
 #: The origin of a workspace that is neither configured nor given by the caller.
 CURRENT_FOLDER = "the current folder"
@@ -65,7 +66,8 @@ def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Work
     """Return the workspace and the places of its state; ``store_path`` is the configured index. Nothing is created."""
     agents_folder = _find_agents_folder(request)
     folder = _choose_folder(request, agents_folder)
-    _require_folder(folder)
+    labels = ("default", *(f"{file.label}: " for file in request.files if file.is_lenient))
+    _require_folder(folder, is_openclaws=folder == agents_folder and folder.origin.startswith(labels))
     is_agents = agents_folder is not None and _is_same(agents_folder.value, folder.value)
     is_openclaws = is_agents and _has_openclaw(request)
     locations, agent_id = request.locations, request.agent_id
@@ -122,8 +124,19 @@ def _find_agents_folder(request: WorkspaceRequest) -> ResolvedValue | None:
     if not _has_openclaw(request):
         return None
     if not request.is_default_agent:
-        return ResolvedValue(os.path.join(request.locations.state_dir, f"workspace-{request.agent_id}"), "default")
+        return ResolvedValue(_other_agents_folder(request), "default")
     return ResolvedValue(default_workspace(request.locations, request.env), "default")
+
+
+def _other_agents_folder(request: WorkspaceRequest) -> str:
+    """Return the default folder of a further agent; newer OpenClaws have it below that of all agents."""
+    root = look_up([file.values for file in request.files], "agents", "defaults", "workspace")
+    if isinstance(root, str) and root.strip():
+        folder = os.path.join(root.replace("\0", "").strip(), request.agent_id)
+        folder = expand(folder, request.locations.home, request.locations.state_dir)
+        if os.path.isdir(folder):
+            return folder
+    return os.path.join(request.locations.state_dir, f"workspace-{request.agent_id}")
 
 
 def _configured_folder(request: WorkspaceRequest) -> ResolvedValue | None:
@@ -134,9 +147,7 @@ def _configured_folder(request: WorkspaceRequest) -> ResolvedValue | None:
         candidates += [(layer.values, f"{layer.file}: {layer.at}.workspace") for layer in layers]
     for values, origin in candidates:
         path = values.get("workspace") if isinstance(values, dict) else None
-        if path is not None and not isinstance(path, str):
-            raise ConfigError(f"{origin} must be a string.", hint="Name a folder.")
-        if path and (bare := path.replace("\0", "").strip()):
+        if isinstance(path, str) and (bare := path.replace("\0", "").strip()):
             return ResolvedValue(expand(bare, locations.home, locations.state_dir), origin)
     return None
 
@@ -157,11 +168,12 @@ def _is_in_openclaws_file(request: WorkspaceRequest, value: ResolvedValue) -> bo
     return path is not None and value.origin.startswith(f"{shorten(path, request.locations.home)}: ")
 
 
-def _require_folder(folder: ResolvedValue) -> None:
+def _require_folder(folder: ResolvedValue, *, is_openclaws: bool) -> None:
     path = folder.value
     if "\0" in path or not os.path.exists(path):
         hint = "Create it, or choose another folder."
-        raise WorkspaceError(f"There is no workspace folder {path!r} (from {folder.origin}).", hint=hint)
+        message = f"There is no workspace folder {path!r} (from {folder.origin})."
+        raise WorkspaceError(message, hint=hint, is_openclaws=is_openclaws)
     if not os.path.isdir(path):
         hint = "Choose the folder with MEMORY.md or memory/, not a file."
         raise WorkspaceError(f"The workspace {path!r} is not a folder (from {folder.origin}).", hint=hint)

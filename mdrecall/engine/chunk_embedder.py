@@ -409,6 +409,14 @@ class _EmbedRun:
             self._progress(Progress(self._count, max(self._count, self._total), label))
 
 
+def digest_chunks(store: Store) -> Iterator[bytes]:
+    """Yield the hash of each chunk's text, by which its embedding is cached."""
+    after = 0
+    while chunks := store.vectors.texts(after, _PAGE_CHUNKS):
+        after = chunks[-1].id
+        yield from (_hash(_embed_input(chunk)) for chunk in chunks)
+
+
 def _embed_input(chunk: PendingChunk) -> EmbedInput:
     name = chunk.path.rsplit("/", 1)[-1].removesuffix(".md")
     title = [title_text(name)] if name else []

@@ -111,19 +111,31 @@ class Indexer:
     """Writes the documents of a source into a store."""
 
     def __init__(
-        self, documents: DocumentWriter, source: Source, size: ChunkSize, analyser: Analyser, *, index_format: str = ""
+        self,
+        documents: DocumentWriter,
+        source: Source,
+        size: ChunkSize,
+        analyser: Analyser,
+        *,
+        index_format: Callable[[], str] | None = None,
     ) -> None:
+        """``index_format`` returns the format as it is now: what was forgotten is a part of it."""
         self._documents = documents
         self._source = source
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
         self._compared: FileChanges | None = None
-        self.index_format = index_format or describe_index_format(size)
+        self._index_format = index_format or (lambda: describe_index_format(size))
 
     def for_store(self, documents: DocumentWriter) -> "Indexer":
         """Return the same indexer for another store."""
-        return Indexer(documents, self._source, self._size, self._analyser, index_format=self.index_format)
+        return Indexer(documents, self._source, self._size, self._analyser, index_format=self._index_format)
+
+    @property
+    def index_format(self) -> str:
+        """What chunks and terms depend on besides the text."""
+        return self._index_format()
 
     @property
     def source(self) -> Source:

@@ -239,6 +239,13 @@ class IndexRefresh:
         issues = self._vectors.embed(progress, stop) + self._beside.embed(progress, stop)
         return report._replace(issues=tuple(dict.fromkeys((*report.issues, *issues))))
 
+    def purge(self, progress: ProgressCallback | None) -> bool:
+        """Build the index again and leave nothing behind of what it held; False if a reader still keeps some of it."""
+        self._look_again()
+        self._flight.run(SyncRequest(purge=True, progress=progress))
+        self._store.health.require_writable()
+        return self._store.admin.scrub()
+
     def sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
         """Index what changed, and make missing vectors in the background if that takes time."""
         self._look_again()

@@ -161,7 +161,7 @@ class Searcher:
         self.options = options
         self._chunks = chunks
         self._analyser = analyser
-        self._texts = TextMemory(analyser)
+        self._texts = TextMemory()
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, Protocol
 
-from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks
+from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
 from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
@@ -23,6 +23,8 @@ class SyncRequest(NamedTuple):
     """What a caller wants of a run."""
 
     force: bool = False
+    purge: bool = False
+    """True to build the index again and to leave nothing behind of what it held before."""
     changes: Sequence[FileChanges] | None = None
     """A comparison of the files with the index that was just made; without it, the run makes one."""
     progress: ProgressCallback | None = None
@@ -32,7 +34,7 @@ class SyncRequest(NamedTuple):
 
     def detach(self) -> "SyncRequest":
         """Return what remains of the request when its caller no longer waits: nothing may stop the run early."""
-        return SyncRequest(force=self.force)
+        return SyncRequest(force=self.force, purge=self.purge)
 
 
 _ANY_CHANGE = SyncRequest()
@@ -49,6 +51,7 @@ def merge_requests(requests: Sequence[SyncRequest], closing: Stop = never) -> Sy
 
     return SyncRequest(
         force=any(request.force for request in requests),
+        purge=any(request.purge for request in requests),
         # Of several comparisons none is known to be the newest.
         changes=requests[0].changes if len(requests) == 1 else None,
         progress=progress if any(request.progress for request in requests) else None,
@@ -136,7 +139,7 @@ class SyncRun:
 
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
-        if request.force:
+        if request.force or request.purge:
             return self._rebuild(request)
         if not self.is_outdated():
             return self._update(request)
@@ -201,7 +204,9 @@ class SyncRun:
             with self._store.admin.write_lock("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_instant_embedding(embedder)) for indexer in indexers]
                 after = {indexer.source.name: fresh.documents.hashes(indexer.source.name) for indexer in indexers}
-                self._store.publish(fresh)
+                # The texts that are left are the only ones whose cached embeddings say nothing about what is gone.
+                cached = set(digest_chunks(fresh)) if request.purge and self._store.cache.count() else None
+                self._store.publish(fresh, cached=cached)
         self._rebuilt_at = time.monotonic()
         report = _report_rebuild(before, after, reduce(SyncReport.merge, reports))
         problems = self._describe_problems(self._embedder, embedded) if self._embedder else ()

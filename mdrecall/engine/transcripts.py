@@ -76,10 +76,10 @@ class TranscriptIndexer:
         *,
         redact: Callable[[str], str],
         thresholds: GrowthThresholds,
-        index_format: str,
+        index_format: Callable[[], str],
         issues: tuple[Issue, ...] = (),
     ) -> None:
-        """``issues`` are reported with those of every scan."""
+        """``issues`` are reported with those of every scan. ``index_format`` returns the format as it is now."""
         self._documents = documents
         self._source = source
         self._size = size
@@ -88,7 +88,7 @@ class TranscriptIndexer:
         self._thresholds = thresholds
         self._part_chars = _CHUNKS_PER_PART * _CHARS_PER_TOKEN * size.tokens
         self._issues = issues
-        self.index_format = index_format
+        self._index_format = index_format
 
     def for_store(self, documents: DocumentWriter) -> "TranscriptIndexer":
         """Return the same indexer for another store."""
@@ -99,9 +99,14 @@ class TranscriptIndexer:
             self._analyser,
             redact=self._redact,
             thresholds=self._thresholds,
-            index_format=self.index_format,
+            index_format=self._index_format,
             issues=self._issues,
         )
+
+    @property
+    def index_format(self) -> str:
+        """What chunks and terms depend on besides the text."""
+        return self._index_format()
 
     @property
     def source(self) -> TranscriptReader:

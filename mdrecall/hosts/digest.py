@@ -34,6 +34,7 @@ from mdrecall.hosts.progress import (
 from mdrecall.hosts.repository import place_of
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import NotePath, append_note
+from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import HostRecord
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _continue(path: str, settings: Settings, now: datetime) -> str | None:
         _write_pending(settings)
         progress = load_progress(path)
         stamp = stamp_of_transcript(progress.transcript)
-        if not stamp:
+        if not stamp or TombstoneFile(settings.index_path).load().is_forgotten_session(progress.session):
             return None
         found = _read_on(progress, settings)
         last = found.last or HostRecord(progress.number, progress.offset)
@@ -151,14 +152,14 @@ def _write_pending(settings: Settings) -> str | None:
 
 def _read_on(progress: Progress, settings: Settings) -> Digest:
     """Return the digest of the records that no note has yet."""
-    from mdrecall.core.redact import make_redactor
+    from mdrecall.sources.tombstones import open_masks
 
     mark = max(progress.number, _find_mark(settings, progress, _day_notes(settings, progress.day)))
     zone = settings.defaults.user_timezone
     return make_digest(
         islice(_new_records(progress, mark), MAX_RECORDS),
         Origin(progress.host, progress.session, progress.folder, progress.place),
-        redact=make_redactor(settings.logging.redact_patterns).redact,
+        redact=open_masks(settings).redact,
         clock=lambda at: f"{user_time(moment, None, zone):%Y-%m-%d %H:%M}" if (moment := _moment(at)) else "",
     )
 

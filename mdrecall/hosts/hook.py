@@ -109,9 +109,9 @@ def _finish(text: str, call: HookCall, max_chars: int) -> str:
     """Return a text for the model, without secrets, within the limits, and marked as ours."""
     if not text:
         return ""
-    from mdrecall.core.redact import make_redactor
+    from mdrecall.sources.tombstones import open_masks
 
-    masked = make_redactor(call.settings.logging.redact_patterns).redact(text)
+    masked = open_masks(call.settings).redact(text)
     return wrap_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes))
 
 

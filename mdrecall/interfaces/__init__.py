@@ -328,6 +328,13 @@ class BackendAdmin(Protocol):
         """Delete the index and nothing else."""
         ...
 
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        """Build the index again, so that nothing is left in it of what was forgotten.
+
+        False if something is left for another time, because another process uses it.
+        """
+        ...
+
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""
         ...

@@ -181,6 +181,10 @@ class VectorIndex(Protocol):
         """Return the next chunks without a vector whose number is greater than ``after``, in order."""
         ...
 
+    def texts(self, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks, with a vector or without, whose number is greater than ``after``, in order."""
+        ...
+
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
         ...
@@ -297,6 +301,10 @@ class IndexAdmin(Protocol):
         """Return the parts of the index, such as its files, with their sizes in bytes."""
         ...
 
+    def scrub(self) -> bool:
+        """Remove what earlier states of the index have left behind; False if a reader still uses one of them."""
+        ...
+
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it, and nothing else."""
         ...
@@ -373,6 +381,9 @@ class Store(Protocol):
         """
         ...
 
-    def publish(self, fresh: Self) -> None:
-        """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one."""
+    def publish(self, fresh: Self, *, cached: Iterable[bytes] | None = None) -> None:
+        """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one.
+
+        ``cached`` are the hashes of the texts whose cached embeddings stay; None for all of them.
+        """
         ...

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     # A search without qmd needs none of these, so they are imported only when qmd is started.
     from mdrecall.qmd.answers import QmdAnswers
     from mdrecall.qmd.collections import Collections
+    from mdrecall.qmd.export import SessionExport
     from mdrecall.qmd.process import Program
     from mdrecall.qmd.status import QmdParts
     from mdrecall.qmd.tool_client import ToolClient
@@ -58,11 +59,14 @@ class QmdBackend:
         open_parts: "Callable[[Callable[[], dict[str, Any]]], QmdParts]",
         start: "Callable[[Callable[[], QmdParts]], RunningQmd]",
         builtin: Callable[[], Backend],
+        open_export: "Callable[[], SessionExport | None]",
     ) -> None:
         """``open_parts`` is given the status of the watcher, ``start`` the parts.
 
         ``start`` may raise ``BackendUnavailable``. ``builtin`` returns the backend that reads other files.
+        ``open_export`` returns what exports the transcripts, if they are to be.
         """
+        self.open_export = open_export
         self._settings = settings
         self._open_parts = open_parts
         self._start = start
@@ -278,6 +282,13 @@ class _QmdAdmin:
         self._backend.stop()
         for path, _ in self.index_sizes():
             os.unlink(path)
+
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        """Delete qmd's index, which qmd builds again, and export the transcripts without what was forgotten."""
+        self.reset()
+        if export := self._backend.open_export():
+            export.run()
+        return True
 
     def probe_embedding(self) -> Probe:
         """Check that qmd has vectors, which it makes itself with its own models."""

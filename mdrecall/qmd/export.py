@@ -16,6 +16,7 @@ from typing import IO, NamedTuple
 from mdrecall.core.redact import Redactor
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
+from mdrecall.sources.tombstones import Masks
 from mdrecall.state_files import draft, load, save
 from mdrecall.types import Issue, Listing, Stop, never
 
@@ -66,7 +67,7 @@ class SessionExport:
     def __init__(
         self,
         reader: TranscriptReader,
-        redactor: Redactor,
+        redactor: Redactor | Masks,
         *,
         folder: str,
         state_dir: str,

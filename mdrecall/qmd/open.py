@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def open_qmd(loaded: Loaded, builtin: Callable[[], Backend], *, one_shot: bool) -> QmdBackend:
     """Open the qmd backend. ``builtin`` returns the backend that reads what is in no collection."""
     start = partial(_start_qmd, loaded, one_shot)
-    return QmdBackend(loaded.settings, partial(_open_parts, loaded), start, builtin)
+    return QmdBackend(loaded.settings, partial(_open_parts, loaded), start, builtin, partial(_open_export, loaded))
 
 
 def state_dir_of(settings: Settings) -> str:
@@ -51,13 +51,19 @@ def _open_parts(loaded: Loaded, watcher: Callable[[], dict[str, Any]]) -> "QmdPa
     from mdrecall.qmd.paths import CollectionPaths
     from mdrecall.qmd.status import QmdParts, QmdStatus
     from mdrecall.sources.files import MemoryFiles
+    from mdrecall.sources.tombstones import TombstoneFile
 
     settings = loaded.settings
     files = MemoryFiles(settings, loaded.home)
     database = QmdDatabase(index_path(settings.qmd_dir))
     collections = plan_collections(settings, loaded.home)
     max_bytes = settings.mdrecall.max_file_bytes
-    paths = CollectionPaths(collections, database, workspace=settings.workspace, max_bytes=max_bytes)
+    forgotten = TombstoneFile(settings.index_path)
+
+    def mask(text: str, path: str) -> str:
+        return forgotten.load().mask(text, path)
+
+    paths = CollectionPaths(collections, database, workspace=settings.workspace, max_bytes=max_bytes, mask=mask)
     return QmdParts(files, collections, database, paths, QmdStatus(settings, files, collections, database, watcher))
 
 
@@ -156,14 +162,14 @@ def _open_export(loaded: Loaded) -> "SessionExport | None":
     settings = loaded.settings
     if not settings.memory.qmd.sessions.enabled:
         return None
-    from mdrecall.core.redact import make_redactor
     from mdrecall.qmd.collection_plan import export_dir
     from mdrecall.qmd.export import SessionExport
+    from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import open_transcripts
 
     return SessionExport(
         open_transcripts(settings),
-        make_redactor(settings.logging.redact_patterns),
+        open_masks(settings),
         folder=export_dir(settings, loaded.home),
         state_dir=state_dir_of(settings),
         retention_days=settings.memory.qmd.sessions.retention_days,

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, TranscriptRefused
@@ -32,8 +32,16 @@ class CollectionPaths:
     """The files of the managed collections. Nothing else is ever opened, and no symbolic link is followed."""
 
     def __init__(
-        self, collections: Sequence[Collection], database: QmdDatabase, *, workspace: str, max_bytes: int
+        self,
+        collections: Sequence[Collection],
+        database: QmdDatabase,
+        *,
+        workspace: str,
+        max_bytes: int,
+        mask: Callable[[str, str], str] = lambda text, path: text,
     ) -> None:
+        """``mask`` is given a text and its path, and returns the text without what was forgotten."""
+        self._mask = mask
         self._by_name = {entry.name: entry for entry in collections}
         self._database = database
         self._workspace = workspace
@@ -84,7 +92,7 @@ class CollectionPaths:
     def read(self, file: CollectionFile) -> tuple[str, int]:
         """Return the current text of a file and when it was changed, in ns since 1970; raise a ``ReadError``."""
         opened = read_below(file.collection.root, file.inside, shown=file.shown, max_bytes=self._max_bytes)
-        return decode(opened.data), opened.stamp[1]
+        return self._mask(decode(opened.data), file.shown), opened.stamp[1]
 
     def _resolve_prefixed(self, path: str) -> CollectionFile:
         name, _, inside = path.removeprefix(PREFIX).partition("/")

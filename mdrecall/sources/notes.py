@@ -3,6 +3,7 @@
 A memory flush appends to the note of the day and to nothing else.
 """
 
+import errno
 import os
 import re
 import unicodedata
@@ -159,6 +160,41 @@ def create_note(workspace: str, name: str, text: str) -> str:
     except OSError as error:
         raise write_error(error, workspace, f"memory/{name}") from error
     return f"memory/{free}"
+
+
+def create_file(workspace: str, path: str, content: bytes) -> None:
+    """Write a new file below the workspace, whole or not at all. Raise ``FileBusy`` if there is one."""
+    folder_name, _, name = path.rpartition("/")
+    try:
+        with open_folder(workspace, folder_name) as folder:
+            temporary = f".{name[:60]}.mdrecall-{os.urandom(8).hex()}.tmp"
+            file = os.open(temporary, NEW_FILE, 0o644, dir_fd=folder)
+            try:
+                try:
+                    write_at_end(file, content, 0)
+                finally:
+                    os.close(file)
+                _give_name(folder, temporary, name)
+            finally:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+            sync_folder(folder)
+    except FileExistsError as error:
+        raise FileBusy(f"There is a file {path} already.", path=path, hint="Move it away.") from error
+    except OSError as error:
+        raise write_error(error, workspace, path) from error
+
+
+def _give_name(folder: int, temporary: str, name: str) -> None:
+    """Give a file its name, unless another file has it."""
+    try:
+        # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        # Some file systems, such as that of a memory card, have no links.
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS) or name in os.listdir(folder):
+            raise
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _note_name(name: str, file: str) -> str:

@@ -1,7 +1,7 @@
 """Read lines of a memory file, and of nothing else: what the tool memory_get returns."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
@@ -25,8 +25,12 @@ def read_memory_file(
     from_char: int = 0,
     max_chars: int = MAX_READ_UNITS,
     max_bytes: int,
+    mask: Callable[[str, str], str] = lambda text, path: text,
 ) -> ReadResult:
-    """Return lines of one memory file. Raise a ``ReadError`` that says why they cannot be read."""
+    """Return lines of one memory file. Raise a ``ReadError`` that says why they cannot be read.
+
+    ``mask`` is given the text and the path, and returns the text without what was forgotten.
+    """
     refused: ReadError | None = None
     for root, inside, shown in _candidates(files, workspace, path):
         try:
@@ -36,7 +40,7 @@ def read_memory_file(
         except SymlinkRefused as link:
             refused = refused or link
         else:
-            return select_lines(shown, decode(opened.data), from_line, lines, max_chars, from_char)
+            return select_lines(shown, mask(decode(opened.data), shown), from_line, lines, max_chars, from_char)
     if refused is None:
         hint = _suggest_same_name(files, path) or (
             "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder"

@@ -1,20 +1,27 @@
 """What was forgotten, so that no sync, rebuild, import, digest or capture brings it back.
 
-The file beside the index holds hashes only: of phrases, of session ids, and of the lines of notes that were forgotten
-as a whole. They are keyed with a random salt, so that they cannot be looked up in a prepared table; who has the file
-and guesses the exact text can still check the guess.
+The file beside the index holds hashes only: of phrases, of session ids, and of the lines of notes that were forgotten.
+They are keyed with a random salt, so that they cannot be looked up in a prepared table; who has the file and guesses
+the exact text can still check the guess.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mdrecall.config.settings import Settings
 from mdrecall.errors import StoreUnavailable
+from mdrecall.interfaces import OpenTranscript, Source
 from mdrecall.state_files import draft
-from mdrecall.types import TranscriptRecord
+from mdrecall.types import Document, Listing, SourceName, TranscriptRecord
+
+if TYPE_CHECKING:
+    from mdrecall.core.life.phrases import Span
+    from mdrecall.core.redact import Redactor
 
 #: The ending of the file beside the index.
 _ENDING = ".forgotten"
@@ -54,7 +61,14 @@ class Entry(NamedTuple):
     sessions: tuple[tuple[str, str, str], ...] = ()
     """For each session the hash of its id, and the first and last forgotten day."""
     paths: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """For each note that was forgotten as a whole the hash of its path and those of its lines."""
+    """For each note the hash of its path and those of the lines that were forgotten."""
+    is_masked: bool = False
+    """True if what was forgotten is masked in notes, not removed."""
+
+    @property
+    def hashes(self) -> tuple[object, ...]:
+        """What it stands for, apart from when and how it was forgotten."""
+        return self.phrases, self.sessions, self.paths
 
 
 class Tombstones(NamedTuple):
@@ -75,21 +89,39 @@ class Tombstones(NamedTuple):
         """A short text that changes with what is forgotten; empty if that is nothing."""
         if not self.entries:
             return ""
-        return hashlib.blake2b(repr([entry[3:] for entry in self.entries]).encode(), digest_size=8).hexdigest()
+        return hashlib.blake2b(repr([entry.hashes for entry in self.entries]).encode(), digest_size=8).hexdigest()
 
     def mask(self, text: str, path: str = "") -> str:
         """Return a text with every forgotten sentence masked; its lines keep their numbers.
 
         ``path`` is that of a note. If the note was forgotten as a whole, the lines that it had then are masked.
         """
-        if not text or not (self.phrases or self.paths):
+        spans = self.find_spans(text, path)
+        if not spans:
             return text
-        if path and (lines := self.paths.get(self._hash("path", path))):
-            text = self._mask_lines(text, lines)
-        return self._mask_phrases(text) if self.phrases else text
+        from mdrecall.core.life.phrases import mask_spans
+
+        return mask_spans(text, spans)
+
+    def find_spans(self, text: str, path: str = "") -> "list[Span]":
+        """Return where a text, or the note at a path, has what was forgotten, in whole sentences and lines."""
+        if not text or not (self.phrases or self.paths):
+            return []
+        from mdrecall.core.life.phrases import find_runs, join_spans, widen_to_sentences
+
+        lines = self.paths.get(self._hash("path", path)) if path else None
+        found = self._find_lines(text, lines) if lines else []
+        if self.phrases:
+            runs = find_runs(
+                text,
+                lambda first: self.firsts.get(self._first(first), ()),
+                lambda run: self._hash("phrase", *run) in self.phrases,
+            )
+            found += widen_to_sentences(text, runs)
+        return join_spans(found)
 
     def is_forgotten_path(self, path: str) -> bool:
-        """True if a note was forgotten as a whole. What is written to it later is new, see ``mask``."""
+        """True if lines of a note were forgotten, or all of it. What is written to it later is new, see ``mask``."""
         return bool(self.paths) and self._hash("path", path) in self.paths
 
     def is_forgotten_session(self, session: str, day: str = "") -> bool:
@@ -98,13 +130,21 @@ class Tombstones(NamedTuple):
             return False
         return any(days.holds(day) for days in self.sessions.get(self._hash("session", session), ()))
 
-    def mask_record(self, record: TranscriptRecord, session: str) -> TranscriptRecord:
-        """Return a record of a transcript without what was forgotten."""
+    def is_forgotten_transcript(self, path: str, day: str = "") -> bool:
+        """True if the session of a transcript was forgotten, by its path or by the id in the name of its file."""
+        if not self.sessions:
+            return False
+        name = path.rpartition("/")[2]
+        keys = dict.fromkeys((path, name, name.partition(".jsonl")[0]))
+        return any(self.is_forgotten_session(key, day) for key in keys)
+
+    def mask_record(self, record: TranscriptRecord, path: str) -> TranscriptRecord:
+        """Return a record of the transcript at a path without what was forgotten."""
         from mdrecall.core.life.phrases import FORGOTTEN
 
         if not record.text:
             return record
-        if self.is_forgotten_session(session, record.day):
+        if self.is_forgotten_transcript(path, record.day):
             return record._replace(text=FORGOTTEN)
         masked = self.mask(record.text)
         return record if masked is record.text else record._replace(text=masked)
@@ -129,25 +169,16 @@ class Tombstones(NamedTuple):
 
         return tuple({self._hash("line", *units): None for line in text.split("\n") if (units := phrase_units(line))})
 
-    def _mask_lines(self, text: str, hashes: frozenset[str]) -> str:
-        from mdrecall.core.life.phrases import phrase_units
+    def _find_lines(self, text: str, hashes: frozenset[str]) -> "list[Span]":
+        from mdrecall.core.life.phrases import Span, phrase_units
 
-        def is_forgotten(line: str) -> bool:
+        found, at = [], 0
+        for line in text.split("\n"):
             units = phrase_units(line)
-            return bool(units) and self._hash("line", *units) in hashes
-
-        # Not masked but empty: a note that comes back whole is as good as not there.
-        return "\n".join("" if is_forgotten(line) else line for line in text.split("\n"))
-
-    def _mask_phrases(self, text: str) -> str:
-        from mdrecall.core.life.phrases import find_runs, mask_spans, widen_to_sentences
-
-        found = find_runs(
-            text,
-            lambda first: self.firsts.get(self._first(first), ()),
-            lambda run: self._hash("phrase", *run) in self.phrases,
-        )
-        return mask_spans(text, widen_to_sentences(text, found)) if found else text
+            if units and self._hash("line", *units) in hashes:
+                found.append(Span(at, at + len(line)))
+            at += len(line) + 1
+        return found
 
     def _first(self, unit: str) -> str:
         return _digest(self.salt, ("first", unit), _FIRST_BYTES)
@@ -181,6 +212,80 @@ class TombstoneFile:
         if stamp != self._stamp:
             self._stamp, self._loaded = stamp, load_tombstones(self.path)
         return self._loaded
+
+
+class Masks:
+    """Redaction of secrets, and of what was forgotten: every text that leaves its file passes through it."""
+
+    def __init__(self, redactor: "Redactor", forgotten: TombstoneFile) -> None:
+        self._redactor = redactor
+        self._forgotten = forgotten
+        self.problems = redactor.problems
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes if a text would be masked differently."""
+        return self._redactor.fingerprint + self._forgotten.load().fingerprint
+
+    def redact(self, text: str) -> str:
+        """Return a text without secrets and without what was forgotten; its lines are kept."""
+        return self._redactor.redact(self._forgotten.load().mask(text))
+
+
+def open_masks(settings: Settings) -> Masks:
+    """Return what masks the texts of an agent."""
+    from mdrecall.core.redact import make_redactor
+
+    return Masks(make_redactor(settings.logging.redact_patterns), TombstoneFile(settings.index_path))
+
+
+class UnforgottenNotes:
+    """The notes of another source without what was forgotten."""
+
+    def __init__(self, source: Source, forgotten: TombstoneFile) -> None:
+        self._source = source
+        self._forgotten = forgotten
+
+    @property
+    def name(self) -> SourceName:
+        return self._source.name
+
+    def scan(self) -> Listing:
+        """List the notes."""
+        return self._source.scan()
+
+    def read(self, path: str, listing: Listing) -> Document:
+        """Return a note; its hash is that of the whole file."""
+        document = self._source.read(path, listing)
+        text = self._forgotten.load().mask(document.text, path)
+        return document if text is document.text else document._replace(text=text)
+
+
+class _UnforgottenTranscript:
+    """A transcript without what was forgotten, while it is open."""
+
+    def __init__(self, opened: OpenTranscript, path: str, forgotten: Tombstones) -> None:
+        self._opened = opened
+        self._path = path
+        self._forgotten = forgotten
+        self.stamp = opened.stamp
+        self.bytes_after = opened.bytes_after
+        self.records_after = opened.records_after
+        self.seal = opened.seal
+
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
+        """Yield every record from an offset on."""
+        for record in self._opened.records(start, number):
+            yield self._forgotten.mask_record(record, self._path)
+
+
+@contextmanager
+def open_unforgotten(
+    transcript: AbstractContextManager[OpenTranscript], path: str, forgotten: Tombstones
+) -> Iterator[OpenTranscript]:
+    """Open the transcript at a path without what was forgotten of it."""
+    with transcript as opened:
+        yield _UnforgottenTranscript(opened, path, forgotten)
 
 
 def load_tombstones(path: str) -> Tombstones:
@@ -248,7 +353,7 @@ def new_salt() -> bytes:
 
 
 def _read_entry(raw: Any) -> Entry:
-    id_, at, is_done, phrases, sessions, paths = raw
+    id_, at, is_done, phrases, sessions, paths, is_masked = raw
     return Entry(
         str(id_),
         str(at),
@@ -256,6 +361,7 @@ def _read_entry(raw: Any) -> Entry:
         tuple((str(first), int(count), str(phrase)) for first, count, phrase in phrases),
         tuple((str(session), str(since), str(until)) for session, since, until in sessions),
         tuple((str(path), tuple(map(str, lines))) for path, lines in paths),
+        bool(is_masked),
     )
 
 

@@ -172,6 +172,10 @@ class MemorySearch:
             raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
         except RecallError as error:
             return _answer_failure(_describe_failure(error))
+        if self._memory.settings.mdrecall.recalls.record:
+            from mdrecall.life.recalls import record_answer
+
+            record_answer(self._memory.settings, query, found, session_key=self._session_key)
         details = self._describe(found, corpus)
         return answer(details, plain=format_search(details))
 

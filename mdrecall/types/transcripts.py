@@ -19,7 +19,8 @@ class TranscriptRecord(NamedTuple):
     """The message on one line."""
     day: str = ""
     """The day of the message, such as ``2026-02-10``; empty if the record has no time."""
-
+    origin: str = ""
+    """Who it comes from: ``owner``, ``agent``, ``system`` or ``untrusted``; empty if the record is not a message."""
     problem: str = ""
     """Why the record was not read, such as ``has 40,000,000 bytes; …``; empty if it was."""
 

@@ -8,6 +8,7 @@ from mdrecall.types import (
     Conversation,
     Issue,
     Probe,
+    ProgressCallback,
     ReadResult,
     SearchAnswer,
     SearchRequest,
@@ -146,6 +147,10 @@ class _FakeAdmin:
 
     def reset(self) -> None:
         self._backend.note("reset")
+
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        self._backend.note("purge")
+        return True
 
     def probe_embedding(self) -> Probe:
         self._backend.note("probe")

@@ -226,6 +226,31 @@ def test_config_check_lists_every_problem_of_every_agent(workspace: Workspace, r
     assert "one of memory, sessions" in ran.err
 
 
+def test_openclaws_file_is_read_with_warnings_and_a_list_of_what_is_not_used(workspace: Workspace, run: Run) -> None:
+    workspace.beside_openclaw()
+    file = workspace.home / ".openclaw/openclaw.json"
+    agents = {"entries": {"main": {"workspace": str(workspace.path)}, "new": {"workspace": "~/not-yet"}}}
+    search = {"telepathy": True, "provider": "bedrock", "multimodal": {"enabled": True}}
+    file.write_text(json.dumps({"agents": agents, "memory": {"search": search}, "gateway": {"port": 1}}))
+    ran = run("config", "check")
+    assert ran.code == 0
+    assert ran.err.count("telepathy") == ran.err.count("bedrock") == ran.err.count("not-yet") == 1
+    assert ran.out.splitlines()[1:] == ["Accepted, not used:", "  memory.search.multimodal", "  gateway"]
+    checked = run("config", "check", "--json").json
+    assert checked["unused"] == ["memory.search.multimodal", "gateway"]
+    assert len(checked["warnings"]) == 3
+    for command in ("status", "doctor"):
+        ran = run(command, "--agent", "main")
+        assert ran.code == 0
+        assert (ran.out + ran.err).count("telepathy") == 1
+    (record,) = run("status", "--agent", "main", "--json").json
+    assert len(record["configWarnings"]) == 2
+    assert run("status").code == 0
+    workspace.write("MEMORY.md", "The walrus is grey.")
+    ran = run("search", "walrus", "--agent", "main")
+    assert (ran.code, "telepathy" in ran.err) == (0, False)
+
+
 def test_config_schema_is_json(run: Run) -> None:
     assert run("config", "schema").json["properties"]["memory"]["properties"]["backend"]["default"] == "builtin"
 

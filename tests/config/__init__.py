@@ -39,9 +39,11 @@ def value(home: Path, content: object, name: str, agent: str | None = None) -> A
 
 
 def problems(home: Path, content: object) -> tuple[str, ...]:
-    """Everything that is wrong with a configuration."""
+    """Everything that is wrong with a configuration in mdrecall's own file, which is strict."""
+    env = openclaw_home(home, {})
+    write(home / "own" / "mdrecall.json", content)
     with pytest.raises(ConfigError) as caught:
-        loaded(home, content)
+        load(env=env, cwd=str(home))
     return caught.value.problems
 
 

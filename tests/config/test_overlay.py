@@ -116,7 +116,7 @@ def test_an_agent_without_an_id_is_main(tmp_path: Path) -> None:
 
 
 def test_one_mistake_is_one_problem(tmp_path: Path) -> None:
-    env = home(tmp_path, "{memory: 5}")
+    env = home(tmp_path, None, "{memory: 5}")
     with pytest.raises(ConfigError) as raised:
         load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a"))
     assert len(raised.value.problems) == 1

@@ -1,3 +1,5 @@
+import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -5,7 +7,7 @@ import pytest
 
 from mdrecall.config.load import load
 from tests.config import folder, openclaw_home, write
-from tests.config.conftest import FUTURE, NOW, PAST, Reach, remote, revealed, stored
+from tests.config.conftest import FUTURE, NOW, PAST, Reach, models, remote, revealed, stored
 
 
 @pytest.mark.parametrize(("kind", "field"), [("api_key", "key"), ("token", "token"), ("oauth", "access")])
@@ -132,3 +134,63 @@ def test_every_agent_has_its_own(tmp_path: Path, named: object) -> None:
     for agent, keys in (("ops", ["ops"]), ("main", [])):
         credentials = load(env=env, cwd=str(tmp_path), agent=agent).credentials
         assert revealed(credentials.access("openai", uses_remote=True)) == keys
+
+
+def store_in_database(home: Path, store: object, state: object = None) -> Path:
+    """OpenClaw's database of an agent with these profiles."""
+    path = folder(home / ".openclaw/agents/main/agent") / "openclaw-agent.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode = WAL")
+    for kind, content in (("store", store), ("state", state or {})):
+        database.execute(
+            f"CREATE TABLE auth_profile_{kind} ({kind}_key TEXT PRIMARY KEY, {kind}_json TEXT, updated_at)"
+        )
+        database.execute(f"INSERT INTO auth_profile_{kind} VALUES ('primary', ?, 1)", (json.dumps(content),))
+    database.commit()
+    database.close()
+    return path
+
+
+def test_openclaws_database_has_them_before_the_older_file(reach: Reach, tmp_path: Path) -> None:
+    path = store_in_database(tmp_path, stored({"key": "from-database"}))
+    before = path.read_bytes()
+    access = reach("openai", profiles=stored({"key": "from-file"}))
+    assert (revealed(access), access.key_origin) == (["from-database"], "openclaw-agent.sqlite: a")
+    assert path.read_bytes() == before
+    assert sorted(file.name for file in path.parent.iterdir()) == ["auth-profiles.json", "openclaw-agent.sqlite"]
+    assert "from-database" not in repr(access)
+
+
+def test_the_state_in_the_database_orders_them(reach: Reach, tmp_path: Path) -> None:
+    keys = stored({"key": "a"}, {"key": "b"})
+    store_in_database(tmp_path, keys, {"order": {"openai": ["b", "a"]}, "usageStats": {"b": {"cooldownUntil": PAST}}})
+    assert revealed(reach("openai")) == ["b"]
+
+
+def test_they_are_read_beside_a_running_openclaw(reach: Reach, tmp_path: Path) -> None:
+    path = store_in_database(tmp_path, stored({"key": "old"}))
+    writer = sqlite3.connect(path)
+    writer.execute("UPDATE auth_profile_store SET store_json = ?", (json.dumps(stored({"key": "new"})),))
+    writer.commit()
+    assert revealed(reach("openai")) == ["new"]
+    writer.close()
+
+
+@pytest.mark.parametrize("content", [b"not a database at all", b""])
+def test_a_database_that_cannot_be_read_leaves_the_other_sources(reach: Reach, tmp_path: Path, content: bytes) -> None:
+    path = folder(tmp_path / ".openclaw/agents/main/agent") / "openclaw-agent.sqlite"
+    path.write_bytes(content)
+    access = reach("openai", env={"OPENAI_API_KEY": "sk-env"})
+    assert revealed(access) == ["sk-env"]
+
+
+def test_a_key_may_name_a_profile(reach: Reach, tmp_path: Path) -> None:
+    saved = {"profiles": {"mine:default": {"type": "token", "provider": "mine", "token": "t-1"}}}
+    store_in_database(tmp_path, saved)
+    config = {
+        **models("mine", api="openai-completions", baseUrl="http://m/v1", apiKey="mine:default"),
+        "memory": {"search": {"provider": "mine"}},
+    }
+    assert revealed(reach("openai-compatible", config)) == ["t-1"]
+    config["models"]["providers"]["mine"]["apiKey"] = "literal:key"
+    assert revealed(reach("openai-compatible", config)) == ["literal:key"]

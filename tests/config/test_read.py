@@ -8,7 +8,7 @@ from mdrecall.config.read import read_file
 from mdrecall.errors import ConfigError
 from tests.config import loaded, nested, openclaw_home, problems, value, write
 
-FILE = "~/.openclaw/openclaw.json"
+FILE = "~/own/mdrecall.json"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_file_that_is_not_utf8_cannot_be_read(tmp_path: Path) -> None:
 
 def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
     result = loaded(tmp_path, "")
-    assert result.files == (FILE,)
+    assert result.files == ("~/.openclaw/openclaw.json",)
     assert result.settings.memory_search.query.max_results == 20
 
 
@@ -137,7 +137,7 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
         ),
         (
             "plugins.entries.memory-lancedb.config.embedding.dimension",
-            "did you mean dimensions? Known here: apiKey, model, baseUrl, dimensions.",
+            "did you mean dimensions? Known here: apiKey, model, baseUrl, dimensions, provider.",
         ),
         (
             "mdrecall.ignored",
@@ -237,8 +237,8 @@ def test_all_problems_of_all_files_are_collected(tmp_path: Path) -> None:
         "memory": {"backend": "x"},
         "plugins": {"slots": {"memory": 1}},
     }
-    env = openclaw_home(tmp_path, content)
-    write(tmp_path / "own" / "mdrecall.json", {"mdrecall": {"maxFileBytes": "big"}})
+    env = openclaw_home(tmp_path, {})
+    write(tmp_path / "own" / "mdrecall.json", {**content, "mdrecall": {"maxFileBytes": "big"}})
     with pytest.raises(ConfigError) as caught:
         load(env=env, cwd="/")
     assert [problem.split(" is ")[0] for problem in caught.value.problems] == [
@@ -284,7 +284,7 @@ def test_a_weaker_value_is_checked_even_where_a_stronger_one_wins(tmp_path: Path
         (
             "plugins.entries.memory-lancedb.config.embedding.apiKey",
             {"k": "sk-hush"},
-            " has the wrong type; it must be a string.",
+            " has the wrong type; it must be a string, or an object with source, provider, id.",
         ),
         (
             "memorySearch.remote.apikey",

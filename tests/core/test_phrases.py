@@ -2,7 +2,9 @@
 
 import pytest
 
-from mdrecall.core.life.phrases import find_phrase, is_empty_line, mask_spans, phrase_units, widen_to_sentences
+from mdrecall.core.life.phrases import cut_line, find_phrase, mask_spans, phrase_units, widen_to_sentences
+
+WRAPPED = "a sentence that is wrapped goes on in the next line"
 
 
 def mask(text: str, phrase: str) -> str:
@@ -17,7 +19,11 @@ def mask(text: str, phrase: str) -> str:
         ("Cafe\u0301 Noir is nice", "CAFÉ noir", "[forgotten]"),
         ("我们用深色模式吧。今天好。", "深色模式", "[forgotten]今天好。"),
         ("Use ＣＡＦＥ 深色 now", "cafe深色", "[forgotten]"),
-        ("A wrapped\nsentence holds\ngout. Next.", "gout", "[forgotten]\n\n Next."),
+        (f"{WRAPPED}\n{WRAPPED}\nholds gout. Next.", "gout", "[forgotten]\n\n Next."),
+        (f"gout is in\n{WRAPPED}.", "gout", f"[forgotten]\n{WRAPPED}."),
+        (f"{WRAPPED} gout\n{WRAPPED}. Next", "gout", "[forgotten]\n Next"),
+        ("---\ntitle: my gout\ntags: [a]\n---", "gout", "---\n[forgotten]\ntags: [a]\n---"),
+        ("x = 1\ny = gout\nz = 2", "gout", "x = 1\n[forgotten]\nz = 2"),
         ("Split over\nlines", "over lines", "[forgotten]\n"),
         ("before\n\npara gout\n\nafter", "gout", "before\n\n[forgotten]\n\nafter"),
         ("| a | gout |\n| b | c |", "gout", "[forgotten]\n| b | c |"),
@@ -38,8 +44,16 @@ def test_of_a_line_without_sentences_only_the_phrase_is_masked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "empty"),
-    [("- ", True), ("  * [x] ", True), ("- <!-- importance: 5 -->", True), ("## ", True), ("", True), ("- a", False)],
+    ("line", "left"),
+    [
+        ("- ", None),
+        ("  * [x] ", None),
+        ("- <!-- importance: 5 -->", None),
+        ("## ", None),
+        ("", None),
+        ("- a  b ", "- a b"),
+        ("  - a", "  - a"),
+    ],
 )
-def test_a_line_without_text_is_empty(line: str, empty: bool) -> None:
-    assert is_empty_line(line) is empty
+def test_a_line_without_text_is_nothing(line: str, left: str | None) -> None:
+    assert cut_line(line) == left

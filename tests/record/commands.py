@@ -160,6 +160,13 @@ COMMANDS: dict[str, list[str]] = {
         "eval {base}/none.jsonl --json",
         "eval {base}/questions.jsonl --json --set query.minScor=1",
     ],
+    "import": [
+        "import chatgpt {base}/conversations.json --json",
+        "import chatgpt {base}/conversations.json",
+        "import mem0 {base}/conversations.json --json",
+        "import openclaw . --json",
+        "import chatgpt --json",
+    ],
     "demo": ["demo --json", "demo --json --into {base}/notes"],
     "ltm": ["ltm list --json --limit 3 --category fact", "ltm store --json", "ltm forget --json"],
     "completion": ["completion bash", "completion zsh", "completion fish"],

@@ -36,6 +36,13 @@ CONFIG: dict[str, Any] = {
     "memorySearch": {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}},
     "mdrecall": {"maxFileBytes": 60_000, "tools": {"append": True}},
 }
+CONVERSATION: dict[str, Any] = {
+    "id": "c-1", "title": "Trip to Lisbon", "create_time": 1_715_500_000, "current_node": "b",
+    "mapping": {
+        "a": {"message": {"author": {"role": "user"}, "content": {"parts": ["When does the train leave?"]}}},
+        "b": {"message": {"author": {"role": "assistant"}, "content": {"parts": ["At 9:05."]}}, "parent": "a"},
+    },
+}  # fmt: skip
 QUESTIONS = (
     {"query": "team pricing", "expect": ["MEMORY.md#L5-L7"], "category": "words"},
     {"query": "DEC-0054", "expect": ["memory/2026-02-10.md"], "category": "identifiers", "id": "report"},
@@ -57,6 +64,7 @@ def make_workspace(base: Path) -> dict[str, str]:
     _write(base / "broken-questions.jsonl", '{"query": "team pricing"}\nno json\n')
     _write(base / "wrong.json", json.dumps({"memorySearch": {"query": {"minScore": "high", "maxResult": 3}}}))
     _write(base / "notes-only.json", "{}")
+    _write(base / "conversations.json", json.dumps([CONVERSATION, {"title": "Draft"}]))
     _write(base / "qmd.json", json.dumps({"memory": {"backend": "qmd"}}))
     _write(base / "two-agents.json", json.dumps({"agents": {"list": [{"id": "first"}, {"id": "second"}]}}))
     for folder in ("home", "no-notes", "bin"):

@@ -128,7 +128,7 @@ def test_a_line_that_is_too_long_is_told_and_costs_no_other_line(lines: list[byt
     blocks = (data[at : at + size] for at in range(0, len(data), size))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mdrecall.sources.transcripts.jsonl.MAX_LINE_BYTES", 6)
-        found = list(parse_blocks(blocks, lambda line: ("User", line.hex(), ""), start=100, number=5))
+        found = list(parse_blocks(blocks, lambda line: ("User", line.hex(), "", ""), start=100, number=5))
     # What follows the last line end is a record only if it is not empty.
     expected = lines if lines and lines[-1] else lines[:-1]
     assert [each.text for each in found] == [line.hex() if len(line) <= 6 else "" for line in expected]

@@ -47,10 +47,10 @@ def test_a_forgotten_phrase_is_masked(phrase: str, text: str, after: str) -> Non
     assert forget(phrase, "another long phrase").mask(text) == after
 
 
-def test_a_forgotten_note_that_comes_back_is_empty_but_for_what_is_new() -> None:
+def test_a_forgotten_note_that_comes_back_is_masked_but_for_what_is_new() -> None:
     found = forget(notes={"memory/a.md": "# Day\n- Gout\n"})
     assert found.is_forgotten_path("memory/a.md")
-    assert found.mask("# Day\n- Gout\n- New\n", "memory/a.md") == "\n\n- New\n"
+    assert found.mask("# Day\n- Gout\n- New\n", "memory/a.md") == "[forgotten]\n[forgotten]\n- New\n"
     assert found.mask("# Day\n- Gout\n", "memory/b.md") == "# Day\n- Gout\n"
 
 
@@ -61,8 +61,8 @@ def test_a_session_is_forgotten_whole_or_by_days() -> None:
     assert not found.is_forgotten_session("s2")
     assert [found.is_forgotten_session("s2", f"2026-01-0{day}") for day in (1, 2, 3, 4)] == [False, True, True, False]
     record = TranscriptRecord(3, 9, 9, "User", "hello", "2026-01-02")
-    assert found.mask_record(record, "s2").text == "[forgotten]"
-    assert found.mask_record(record, "s3") is record
+    assert found.mask_record(record, "sessions/s2.jsonl").text == "[forgotten]"
+    assert found.mask_record(record, "sessions/s3.jsonl") is record
 
 
 def test_the_file_has_no_text_and_is_read_again_as_it_was(tmp_path: Path) -> None:

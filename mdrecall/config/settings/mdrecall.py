@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from mdrecall.config.declare import choice, flag, hide_text, list_of, section, setting, size_bytes, text, whole
+from mdrecall.config.declare import choice, flag, hide_text, list_of, number, section, setting, size_bytes, text, whole
 from mdrecall.config.settings.memory_search import SECRET
 
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__")
@@ -93,6 +93,29 @@ class HostOptions(NamedTuple):
     max_chars: int = setting(whole(500), 6_000, "How many characters are shown to the model when a session starts.")
 
 
+class RecallOptions(NamedTuple):
+    """``mdrecall.recalls``: what searches have found, for ``mdrecall.promote``."""
+
+    record: bool = setting(
+        flag(), False, "Note which lines of dated notes searches find, and when. No text is kept, and nothing is sent."
+    )
+
+
+class PromoteOptions(NamedTuple):
+    """``mdrecall.promote``: which often recalled statements become long-term."""
+
+    schedule: str = setting(
+        choice("off", "daily"), "off", "Let a watcher of the notes promote once a day, after three in the morning."
+    )
+    limit: int = setting(whole(1), 10, "How many statements are promoted at once.")
+    min_score: float = setting(number(0, 1), 0.75, "The least score of a statement.")
+    min_recall_count: int = setting(whole(0), 3, "The least number of signals: recalls, and notes that repeat it.")
+    min_unique_queries: int = setting(whole(0), 3, "How many different queries must have found it.")
+    min_days: int = setting(whole(0), 2, "On how many different days it must have been found.")
+    max_age_days: int = setting(whole(0), 30, "How many days ago it may have been found last.")
+    max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
+
+
 class MdrecallSettings(NamedTuple):
     """``mdrecall``: the settings that only mdrecall has."""
 
@@ -117,3 +140,5 @@ class MdrecallSettings(NamedTuple):
     vectors: VectorOptions = section(VectorOptions)
     rerank: RerankOptions = section(RerankOptions)
     hosts: HostOptions = section(HostOptions)
+    recalls: RecallOptions = section(RecallOptions)
+    promote: PromoteOptions = section(PromoteOptions)

@@ -27,11 +27,13 @@ DEFAULT_MODELS = {
     "voyage": "voyage-4-large",
     "mistral": "mistral-embed",
     "ollama": "nomic-embed-text",
+    "deepinfra": "BAAI/bge-m3",
 }
 
 #: A key as it stands in a file: a text, or a reference to one.
 SECRET = either(
-    text(), record({"source": choice("env", "file", "exec"), "provider": text(), "id": text()}, ("source", "id"))
+    text(),
+    record({"source": choice("env", "file", "exec", "store"), "provider": text(), "id": text()}, ("source", "id")),
 )
 _EXTRA_PATH = either(text(), record({"path": text(), "pattern": text()}, ("path",)))
 
@@ -75,11 +77,20 @@ class VectorStore(NamedTuple):
     extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
 
 
+class Fts(NamedTuple):
+    """``memorySearch.store.fts``."""
+
+    tokenizer: str = setting(
+        choice("unicode61", "trigram"), "unicode61", "Has no effect: one index serves both.", is_used=False
+    )
+
+
 class StoreSettings(NamedTuple):
     """``memorySearch.store``: the index."""
 
     driver: str = setting(choice("sqlite"), "sqlite", "The database for the index.")
     path: str | None = setting(text(), None, "The index file; `{agentId}` stands for the agent.")
+    fts: Fts = section(Fts)
     vector: VectorStore = section(VectorStore)
 
 
@@ -168,9 +179,11 @@ class Experimental(NamedTuple):
 class Multimodal(NamedTuple):
     """``memorySearch.multimodal``."""
 
-    enabled: bool = setting(flag(), False, "Index images and audio files under extra paths.")
-    modalities: tuple[str, ...] = setting(list_of(choice("image", "audio", "all")), ("all",), "Which kinds of files.")
-    max_file_bytes: int = setting(whole(1), 10 * 1024 * 1024, "Skip files larger than this.")
+    enabled: bool = setting(flag(), False, "Has no effect: images and audio files are not indexed.", is_used=False)
+    modalities: tuple[str, ...] = setting(
+        list_of(choice("image", "audio", "all")), ("all",), "Has no effect.", is_used=False
+    )
+    max_file_bytes: int = setting(whole(1), 10 * 1024 * 1024, "Has no effect.", is_used=False)
 
 
 class ExtraPath(NamedTuple):

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mdrecall.config.declare import (
+    anything,
     choice,
     duration_ms,
     flag,
+    hide_text,
     list_of,
+    map_of,
     number,
     record,
     section,
@@ -16,7 +19,7 @@ from mdrecall.config.declare import (
     text,
     whole,
 )
-from mdrecall.types import Secret
+from mdrecall.config.settings.memory_search import SECRET
 
 DEFAULT_SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
 
@@ -275,10 +278,13 @@ class Plugins(NamedTuple):
 class LanceDbEmbedding(NamedTuple):
     """``plugins.entries.memory-lancedb.config.embedding``."""
 
-    api_key: Secret | None = setting(text(), None, "The key; `${VAR}` is taken from the environment.", hide=Secret)
+    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
     model: str = setting(text(), "text-embedding-3-small", "The embedding model.")
     base_url: str | None = setting(text(), None, "The address of the embeddings API.")
     dimensions: int | None = setting(whole(1), None, "The length of the model's vectors.")
+    provider: str | None = setting(
+        text(), None, "The embedding provider; if not set, openai, or openai-compatible with another address."
+    )
 
 
 class LanceDb(NamedTuple):
@@ -296,6 +302,9 @@ class LanceDb(NamedTuple):
     )
     custom_triggers: tuple[str, ...] = setting(
         list_of(text(100), 50), (), "More words or phrases that make a message worth saving."
+    )
+    storage_options: dict[str, Any] = setting(
+        map_of(anything()), {}, "Has no effect: options for an object store come from the environment.", is_used=False
     )
 
 

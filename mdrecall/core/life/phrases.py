@@ -18,8 +18,11 @@ _WORD = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s)|[。！？]+[」』”）]*")
 #: A longer sentence is none: of a line without sentences, such as a log, only the phrase itself is taken.
 _MAX_SENTENCE = 1000
-#: The beginning of a line that does not continue the line before: a list item, a heading, a quote, a table, a comment.
-_BLOCK_START = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)(?:[ \t]+|$)(?:\[[ xX]\][ \t]+)?|[|<`~])")
+#: Shorter lines are not wrapped: code, keys with their values, verses. A wide character counts twice.
+_WRAPPED_CHARS = 40
+#: The beginning of a line that does not continue the line before: a list item, a heading, a table, a comment, a key.
+_BLOCK_START = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)(?:[ \t]|$)|[|<`~]|---|[\w-]{1,30}:(?:[ \t]|$))")
+_MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+(?:\[[ xX]\][ \t]+)?")
 #: What may be left of a line whose text is gone: a marker and comments, which say nothing by themselves.
 _EMPTY_LINE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]*)*(?:\[[ xX]\])?(?:\s*<!--.*?-->)*[\s|]*")
 
@@ -106,16 +109,27 @@ def widen_to_sentences(text: str, spans: Iterable[Span]) -> list[Span]:
     return found
 
 
+def join_spans(spans: Iterable[Span]) -> list[Span]:
+    """Return spans in order; those that overlap become one."""
+    joined: list[Span] = []
+    for span in sorted(spans):
+        if joined and span.start < joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+        else:
+            joined.append(span)
+    return joined
+
+
 def _sentence_start(text: str, offset: int) -> int:
     floor = max(0, offset - _MAX_SENTENCE)
     start = text.rfind("\n", floor, offset) + 1 or floor
     while start > floor and not _BLOCK_START.match(text, start):
         above = text.rfind("\n", floor, start - 1) + 1 or floor
-        if not text[above : start - 1].strip():
+        if not _is_wrapped(text[above : start - 1]):
             break
         start = above
-    block = _BLOCK_START.match(text, start, offset)
-    start = block.end() if block and text[block.end() - 1] not in "|<`~" else start
+    marker = _MARKER.match(text, start, offset)
+    start = marker.end() if marker else start
     ends = [end.end() for end in _SENTENCE_END.finditer(text, start, offset)]
     if start == floor > 0 and not ends:
         return offset
@@ -130,22 +144,28 @@ def _sentence_end(text: str, offset: int) -> int:
         if found := _SENTENCE_END.search(text, end, line_end + 1):
             return found.end()
         below = text[line_end + 1 : text.find("\n", line_end + 1) % (len(text) + 1)]
-        if not below.strip() or _BLOCK_START.match(below):
+        line = text[text.rfind("\n", 0, line_end) + 1 : line_end]
+        if not below.strip() or not _is_wrapped(line) or _BLOCK_START.match(below):
             return line_end
         end = line_end + 1
     found = _SENTENCE_END.search(text, end, ceiling)
     return found.end() if found else ceiling if ceiling == len(text) else offset
 
 
-def mask_spans(text: str, spans: Iterable[Span]) -> str:
-    """Return a text with spans replaced by ``[forgotten]``; its lines keep their numbers."""
+def _is_wrapped(line: str) -> bool:
+    """True if a line is so long that the next one may continue its sentence."""
+    return len(line) + sum(map(is_unspaced, line)) >= _WRAPPED_CHARS
+
+
+def mask_spans(text: str, spans: Iterable[Span], filler: str = FORGOTTEN) -> str:
+    """Return a text with spans replaced by a filler; its lines keep their numbers."""
     parts, at = [], 0
     for start, end in spans:
-        parts += [text[at:start], FORGOTTEN, "\n" * text.count("\n", start, end)]
+        parts += [text[at:start], filler, "\n" * text.count("\n", start, end)]
         at = end
     return "".join([*parts, text[at:]])
 
 
-def is_empty_line(line: str) -> bool:
-    """True if nothing is left of a line but a marker and comments."""
-    return _EMPTY_LINE.fullmatch(line) is not None
+def cut_line(line: str) -> str | None:
+    """Return what is left of a line from which sentences were cut; None if it is as good as nothing."""
+    return None if _EMPTY_LINE.fullmatch(line) else re.sub(r"(?<=\S)[ \t]{2,}", " ", line.rstrip())

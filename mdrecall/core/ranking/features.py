@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mdrecall.core.ranking.naming import Naming, is_spelled_out
@@ -19,7 +19,8 @@ from mdrecall.core.ranking.score import (
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import heading_title, titles
 from mdrecall.core.text.passages import Passage, split_passages
-from mdrecall.core.text.words import Analyser, count_unspaced, is_plain_word
+from mdrecall.core.text.stem import common_beginning
+from mdrecall.core.text.words import Analyser, count_unspaced
 from mdrecall.types import StoredChunk, Traits
 
 # The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
@@ -35,15 +36,11 @@ TITLE_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.8
 _TRANSLATED_OFFSET = 0.1
 
-# So much text is remembered: that of about 1,000 chunks, whose terms take some 8 MB.
+# The passages of so much text are remembered: that of about 1,000 chunks.
 _MOST_REMEMBERED_CHARS = 2_000_000
-# Reading all terms of a text takes as long as looking for those of a query two or three times.
-_VISITS_BEFORE_TERMS = 3
 
 _NONE: frozenset[str] = frozenset()
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-# What may stand around a word in a sentence and is no part of it.
-_PUNCTUATION = ".,;:!?()[]\"'"
+_BEYOND_ASCII = r"[^\x00-\x7f\s]"
 
 
 class Query(NamedTuple):
@@ -115,16 +112,10 @@ class ReadPassage(NamedTuple):
 
 
 class TextMemory:
-    """Remembers how texts are cut into passages, and which of those hold each term: the same notes return.
+    """Remembers how texts are cut into passages: the same notes return."""
 
-    The terms of a text are read only when it returns often: that takes longer than to look for a few of them.
-    """
-
-    def __init__(self, analyser: Analyser) -> None:
-        self._analyser = analyser
+    def __init__(self) -> None:
         self._passages: dict[str, list[Passage]] = {}
-        self._visits: dict[str, int] = {}
-        self._terms: dict[str, dict[str, int]] = {}
         self._chars = 0
 
     def split(self, text: str) -> list[Passage]:
@@ -134,90 +125,71 @@ class TextMemory:
             passages = split_passages(text)
             self._chars += len(text)
             if self._chars > _MOST_REMEMBERED_CHARS:
-                self._passages, self._visits, self._terms, self._chars = {}, {}, {}, len(text)
+                self._passages, self._chars = {}, len(text)
             self._passages[text] = passages
-        elif text not in self._terms:
-            visits = self._visits[text] = self._visits.get(text, 1) + 1
-            if visits > _VISITS_BEFORE_TERMS:
-                self._terms[text] = self._read_terms(text, passages)
         return passages
-
-    def terms_of(self, text: str) -> dict[str, int] | None:
-        """Return the terms of a text, each with the places of its passages as bits; None if it is seldom read."""
-        return self._terms.get(text)
-
-    def _read_terms(self, text: str, passages: Sequence[Passage]) -> dict[str, int]:
-        starts = [entry.start for entry in passages]
-        found: dict[str, int] = {}
-        for word in re.finditer(r"\S+", text):
-            bit = 1 << bisect_right(starts, word.start()) - 1
-            for term in self._analyser.terms_of(word[0]):
-                found[term] = found.get(term, 0) | bit
-        return found
 
 
 class TermFinder:
     """Finds the terms of one query in texts, and remembers the words that it has seen: most of them return."""
 
     def __init__(self, weights: Weights, analyser: Analyser, texts: TextMemory | None = None) -> None:
-        self.texts = texts or TextMemory(analyser)
+        self.texts = texts or TextMemory()
         self._weights = weights
         self._analyser = analyser
         self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
-        initials = {term[0] for term in self._wanted}
-        others = set(_LETTERS) - initials
-        self._other_initials = others | set(map(str.upper, others))
-        self._seen: set[str] = set()
+        self._keys = {common_beginning(term) for term in (*self._wanted, *weights.beginnings) if term.isascii()}
         self._holds: dict[str, frozenset[str]] = {}
         self._shares: dict[frozenset[str], float] = {_NONE: 0.0}
 
     def find(self, text: str) -> frozenset[str]:
         """Return the query terms that a text holds."""
-        if not (holding := self._find_words(text)):
-            return _NONE
-        held = frozenset().union(*map(self._holds.__getitem__, holding))
-        return self._add_names(held, text) if self._weights.names else held
+        held = _NONE.union(*self._find_words(text).values())
+        return self._add_names(held, text) if held and self._weights.names else held
 
     def find_each(self, text: str, passages: Sequence[Passage]) -> list[frozenset[str]]:
         """Return the query terms that each passage of a text holds."""
         if self._weights.names or count_unspaced(text):
             return [self.find(text[entry.start : entry.end]) for entry in passages]
-        if (terms := self.texts.terms_of(text)) is not None:
-            return self._find_remembered(terms, len(passages))
-        # Few words of a text hold a term. Looking for those is quicker than reading every passage by itself.
         held = [_NONE] * len(passages)
         starts = [entry.start for entry in passages]
-        for word in self._find_words(text):
-            start = text.find(word)
-            while start >= 0:
-                end = start + len(word)
-                if (not start or text[start - 1].isspace()) and (end == len(text) or text[end].isspace()):
-                    held[bisect_right(starts, start) - 1] |= self._holds[word]
-                start = text.find(word, end)
+        for start, terms in self._find_words(text).items():
+            held[bisect_right(starts, start) - 1] |= terms
         return held
 
-    def _find_remembered(self, terms: Mapping[str, int], count: int) -> list[frozenset[str]]:
-        """Return the query terms that each of ``count`` passages holds, by the terms of their text."""
-        bits = {term: places for term in self._wanted if (places := terms.get(term))}
-        for beginning in self._weights.beginnings:
-            for term, places in terms.items():
-                if term.startswith(beginning):
-                    bits[beginning] = bits.get(beginning, 0) | places
-        if not bits:
-            return [_NONE] * count
-        return [frozenset(term for term, places in bits.items() if places >> place & 1) for place in range(count)]
+    def _find_words(self, text: str) -> dict[int, frozenset[str]]:
+        """Return where the words begin that hold terms of the query, each with its terms.
 
-    def _find_words(self, text: str) -> set[str]:
-        """Return what stands between spaces in a text and holds a term of the query."""
-        there = set(text.split())
-        fresh = there - self._seen
-        self._seen |= fresh
-        for word in fresh:
-            # Most words begin with another letter than any term, and so do their stems.
-            bare = word.strip(_PUNCTUATION)
-            if bare[:1] not in self._other_initials or not is_plain_word(bare):
-                self._read(word)
-        return there & self._holds.keys()
+        A word is what stands between spaces. In ASCII the beginning of a term stands in it as it is, so looking for
+        that is enough; every other word is read.
+        """
+        found: dict[int, frozenset[str]] = {}
+        lower = text.lower()
+        if len(lower) != len(text):
+            # Some letters become two in lower case; those beyond ASCII are not looked for.
+            lower = re.sub(_BEYOND_ASCII, "?", text).lower()
+        for key in self._keys:
+            at = lower.find(key)
+            while at >= 0:
+                at = lower.find(key, self._read_around(text, at, found))
+        if not text.isascii():
+            end = 0
+            for beyond in re.finditer(_BEYOND_ASCII, text):
+                if beyond.start() >= end:
+                    end = self._read_around(text, beyond.start(), found)
+        return found
+
+    def _read_around(self, text: str, at: int, found: dict[int, frozenset[str]]) -> int:
+        """Add the word around a character to what was found, if it holds a term. Return where to look on."""
+        before = text[:at].rsplit(None, 1)[-1] if at and not text[at - 1].isspace() else ""
+        word = before + text[at:].split(None, 1)[0]
+        start = at - len(before)
+        held = self._holds.get(word)
+        if held is None:
+            held = self._holds[word] = self._read(word)
+        if held:
+            found[start] = held
+        return start + len(word)
 
     def share(self, held: frozenset[str]) -> float:
         """Return the share of the query's weight that these terms have."""
@@ -226,12 +198,11 @@ class TermFinder:
             share = self._shares[held] = self._weights.share(held)
         return share
 
-    def _read(self, word: str) -> None:
-        """Remember which terms of the query a word holds."""
+    def _read(self, word: str) -> frozenset[str]:
+        """Return the terms of the query that a word holds."""
         terms = self._analyser.terms_of(word)
         begun = (one for one in self._weights.beginnings if any(term.startswith(one) for term in terms))
-        if held := (terms & self._wanted).union(begun):
-            self._holds[word] = held
+        return (terms & self._wanted).union(begun)
 
     def _add_names(self, held: frozenset[str], text: str) -> frozenset[str]:
         """Add the names whose words are all there, and leave out words that only names consist of."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Set
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.text.headings import read_lines, titles, trails
 from mdrecall.core.text.passages import LONG_LINE, Passage, split_line
@@ -12,16 +12,12 @@ MAX_SNIPPET_UNITS = 700
 #: Stands where a line is cut, so that a part of it is not taken for the whole.
 ELLIPSIS = "…"
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-# A text without any of them has no heading, neither behind hashes nor underlined.
-_HEADING_MARKS = ("#", "=", "--")
+# A text without any of them has no heading that is underlined.
+_UNDERLINES = ("=", "--")
 
 
-class _Segment(NamedTuple):
-    """A line of a chunk, or a sentence of a long line."""
-
-    line: int
-    start: int
-    end: int
+# A line of a chunk, or a sentence of a long line: its line, start and end. No class, because there are many.
+_Segment: TypeAlias = tuple[int, int, int]
 
 
 class ShownLines(NamedTuple):
@@ -43,11 +39,16 @@ def show_around(
 
     Lines in ``avoid`` are not added. A passage that is longer by itself than ``limit`` is cut, its headings first.
     """
-    segments = _segments(text)
-    inside = [i for i, segment in enumerate(segments) if passage.start <= segment.start < max(passage.end, 1)]
+    segments = _segments_near(text, passage, max_units)
+    inside = [i for i, (_, start, _) in enumerate(segments) if passage.start <= start < max(passage.end, 1)]
     first, last = (inside[0], inside[-1]) if inside else (0, 0)
-    while last > first and utf16_units(text[segments[first].start : segments[last].end]) > limit:
-        if segments[first].line <= passage.heading or not text[segments[first].start : segments[first].end].strip():
+
+    def is_blank(place: int) -> bool:
+        _, start, end = segments[place]
+        return not text[start:end].strip()
+
+    while last > first and utf16_units(text[segments[first][1] : segments[last][2]]) > limit:
+        if segments[first][0] <= passage.heading or is_blank(first):
             first += 1
         else:
             last -= 1
@@ -56,24 +57,24 @@ def show_around(
         grown = False
         for before, after in ((0, 1), (1, 0)):
             wider = (first - before, last + after)
-            if _fits(text, segments, wider, max_units) and segments[wider[0 if before else 1]].line not in avoid:
+            if _fits(text, segments, wider, max_units) and segments[wider[0 if before else 1]][0] not in avoid:
                 (first, last), grown = wider, True
-    while last > first and not text[segments[last].start : segments[last].end].strip():
+    while last > first and is_blank(last):
         last -= 1
-    while last > first and not text[segments[first].start : segments[first].end].strip():
+    while last > first and is_blank(first):
         first += 1
-    start, end = segments[first].start, segments[last].end
+    (first_line, start, _), (last_line, _, end) = segments[first], segments[last]
     shown = shorten(text[start:end].strip("\r\n"), limit)
     if start and text[start - 1] != "\n":
         shown = shorten(ELLIPSIS + shown, limit)
     if not shown.endswith(ELLIPSIS) and text[end : end + 1].strip("\r\n"):
         shown = cut_units(shown, limit - 1) + ELLIPSIS
-    return ShownLines(shown, segments[first].line, segments[last].line)
+    return ShownLines(shown, first_line, last_line)
 
 
 def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> str:
     """Return the headings above a passage, outermost first, joined with `` › ``; ``chunk_trail`` precedes the text."""
-    if not any(mark in text for mark in _HEADING_MARKS):
+    if passage.heading < 0 and not any(mark in text for mark in _UNDERLINES):
         return " › ".join(titles(chunk_trail))
     structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
     *_, trail = trails(structure)
@@ -85,7 +86,7 @@ def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> 
 def _fits(text: str, segments: list[_Segment], span: tuple[int, int], max_units: int) -> bool:
     first, last = span
     inside = 0 <= first <= last < len(segments)
-    return inside and utf16_units(text[segments[first].start : segments[last].end]) <= max_units
+    return inside and utf16_units(text[segments[first][1] : segments[last][2]]) <= max_units
 
 
 def utf16_units(text: str) -> int:
@@ -106,13 +107,17 @@ def shorten(text: str, max_units: int) -> str:
     return text if utf16_units(text) <= max_units else cut_units(text, max_units - 1) + ELLIPSIS
 
 
-def _segments(text: str) -> list[_Segment]:
+def _segments_near(text: str, passage: Passage, max_units: int) -> list[_Segment]:
+    """Return the segments of a passage, and of the lines around it that could be shown with it."""
+    # A line that ends further away than so many characters does not fit, and neither does any beyond it.
+    offset = text.rfind("\n", 0, max(0, passage.start - max_units - 1)) + 1
+    end = text.find("\n", passage.end + max_units + 1)
     segments: list[_Segment] = []
-    offset = 0
-    for number, line in enumerate(text.split("\n")):
+    first_line = text.count("\n", 0, offset)
+    for number, line in enumerate(text[offset : len(text) if end < 0 else end].split("\n"), first_line):
         if len(line) <= LONG_LINE:
-            segments.append(_Segment(number, offset, offset + len(line)))
+            segments.append((number, offset, offset + len(line)))
         else:
-            segments += [_Segment(number, offset + start, offset + end) for start, end in split_line(line)]
+            segments += [(number, offset + start, offset + end) for start, end in split_line(line)]
         offset += len(line) + 1
     return segments

@@ -373,7 +373,7 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
     day = chunk_day(chunk)
     avoid: set[int] = set()
     if span.end - span.start < max_units:
-        avoid = {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in taken}
+        avoid = _lines_of(chunk, taken)
     shown = show_around(chunk.text, span, max_units, avoid, limit)
     taken.update(map(chunk.line, range(shown.first_line, shown.last_line + 1)))
     return SearchResult(
@@ -398,6 +398,13 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
         superseded=chunk.marks.is_superseded,
         superseded_by=chunk.marks.superseded_by,
     )
+
+
+def _lines_of(chunk: StoredChunk, numbers: set[int]) -> set[int]:
+    """Return the lines of a chunk, counted from 0, that have these numbers in its file."""
+    if not chunk.records:
+        return {number - chunk.start_line for number in numbers}
+    return {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in numbers}
 
 
 def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:

@@ -61,6 +61,11 @@ def stem(word: str) -> str:
     return _stem(word, keep_vowel_y=True)
 
 
+def common_beginning(stemmed: str) -> str:
+    """Return what every word with this stem begins with: all of it but the last letter, which may be another one."""
+    return stemmed[:-1] if len(stemmed) > 2 else stemmed
+
+
 def _stem(word: str, *, keep_vowel_y: bool = False) -> str:
     last = word[-1]
     if last == "s":
@@ -69,7 +74,7 @@ def _stem(word: str, *, keep_vowel_y: bool = False) -> str:
     if last == "d" or last == "g":
         word = _without_tense(word)
         last = word[-1]
-    if last == "y" and not (keep_vowel_y and word[-2] in "aeiou") and _HAS_VOWEL.match(word[:-1]):
+    if last == "y" and not (keep_vowel_y and word[-2:-1] in ("a", "e", "i", "o", "u")) and _HAS_VOWEL.match(word[:-1]):
         word = word[:-1] + "i"
         last = "i"
     if last in _SOFTEN_LAST:

@@ -156,11 +156,6 @@ def tokens(text: str) -> list[str]:
     return _PATTERNS.token.findall(_nfkc(text))
 
 
-def is_plain_word(token: str) -> bool:
-    """True if the only term of a token is its stem, which begins with the same letter."""
-    return token.isascii() and token.isalpha() and (token.islower() or token.istitle())
-
-
 _T = TypeVar("_T")
 
 # A longer run is hardly ever there twice, and remembering many of them would take hundreds of megabytes.

@@ -15,7 +15,6 @@ from mdrecall.config.references import References, UnresolvedValue
 from mdrecall.config.settings import LanceDb
 from mdrecall.core.conversation.session_key import parse
 from mdrecall.core.ranking.snippet import utf16_units
-from mdrecall.core.redact import make_redactor
 from mdrecall.errors import ConfigError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.contract import Hooks, PluginContext
@@ -24,6 +23,7 @@ from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
 from mdrecall.plugins.lancedb.rendering import Entry, relevant_block
 from mdrecall.plugins.lancedb.table import PLUGIN, Table, import_package
 from mdrecall.plugins.lancedb.tools import ltm_tools
+from mdrecall.sources.tombstones import open_masks
 from mdrecall.tools.toolset import Tool
 
 _SETTING = f"plugins.entries.{PLUGIN}.config"
@@ -106,7 +106,7 @@ def open_memories(loaded: Loaded) -> LongTermMemory:
         Table(database_uri(loaded)),
         lambda: make_embedder(loaded),
         Owner(settings.agent_id, settings.agent_id == loaded.default_agent),
-        redact=make_redactor(settings.logging.redact_patterns).redact,
+        redact=open_masks(settings).redact,
         now_ms=lambda: time.time() * 1000,
         adopt_unlabelled=has_own_embedder(loaded),
     )

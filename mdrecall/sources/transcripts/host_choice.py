@@ -65,15 +65,16 @@ class HostChoice:
 
     def copy_all(self, since: str) -> ImportReport:
         """Copy the conversations as they are now; those that went on no later than a day are left out."""
-        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.tombstones import TombstoneFile, open_masks
 
         self._require_root()
         from_ns = _parse_day(since)
-        redact = make_redactor(self._loaded.settings.logging.redact_patterns).redact
+        settings = self._loaded.settings
+        redact, forgotten = open_masks(settings).redact, TombstoneFile(settings.index_path).load()
         issues: list[Issue] = []
         counts: list[int] = []
         for each in list_wanted(self.host, self._wanted, self._cache, issues):
-            if each.stamp[1] < from_ns:
+            if each.stamp[1] < from_ns or forgotten.is_forgotten_transcript(each.path):
                 continue
             try:
                 with each.open() as opened:
@@ -92,13 +93,13 @@ class HostChoice:
 
     def copy_export(self, file: str) -> ImportReport:
         """Copy one conversation of OpenCode from the file of an export."""
-        from mdrecall.core.redact import make_redactor
+        from mdrecall.sources.tombstones import open_masks
         from mdrecall.sources.transcripts.opencode import read_export
 
         export = read_export(file)
         if not is_host_path(f"sessions/{self.host}/{export.session}.jsonl"):
             raise NotAFile(f"{file} has no usable session id.", path=file, hint="Export a session again.")
-        redact = make_redactor(self._loaded.settings.logging.redact_patterns).redact
+        redact = open_masks(self._loaded.settings).redact
         records = (make_record(record, size, "") for record, size in export.read())
         messages = self._state.copy(self.host, export.session, export.about, records, redact, export.changed_ns)
         if messages:

@@ -26,6 +26,7 @@ from mdrecall.sources.transcripts.hosts import (
     session_of,
 )
 from mdrecall.sources.transcripts.jsonl import day_of, one_line, open_jsonl
+from mdrecall.sources.transcripts.openclaw_events import AGENT, OWNER
 from mdrecall.sources.transcripts.openclaw_jsonl import parse_message
 from mdrecall.state_files import load, save
 from mdrecall.types import Conversation, HostRecord, Issue, Listing, SourceName, Stamp, TranscriptRecord
@@ -42,6 +43,8 @@ CACHE_FILE = "hosts-cache.json"
 #: More transcripts of a host are not looked at: the newest ones count, and each costs a search some microseconds.
 _MAX_FILES = 5_000
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
+#: The person at a coding agent is the owner of the machine.
+_ORIGINS = {"User": OWNER, "Assistant": AGENT}
 
 
 class HostConversation(NamedTuple):
@@ -106,7 +109,7 @@ class HostTranscripts:
 
     def _opener_of_copy(self, host: str, session: str) -> OpenConversation:
         inside = copy_name(host, session)
-        return lambda: open_jsonl(self._state.copies, inside, parse_message, shown=f"sessions/{inside}")
+        return lambda: open_jsonl(self._state.copies, inside, lambda _, __: _parse_copy, shown=f"sessions/{inside}")
 
     def owns(self, path: str) -> bool:
         """True if a path has the form of a conversation's."""
@@ -311,10 +314,17 @@ class SessionTranscript(NamedTuple):
         return self.opened.seal(offset)
 
 
+def _parse_copy(line: bytes) -> tuple[str, str, str, str] | None:
+    """Return what is said in a line of a copy."""
+    said = parse_message(line)
+    return said and (*said[:3], _ORIGINS[said[0]])
+
+
 def make_record(record: HostRecord, size: int, problem: str) -> TranscriptRecord:
     """Return what is said in a record; tools and their output are left out."""
     said = [step for step in record.steps if step.kind in _SPEAKERS]
     text = " ".join(line for step in said if step.kind == said[0].kind and (line := one_line(step.text)))
     if not text:
         return TranscriptRecord(record.number, record.end, size, problem=problem)
-    return TranscriptRecord(record.number, record.end, size, _SPEAKERS[said[0].kind], text, day_of(record.at))
+    speaker = _SPEAKERS[said[0].kind]
+    return TranscriptRecord(record.number, record.end, size, speaker, text, day_of(record.at), _ORIGINS[speaker])

@@ -326,6 +326,6 @@ def open_host_file(row: HostFiles, root: str, inside: str, *, shown: str) -> Ite
     """Open a transcript below a folder, through no link; ``shown`` is how errors call it."""
     if not inside:
         raise NotAFile(f"{shown} is not a file.", path=shown)
-    with open_jsonl(root, inside, lambda _: None, shown=shown) as file:
+    with open_jsonl(root, inside, lambda _, __: lambda _: None, shown=shown) as file:
         folder, name = os.path.split(os.path.join(root, inside))
         yield OpenHostFile(row, file, folder, name)

@@ -28,8 +28,10 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
 _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 _BOM = "\ufeff"
 
-#: Reads a line and returns the speaker, the text and the day; None if nobody speaks in it.
-ParseLine: TypeAlias = Callable[[bytes], tuple[str, str, str] | None]
+#: Reads a line and returns the speaker, the text, the day and the origin; None if nobody speaks in it.
+ParseLine: TypeAlias = Callable[[bytes], tuple[str, str, str, str] | None]
+#: Returns how the lines of an open file are read from an offset on.
+ParserAt: TypeAlias = "Callable[[OpenJsonl, int], ParseLine]"
 
 
 class OpenJsonl(NamedTuple):
@@ -39,11 +41,11 @@ class OpenJsonl(NamedTuple):
     stamp: Stamp
     beginning: bytes
     """The first bytes when it was opened: a file that is rewritten while it is read must break its seal."""
-    parse: ParseLine
+    parser_at: ParserAt
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every line; what follows the last line end comes last, without an end."""
-        return parse_blocks(self.blocks(start), self.parse, start=start, number=number)
+        return parse_blocks(self.blocks(start), self.parser_at(self, start), start=start, number=number)
 
     def bytes_after(self, offset: int) -> int:
         """Return how many bytes follow an offset."""
@@ -76,12 +78,12 @@ class OpenJsonl(NamedTuple):
 
 
 @contextmanager
-def open_jsonl(folder: str, inside: str, parse: ParseLine, *, shown: str) -> Iterator[OpenJsonl]:
+def open_jsonl(folder: str, inside: str, parser_at: ParserAt, *, shown: str) -> Iterator[OpenJsonl]:
     """Open a JSONL file below a folder, through no link; ``shown`` is how errors call it."""
     file = open_below(folder, inside, shown=shown)
     try:
         stamp = stamp_of(os.fstat(file))
-        yield OpenJsonl(file, stamp, os.pread(file, _SEAL_BYTES, 0), parse)
+        yield OpenJsonl(file, stamp, os.pread(file, _SEAL_BYTES, 0), parser_at)
     except OSError as error:
         raise FileUnreadable(f"Cannot read {shown}: {error.strerror}.", path=shown) from error
     finally:

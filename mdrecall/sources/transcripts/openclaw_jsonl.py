@@ -9,21 +9,20 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import PathOutside
 from mdrecall.sources.opening import stamp_of
 from mdrecall.sources.transcripts.jsonl import (
     OpenJsonl,
-    day_of,
-    one_line,
+    ParseLine,
     open_jsonl,
     parse_blocks,
     parse_object,
     read_blocks,
 )
 from mdrecall.sources.transcripts.openclaw_entries import FILE, SessionFacts, read_facts
+from mdrecall.sources.transcripts.openclaw_events import EventParser, Message, Turn, is_user_event
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
 _FOLDER = "sessions"
@@ -32,7 +31,9 @@ _ENDING = ".jsonl"
 _RESET = ".jsonl.reset."
 # A session id may be followed by a topic, and after a reset by its time.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}\.jsonl(\.reset\.[0-9TZ.:-]{1,40})?")
-_SPEAKERS = {"user": "User", "assistant": "Assistant"}
+#: How much is read first, and at most, to find the message that began a turn: tools may write much in between.
+_LOOK_BYTES, _TURN_BYTES = 1 << 12, 1 << 24
+_USER = re.compile(rb'"role"\s*:\s*"user"')
 
 
 class OpenClawJsonl:
@@ -126,28 +127,40 @@ class OpenClawJsonl:
         """Open a transcript by its path, ``sessions/<name>``."""
         if not self.owns(path):
             raise PathOutside(f"{path} is not a transcript of this agent.", path=path)
-        return open_jsonl(self.folder, path.removeprefix(_PREFIX), parse_message, shown=path)
+        return open_jsonl(self.folder, path.removeprefix(_PREFIX), _parser_at, shown=path)
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord]:
         """Yield the records of any JSONL file. What is not OpenClaw's has no messages."""
         with open(file, "rb") as opened:
-            yield from parse_blocks(read_blocks(opened), parse_message)
+            parser = EventParser()
+            yield from parse_blocks(read_blocks(opened), lambda line: parser.parse(parse_object(line)))
 
 
-def parse_message(line: bytes) -> tuple[str, str, str] | None:
-    """Return who speaks in a line, the text on one line, and the day; None if nobody does.
+def parse_message(line: bytes) -> Message | None:
+    """Return what is said in a single line; None if nobody says anything. Its turn is not known."""
+    return EventParser().parse(parse_object(line))
 
-    Headers, tool calls, thoughts, summaries of compactions and branches, and what is not JSON are not messages.
-    """
-    record = parse_object(line)
-    message = record.get("message") if record.get("type") == "message" else None
-    if not isinstance(message, dict):
-        return None
-    role = message.get("role")
-    speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
-    if not speaker or not (text := _text(message.get("content"))):
-        return None
-    return speaker, text, day_of(record.get("timestamp"))
+
+def _parser_at(file: OpenJsonl, start: int) -> ParseLine:
+    parser = EventParser(lambda: _find_turn(file, start))
+    return lambda line: parser.parse(parse_object(line))
+
+
+def _find_turn(file: OpenJsonl, start: int) -> Turn:
+    """Return the turn that is going on at an offset; nothing is known of one that began too long ago."""
+    size = _LOOK_BYTES
+    while start:
+        begin = max(0, start - size)
+        lines = b"".join(file.blocks(begin, start)).split(b"\n")
+        for line in reversed(lines if begin == 0 else lines[1:]):
+            if _USER.search(line) and is_user_event(event := parse_object(line)):
+                parser = EventParser()
+                parser.parse(event)
+                return parser.turn
+        if begin == 0 or size >= _TURN_BYTES:
+            break
+        size *= 8
+    return Turn()
 
 
 def fingerprint(messages: Sequence[TranscriptRecord]) -> str:
@@ -155,14 +168,6 @@ def fingerprint(messages: Sequence[TranscriptRecord]) -> str:
     content = "\n".join(message.line for message in messages)
     numbers = ",".join(str(message.number) for message in messages)
     return hashlib.sha256(f"{content}\n{numbers}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return one_line(content)
-    blocks = content if isinstance(content, list) else ()
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    return " ".join(line for text in texts if isinstance(text, str) and (line := one_line(text)))
 
 
 def _add_entry(entry: "os.DirEntry[str]", stamps: dict[str, Stamp], issues: list[Issue]) -> None:

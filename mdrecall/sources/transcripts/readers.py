@@ -9,6 +9,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
+from mdrecall.sources.tombstones import TombstoneFile, Tombstones, open_unforgotten
 from mdrecall.sources.transcripts.host_reader import HostTranscripts
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.types import Conversation, Listing, ReadResult, SourceName, Stamp, TranscriptRecord
@@ -24,7 +25,7 @@ MAX_READ_UNITS = 50_000
 
 def open_transcripts(settings: Settings) -> "Transcripts":
     """Return the transcripts of every format."""
-    return Transcripts([make(settings) for make in READERS])
+    return Transcripts([make(settings) for make in READERS], TombstoneFile(settings.index_path))
 
 
 class Transcripts:
@@ -32,19 +33,31 @@ class Transcripts:
 
     name: SourceName = "sessions"
 
-    def __init__(self, readers: Sequence[TranscriptReader]) -> None:
+    def __init__(self, readers: Sequence[TranscriptReader], forgotten: TombstoneFile | None = None) -> None:
+        """``forgotten`` says which conversations are left out, as if they were not there."""
         self._readers = tuple(readers)
+        self._forgotten = forgotten
 
     def scan(self) -> Listing:
         """List the transcripts of every reader."""
         listings = [reader.scan() for reader in self._readers]
+        stamps = {path: stamp for listing in reversed(listings) for path, stamp in listing.stamps.items()}
         return Listing(
-            {path: stamp for listing in reversed(listings) for path, stamp in listing.stamps.items()},
+            self._leave_out_forgotten(stamps),
             tuple(issue for listing in listings for issue in listing.issues),
             tuple(dict.fromkeys(lost for listing in listings for lost in listing.lost)),
             {folder: place for listing in reversed(listings) for folder, place in listing.places.items()},
             tuple(dict.fromkeys(folder for listing in listings for folder in listing.folders)),
         )
+
+    def _leave_out_forgotten(self, stamps: dict[str, Stamp]) -> dict[str, Stamp]:
+        forgotten = self._load_forgotten()
+        if not forgotten.sessions:
+            return stamps
+        return {path: stamp for path, stamp in stamps.items() if not forgotten.is_forgotten_transcript(path)}
+
+    def _load_forgotten(self) -> Tombstones:
+        return self._forgotten.load() if self._forgotten else Tombstones()
 
     def owns(self, path: str) -> bool:
         """True if a path is that of a transcript."""
@@ -71,8 +84,10 @@ class Transcripts:
         return next((size for reader in self._readers if (size := reader.size_of(session, file))), 0)
 
     def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
-        """Open a transcript by its path."""
-        return self._owner(path).open(path)
+        """Open a transcript by its path; what was forgotten of it is masked."""
+        opened = self._owner(path).open(path)
+        forgotten = self._load_forgotten()
+        return open_unforgotten(opened, path, forgotten) if forgotten.sessions else opened
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
         """Return the records of a file by the first reader that knows its format; None if none does."""

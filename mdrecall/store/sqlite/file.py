@@ -371,6 +371,17 @@ class IndexFile:
         with translate_errors(self.path), self.latest() as db:
             return tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
 
+    def scrub(self) -> bool:
+        """Remove what earlier states of the index have left in its files; False if a reader still uses one of them.
+
+        The write-ahead log is emptied, and a damaged index that was kept is deleted.
+        """
+        sidecar_files.delete_quarantined(self.path)
+        sidecar_files.sweep_temporary_folders()
+        with self.writing() as db:
+            ((is_busy, *_),) = rows(db, "PRAGMA wal_checkpoint(TRUNCATE)")
+        return not is_busy
+
     def sizes(self) -> list[tuple[str, int]]:
         """Return every file that belongs to the index, with its size in bytes."""
         return sidecar_files.sizes(self.path)

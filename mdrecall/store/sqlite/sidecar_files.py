@@ -82,12 +82,19 @@ def make_temporary_folder(owner: object) -> str:
     import tempfile
     import weakref
 
-    for name in os.listdir(tempfile.gettempdir()):
-        if name.startswith(_TEMPORARY) and not _is_alive(name.removeprefix(_TEMPORARY).split("-")[0]):
-            remove_folder(os.path.join(tempfile.gettempdir(), name))
+    sweep_temporary_folders()
     scratch = tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-")
     weakref.finalize(owner, remove_folder, scratch)
     return scratch
+
+
+def sweep_temporary_folders() -> None:
+    """Remove the temporary folders of dead processes."""
+    import tempfile
+
+    for name in os.listdir(tempfile.gettempdir()):
+        if name.startswith(_TEMPORARY) and not _is_alive(name.removeprefix(_TEMPORARY).split("-")[0]):
+            remove_folder(os.path.join(tempfile.gettempdir(), name))
 
 
 def remove_folder(path: str) -> None:
@@ -150,6 +157,12 @@ def quarantine(path: str) -> str:
         with suppress(OSError):
             os.unlink(name)
     return kept
+
+
+def delete_quarantined(path: str) -> None:
+    """Delete the damaged indexes that were kept."""
+    for name in _quarantined_files(path):
+        _delete(name)
 
 
 def check_room(path: str, text_bytes: int) -> None:

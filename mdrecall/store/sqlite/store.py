@@ -1,6 +1,6 @@
 """The Store socket on SQLite: the roles of one index file, and how a rebuilt file takes its place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import apsw
@@ -71,10 +71,15 @@ class SqliteStore:
                 fresh._file.close()
                 sidecar_files.remove(path)
 
-    def publish(self, fresh: "SqliteStore") -> None:
-        """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one."""
+    def publish(self, fresh: "SqliteStore", *, cached: Iterable[bytes] | None = None) -> None:
+        """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one.
+
+        ``cached`` are the hashes of the texts whose cached embeddings stay; None for all of them.
+        """
         with self._file.writing() as live, fresh._file.writing() as db, translate_errors(self.file_path):
             _carry_over(db, self.file_path)
+            if cached is not None:
+                _keep_cached(db, cached)
             _replace_index(live, db)
         self._file.renew_writer()
 
@@ -122,6 +127,14 @@ def _carry_over(fresh: apsw.Connection, live: str) -> None:
             invalidate_caches(fresh)
     finally:
         fresh.execute("DETACH live")
+
+
+def _keep_cached(fresh: apsw.Connection, hashes: Iterable[bytes]) -> None:
+    """Drop the cached embeddings of all other texts; the pages that held them are written over."""
+    fresh.execute("PRAGMA secure_delete=1; CREATE TEMP TABLE kept(hash BLOB PRIMARY KEY) WITHOUT ROWID")
+    with transaction(fresh):
+        fresh.executemany("INSERT OR IGNORE INTO temp.kept VALUES(?)", ((digest,) for digest in hashes))
+        fresh.execute("DELETE FROM main.embedding_cache WHERE hash NOT IN (SELECT hash FROM temp.kept)")
 
 
 def _replace_index(live: apsw.Connection, fresh: apsw.Connection) -> None:

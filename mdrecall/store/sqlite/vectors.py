@@ -43,6 +43,7 @@ _TABLES = f"""
     CREATE TABLE IF NOT EXISTS windows_{{number}}(chunk_id INTEGER PRIMARY KEY, vectors BLOB NOT NULL) STRICT;
     UPDATE spaces SET stored = 1 WHERE id = {{number}};
 """
+_NEXT_IDS = "SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
 _PENDING = f"""
     SELECT chunks.id, document_id, path, ordinal, overlap, trail, {UNPACK}(text)
     FROM chunks JOIN documents ON documents.id = document_id
@@ -271,7 +272,12 @@ class SqliteVectors:
         with self._file.reading() as db:
             _require_stored(db, space)
             after = max(after, single(db, "SELECT filled_to FROM spaces WHERE id=?", (space,)))
-            return list(_pending(db, space, after, limit))
+            return list(_with_texts(db, list(islice(_without_vector(db, space, after, limit), limit))))
+
+    def texts(self, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks, with a vector or without, with their whole text."""
+        with self._file.reading() as db:
+            return list(_with_texts(db, [number for (number,) in rows(db, _NEXT_IDS, (after, limit))]))
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
@@ -364,11 +370,10 @@ def _text_counter(db: apsw.Connection) -> int:
     return single(db, "SELECT value FROM counters WHERE name='texts'")
 
 
-def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterator[PendingChunk]:
+def _with_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[PendingChunk]:
     """Give chunks with their whole text, of which the part shared with the chunk before is usually at hand."""
     last_document, last_id, last_text = 0, 0, ""
-    ids = list(islice(_without_vector(db, space, after, limit), limit))
-    for chunk_id, document_id, path, ordinal, overlap, trail, own in rows(db, _PENDING, (str(ids),)):
+    for chunk_id, document_id, path, ordinal, overlap, trail, own in rows(db, _PENDING, (str(list(ids)),)):
         if not overlap:
             text = own
         elif (last_document, last_id) == (document_id, chunk_id - 1) and len(last_text) >= overlap:
@@ -381,8 +386,7 @@ def _pending(db: apsw.Connection, space: int, after: int, limit: int) -> Iterato
 
 def _without_vector(db: apsw.Connection, space: int, after: int, at_once: int) -> Iterator[int]:
     """Yield the chunks after a number that have no vector, in order."""
-    next_ids = "SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
-    while ids := [chunk_id for (chunk_id,) in rows(db, next_ids, (after, at_once))]:
+    while ids := [chunk_id for (chunk_id,) in rows(db, _NEXT_IDS, (after, at_once))]:
         there = stored_between(db, space, ids[0], ids[-1])
         yield from (chunk_id for chunk_id in ids if chunk_id not in there)
         after = ids[-1]

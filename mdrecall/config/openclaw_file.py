@@ -1,0 +1,127 @@
+"""What OpenClaw's own file may hold that mdrecall does not have: providers under other names, and keys without a use.
+
+OpenClaw decides what its file may hold, so nothing in it stops mdrecall: see ``docs/config.md``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mdrecall.config.declare import Section, Setting
+from mdrecall.config.read import Layer
+from mdrecall.config.references import look_up
+from mdrecall.config.settings import PROVIDERS, SECTIONS
+from mdrecall.config.settings.openclaw import PER_AGENT
+
+_OWN_NAMES = ("auto", "none", *PROVIDERS)
+#: OpenClaw's providers that speak the wire of OpenAI.
+_OPENAI_LIKE = ("lmstudio", "deepinfra")
+#: Wires of ``models.providers.<id>.api`` with an embeddings API like OpenAI's; a provider without ``api`` has it too.
+_OPENAI_WIRES = ("openai", "openai-completions", "openai-responses")
+#: What takes the place of a provider that cannot be used: it sends nothing to anybody.
+_OFFLINE = "offline"
+
+#: Marks a branch of ``_USED`` in which every key is used, or is reported by the check of its section.
+_ALL = True
+Branch = Mapping[str, Any] | bool
+
+
+class Translation(NamedTuple):
+    """A layer of OpenClaw's file with mdrecall's names of providers."""
+
+    layer: Layer
+    aliases: dict[str, str]
+    """OpenClaw's name of a provider by the origin of the setting that names it."""
+    warnings: tuple[str, ...]
+
+
+def translate_providers(layer: Layer, files: Sequence[Mapping[str, Any]]) -> Translation:
+    """Replace the names of providers that mdrecall knows under another name, or does not have."""
+    if not layer.is_lenient or not isinstance(layer.values, dict):
+        return Translation(layer, {}, ())
+    values, aliases, warnings = dict(layer.values), {}, []
+    for setting, otherwise in (("provider", _OFFLINE), ("fallback", "none")):
+        name = values.get(setting)
+        if not isinstance(name, str) or name.strip() in _OWN_NAMES:
+            continue
+        origin = f"{layer.file}: {layer.at}.{setting}"
+        found = _find_wire(name.strip(), files)
+        values[setting] = found or otherwise
+        if found:
+            aliases[origin] = name.strip()
+        else:
+            warnings.append(f"{origin} is {name!r}, which mdrecall cannot use; it uses {otherwise!r} instead.")
+    return Translation(layer._replace(values=values), aliases, tuple(warnings))
+
+
+def _find_wire(name: str, files: Sequence[Mapping[str, Any]]) -> str:
+    """Return mdrecall's provider for one of OpenClaw's; empty if there is none."""
+    api = look_up(files, "models", "providers", name, "api")
+    if api == "ollama":
+        return "ollama"
+    if api in _OPENAI_WIRES or name in _OPENAI_LIKE:
+        return "openai-compatible"
+    has_address = bool(look_up(files, "models", "providers", name, "baseUrl"))
+    return "openai-compatible" if api is None and has_address else ""
+
+
+def list_unused(values: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a file that mdrecall accepts and does not use: the outermost ones, each once."""
+    return list(dict.fromkeys(_walk(values, _used_keys(), "")))
+
+
+def _walk(values: Mapping[str, Any], used: Branch, prefix: str) -> Iterator[str]:
+    for name, value in values.items():
+        branch = used if isinstance(used, bool) else used.get(name, used.get("*"))
+        if branch is None:
+            yield prefix + name
+        elif isinstance(branch, Mapping):
+            if isinstance(value, Mapping):
+                yield from _walk(value, branch, f"{prefix}{name}.")
+            for index, item in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(item, Mapping):
+                    yield from _walk(item, branch, f"{prefix}{name}[{index}].")
+
+
+def _used_keys() -> dict[str, Any]:
+    """Return every key that mdrecall uses, as a tree; ``*`` stands for any name."""
+    search = _branch(SECTIONS["memorySearch"])
+    agent: dict[str, Any] = dict.fromkeys(("id", "default", "workspace", "agentDir"), _ALL)
+    agent |= {name: _branch(SECTIONS["agents.defaults"])[name] for name in PER_AGENT}
+    agent |= {"memorySearch": search, "memory": {"search": search}}
+    defaults = _branch(SECTIONS["agents.defaults"]) | {"workspace": _ALL, "memorySearch": search}
+    defaults |= {"compaction": _branch(SECTIONS["agents.defaults.compaction"]), "systemAgent": {"agentId": _ALL}}
+    provider = dict.fromkeys(("api", "apiKey", "auth", "baseUrl", "headers"), _ALL)
+    lancedb = _branch(SECTIONS["plugins.entries.memory-lancedb.config"])
+    # What a plugin's own configuration means is that plugin's business; three of OpenClaw's are not in mdrecall.
+    plugins: dict[str, Any] = dict.fromkeys(("active-memory", "memory-wiki", "memory-core"))
+    plugins |= {"memory-lancedb": {"enabled": _ALL, "config": lancedb}, "*": {"enabled": _ALL, "config": _ALL}}
+    return {
+        "$schema": _ALL,
+        "agents": {"defaults": defaults, "list": agent, "entries": {"*": agent}},
+        "auth": {"order": _ALL, "profiles": _ALL},
+        "env": {"shellEnv": {}, "*": _ALL},
+        "models": {"providers": {"*": provider}},
+        "secrets": {"providers": _ALL, "defaults": _ALL},
+        "bindings": _ALL,
+        "memory": _branch(SECTIONS["memory"]) | {"search": search},
+        "memorySearch": search,
+        "plugins": _branch(SECTIONS["plugins"]) | {"entries": plugins},
+        **{name: _branch(SECTIONS[name]) for name in ("logging", "mdrecall", "tools", "session")},
+    }
+
+
+def _branch(section: Section) -> dict[str, Any]:
+    """Return the used keys of a section. An unknown key of a strict one has been reported already."""
+    branch: dict[str, Any] = {"*": _ALL} if section.strict else {}
+    for name, entry in section.entries.items():
+        if isinstance(entry, Section):
+            inner = _branch(entry)
+            branch[name] = inner if _has_used(entry) else None
+        else:
+            branch[name] = _ALL if entry.is_used else None
+    return branch
+
+
+def _has_used(section: Section) -> bool:
+    entries = section.entries.values()
+    return any(entry.is_used if isinstance(entry, Setting) else _has_used(entry) for entry in entries)

@@ -1,0 +1,1 @@
+"""Importing what other programs remembered: a reader for each source, and one writer."""

@@ -1,0 +1,238 @@
+"""Recall records: which entries of dated notes searches have found, when, and by how many different queries.
+
+They are kept only if ``mdrecall.recalls.record`` is on, in a file beside the index that holds no text: paths, lines,
+hashes, scores and moments. What cannot be written down is left out; a search never fails because of it.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from mdrecall.config.settings import Settings
+from mdrecall.core.conversation.session_key import parse
+from mdrecall.core.life.entries import Entry, find_entries
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.text.stem import stem
+from mdrecall.core.text.words import surface_words, tokens
+from mdrecall.errors import ReadError
+from mdrecall.locks import FileLock, describe_holder
+from mdrecall.sources.clock import user_time
+from mdrecall.sources.opening import decode, read_below
+from mdrecall.state_files import load, save
+from mdrecall.types import SearchAnswer, SearchResult
+
+#: As many records, queries and days as OpenClaw keeps: a season of daily use, and a file of a few hundred kilobytes.
+MAX_RECORDS, MAX_QUERIES, MAX_DAYS = 512, 32, 16
+#: The same query within an hour is one search that was repeated, not a second need.
+_REPEAT_MS = 3_600_000
+#: How long a search waits for another process that writes: longer than that takes, and too short to be felt.
+_WAIT_S = 0.2
+#: How long forgetting waits.
+_FORGET_WAIT_S = 5.0
+_VERSION = 1
+_KEY = re.compile(r"memory:(.+?):\d+:\d+(?::[0-9a-f]+)?", re.DOTALL)
+_DATED = re.compile(r"(?:.*/)?\d{4}-\d\d-\d\d(?:-[^/]+)?\.md", re.IGNORECASE)
+_GENERATED = re.compile(r"(?:.*/)?memory/(?:dreaming|\.dreams)/")
+
+
+class Recall(NamedTuple):
+    """The recalls of one entry of a note."""
+
+    key: str
+    path: str
+    start_line: int
+    end_line: int
+    hash: str
+    """Stands for the text of the entry."""
+    recalls: int
+    total_score: float
+    max_score: float
+    first_ms: float
+    last_ms: float
+    queries: Mapping[str, float]
+    """When each query was counted last; a hash stands for its text."""
+    days: tuple[str, ...]
+    """The days of the user, oldest first."""
+    origin: str = ""
+
+
+def recalls_path(index_path: str) -> str:
+    """Return the file with the recall records of an index."""
+    return f"{index_path}.recalls"
+
+
+def lock_path(index_path: str) -> str:
+    """Return the file that a process locks while it changes recall records."""
+    return f"{index_path}.recalls.lock"
+
+
+def is_dated_note(path: str) -> bool:
+    """True if a path is that of a dated note, which a statement can be promoted from."""
+    return bool(_DATED.fullmatch(path)) and not _GENERATED.match(path) and not path.startswith(("../", "/"))
+
+
+def hash_text(text: str) -> str:
+    """Return what stands for the text of an entry."""
+    return hashlib.sha1(" ".join(text.split()).encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:12]
+
+
+def record_answer(
+    settings: Settings, query: str, answer: SearchAnswer, *, now: datetime | None = None, session_key: str = ""
+) -> int:
+    """Write down what a search has found, and return how many entries were counted.
+
+    Nothing is written unless the setting is on, nor for a conversation that others take part in or a machine leads:
+    they must not decide what is remembered. The best result counts, and every other one that is not weak.
+    """
+    is_private = not session_key.strip() or parse(session_key).is_private
+    if not settings.mdrecall.recalls.record or not is_private:
+        return 0
+    strong = [one for place, one in enumerate(answer) if place == 0 or one.confidence != "low"]
+    hits = [(one, entry) for one in strong if one.source == "memory" for entry in _find_recalled(settings, query, one)]
+    if not hits:
+        return 0
+    moment = user_time(now, None, settings.defaults.user_timezone)
+    try:
+        with lock_recalls(settings.index_path, _WAIT_S) as state:
+            salt = str(state.content.setdefault("salt", os.urandom(16).hex()))
+            records = {record.key: record for record in state.records}
+            counted = sum(
+                _count(records, result, entry, _hash_query(result.query or query, salt), moment)
+                for result, entry in hits
+            )
+            state.set_records(sorted(records.values(), key=lambda record: -record.last_ms)[:MAX_RECORDS])
+            state.save()
+            return counted
+    except OSError:
+        return 0
+
+
+def read_recalls(index_path: str) -> list[Recall]:
+    """Return the recall records of an index; none if there is no file, or it cannot be read."""
+    return list(_read_records(load(recalls_path(index_path))))
+
+
+def forget_paths(index_path: str, paths: Collection[str]) -> int:
+    """Remove every record of some notes, also that something of them was promoted, and return how many there were.
+
+    Raise ``OSError`` if that fails.
+    """
+    if not os.path.lexists(recalls_path(index_path)):
+        return 0
+    with lock_recalls(index_path, _FORGET_WAIT_S) as state:
+        records = state.records
+        remaining = [record for record in records if record.path not in paths]
+        state.set_records(remaining)
+        promoted = state.content.get("promoted", {})
+        state.content["promoted"] = {key: day for key, day in promoted.items() if path_of_key(key) not in paths}
+        state.save()
+        return len(records) - len(remaining)
+
+
+def path_of_key(key: str) -> str:
+    """Return the path in the key of a record, ``memory:<path>:<first>:<last>[:<hash>]``; empty if it has none."""
+    found = _KEY.fullmatch(key)
+    return found[1] if found else ""
+
+
+class RecallState:
+    """The file with the recall records and what was promoted, while this process alone may change it."""
+
+    def __init__(self, index_path: str) -> None:
+        self._path = recalls_path(index_path)
+        content: dict[str, Any] = load(self._path)
+        self.content: dict[str, Any] = content if content.get("version") == _VERSION else {"version": _VERSION}
+
+    @property
+    def records(self) -> list[Recall]:
+        return list(_read_records(self.content))
+
+    def set_records(self, records: Iterable[Recall]) -> None:
+        self.content["records"] = [record._asdict() for record in records]
+
+    def save(self) -> None:
+        """Write the file, whole or not at all; raise ``OSError`` if that fails."""
+        save(self._path, self.content)
+
+
+@contextmanager
+def lock_recalls(index_path: str, wait_s: float) -> Iterator[RecallState]:
+    """Keep other processes from changing the file meanwhile; ``OSError`` if another one does for too long."""
+    os.makedirs(os.path.dirname(index_path), mode=0o700, exist_ok=True)
+    lock = FileLock(lock_path(index_path))
+    if not lock.acquire(wait_s, "changing the recall records"):
+        raise OSError(f"The recall records are kept by {describe_holder(lock.holder())}.")
+    try:
+        yield RecallState(index_path)
+    finally:
+        lock.release()
+
+
+def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list[Entry]:
+    """Return the entries among the matching lines that have the most words of the query."""
+    if not is_dated_note(result.path):
+        return []
+    try:
+        max_bytes = settings.mdrecall.max_file_bytes
+        opened = read_below(settings.workspace, result.path, shown=result.path, max_bytes=max_bytes)
+    except ReadError:
+        return []
+    first, last = result.match_start_line, result.match_end_line
+    entries = find_entries(decode(opened.data).split("\n"))
+    there = [entry for entry in entries if entry.start_line <= last and entry.end_line >= first]
+    wanted = {term.text for term in parse_query(result.query or query) if not term.stop}
+    shares = [
+        len(wanted & {stem(word) for token in tokens(entry.text) for word in surface_words(token)}) for entry in there
+    ]
+    return [entry for entry, share in zip(there, shares, strict=True) if share == max(shares)]
+
+
+def _count(records: dict[str, Recall], result: SearchResult, entry: Entry, query: str, moment: datetime) -> bool:
+    """Add a recall to the records; False if the same query was counted within the hour."""
+    at_ms, text_hash = moment.timestamp() * 1000, hash_text(entry.text)
+    known = next((one for one in records.values() if one.path == result.path and one.hash == text_hash), None)
+    key = f"memory:{result.path}:{entry.start_line}:{entry.end_line}:{text_hash}"
+    old = known or Recall(key, result.path, 0, 0, text_hash, 0, 0.0, 0.0, at_ms, at_ms, {}, ())
+    if query in old.queries and abs(at_ms - old.queries[query]) < _REPEAT_MS:
+        return False
+    queries = {**{name: ms for name, ms in old.queries.items() if name != query}, query: at_ms}
+    score = min(1.0, max(0.0, result.score))
+    records[old.key] = old._replace(
+        start_line=entry.start_line,
+        end_line=entry.end_line,
+        recalls=old.recalls + 1,
+        total_score=old.total_score + score,
+        max_score=max(old.max_score, score),
+        last_ms=max(old.last_ms, at_ms),
+        queries=dict(list(queries.items())[-MAX_QUERIES:]),
+        days=tuple(sorted({*old.days, moment.date().isoformat()}))[-MAX_DAYS:],
+        origin=result.origin,
+    )
+    return True
+
+
+def _hash_query(query: str, salt: str) -> str:
+    words = " ".join(query.casefold().split())
+    return hashlib.blake2b(words.encode("utf-8", "replace"), key=salt.encode()[:64], digest_size=8).hexdigest()
+
+
+_CASTS: Mapping[str, Callable[[Any], Any]] = {
+    "key": str, "path": str, "start_line": int, "end_line": int, "hash": str, "recalls": int, "total_score": float,
+    "max_score": float, "first_ms": float, "last_ms": float, "origin": str,
+    "queries": lambda raw: {str(name): float(ms) for name, ms in raw.items()},
+    "days": lambda raw: tuple(map(str, raw)),
+}  # fmt: skip
+
+
+def _read_records(content: Mapping[str, Any]) -> Iterator[Recall]:
+    """Yield the records of the file; what is none is left out."""
+    records = content.get("records", ())
+    for raw in records if isinstance(records, list) else ():
+        try:
+            yield Recall(**{name: _CASTS[name](value) for name, value in raw.items()})
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
+            continue

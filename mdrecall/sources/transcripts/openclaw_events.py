@@ -1,0 +1,175 @@
+"""What is said in the events of an OpenClaw conversation, and who it comes from.
+
+An event is a line of a JSONL transcript or a row of OpenClaw's database. OpenClaw puts text of its own into messages,
+and whole turns of its own into conversations. Neither is what somebody said, and OpenClaw does not index it either.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mdrecall.core.conversation.no_reply import is_silent
+from mdrecall.sources.transcripts.jsonl import day_of, one_line
+
+#: Where a line comes from. What nobody vouches for is untrusted.
+OWNER, AGENT, SYSTEM, UNTRUSTED = "owner", "agent", "system", "untrusted"
+
+_SPEAKERS = {"user": "User", "assistant": "Assistant"}
+_TEXT_BLOCKS = ("text", "input_text", "output_text")
+#: The tools whose turns repeat notes, or are about nothing.
+_RECALLS = ("memory_search", "memory_get")
+_HEARTBEAT = "heartbeat"
+#: The agent's answer to a heartbeat that found nothing.
+_NOTHING_TO_REPORT = "HEARTBEAT_OK"
+#: How a message of the user begins that OpenClaw wrote itself: an event, the prompt of a timed job or a heartbeat.
+_GENERATED = re.compile(
+    r"System(?: \(untrusted\))?: \[[^\]]+\]|\[cron:[^\]]+\]"
+    r"|\[OpenClaw (?:heartbeat poll|exec completion|cron wake|session event)\]"
+    r"|Read HEARTBEAT\.md if it exists|Follow the heartbeat monitor scratch context when provided\."
+)
+#: The moment that OpenClaw writes before a message, such as ``[Sat 2026-05-02 08:00 UTC]``.
+_MOMENT = re.compile(r"\s*\[[A-Za-z]{3} \d{4}-\d{2}-\d{2} \d{2}:\d{2}[^\]]*\][ ]*")
+#: Ends a line above facts about the sender or the chat, which OpenClaw adds to what arrives on a channel.
+_FACTS = "⟦openclaw:ctx⟧"
+#: The same above what was said before in a channel; it goes on to the end of the message.
+_EARLIER = f"Context: {_FACTS}"
+_DELIVERY_HINT = re.compile(r"Delivery: .*`message` tool")
+_RECALLED = re.compile(
+    r"^[ \t]*Context:[ \t]*\n[ \t]*<active_memory_plugin>.*?^[ \t]*</active_memory_plugin>[ \t]*$", re.M | re.S
+)
+_INTERNAL_BEGIN, _INTERNAL_END = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
+_INTERNAL = re.compile(f"{_INTERNAL_BEGIN}.*?(?:{_INTERNAL_END}|\\Z)", re.S)
+
+
+class Message(NamedTuple):
+    """What somebody says, as a ``TranscriptRecord`` holds it."""
+
+    speaker: str
+    text: str
+    """On one line."""
+    day: str
+    origin: str
+
+
+class Turn(NamedTuple):
+    """What holds for a message of the user and the answers to it."""
+
+    origin: str = UNTRUSTED
+    is_left_out: bool = False
+    """True if it is a heartbeat, or repeats what memory has found."""
+
+
+class EventParser:
+    """Parses the events of one conversation in their order."""
+
+    def __init__(self, find_turn: Callable[[], Turn] = Turn) -> None:
+        """``find_turn`` returns the turn that was going on before the first event; it is asked only if it matters."""
+        self._find_turn = find_turn
+        self._turn: Turn | None = None
+
+    @property
+    def turn(self) -> Turn:
+        """The turn that is going on."""
+        if self._turn is None:
+            self._turn = self._find_turn()
+        return self._turn
+
+    def parse(self, event: dict[str, Any]) -> Message | None:
+        """Return what is said in an event; None if nobody says anything.
+
+        Headers, tool calls, thoughts, summaries of compactions and branches are not messages.
+        """
+        message = event.get("message") if event.get("type") == "message" else None
+        role = message.get("role") if isinstance(message, dict) else None
+        speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+        if not isinstance(message, dict) or not speaker:
+            return None
+        if role == "user":
+            self._turn = _begin_turn(message)
+        text = "" if self.turn.is_left_out or _is_from_a_session(message) else _text_of(message)
+        if not text:
+            return None
+        return Message(speaker, text, day_of(event.get("timestamp")), _origin_of(message, self.turn))
+
+
+def is_user_event(event: dict[str, Any]) -> bool:
+    """True if an event is a message of the user, with which a turn begins."""
+    return event.get("type") == "message" and _object(event.get("message")).get("role") == "user"
+
+
+def _begin_turn(message: dict[str, Any]) -> Turn:
+    provenance = _object(message.get("provenance"))
+    if provenance.get("kind") == "internal_system":
+        return Turn(SYSTEM, provenance.get("sourceTool") in (_HEARTBEAT, *_RECALLS))
+    return Turn(OWNER if _object(message.get("__openclaw")).get("senderIsOwner") is True else UNTRUSTED)
+
+
+def _origin_of(message: dict[str, Any], turn: Turn) -> str:
+    if message.get("role") == "user":
+        return turn.origin
+    if _object(message.get("__openclaw")).get("turnTainted") is True:
+        return UNTRUSTED
+    return AGENT if turn.origin == OWNER else turn.origin
+
+
+def _is_from_a_session(message: dict[str, Any]) -> bool:
+    """True if another session of an agent wrote the message."""
+    return message.get("role") == "user" and _object(message.get("provenance")).get("kind") == "inter_session"
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    """Return what a message says on one line; empty if that is nothing, or OpenClaw wrote it."""
+    is_user = message.get("role") == "user"
+    text = strip_added(_join_blocks(message.get("content")), is_user=is_user)
+    text = one_line(text)
+    is_generated = _GENERATED.match(text) if is_user else text == _NOTHING_TO_REPORT
+    return "" if is_generated or is_silent(text) else text
+
+
+def _join_blocks(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else ()
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") in _TEXT_BLOCKS]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def strip_added(text: str, *, is_user: bool) -> str:
+    """Return a message without what OpenClaw added to it: facts about the chat, recalled notes, internal context."""
+    if _INTERNAL_BEGIN in text:
+        text = _INTERNAL.sub("\n", text)
+    if not is_user:
+        return text
+    text = _strip_moment(text)
+    if "<active_memory_plugin>" in text:
+        text = _RECALLED.sub("", text)
+    if _FACTS not in text and "`message` tool" not in text:
+        return text
+    return _strip_moment(_strip_facts(text))
+
+
+def _strip_moment(text: str) -> str:
+    found = _MOMENT.match(text)
+    return text[found.end() :] if found else text
+
+
+def _strip_facts(text: str) -> str:
+    """Return a text without the blocks below a marked line: a fence, or what precedes the next empty line."""
+    kept: list[str] = []
+    lines = iter(text.split("\n"))
+    for line in lines:
+        shown = line.strip()
+        if shown == _EARLIER:
+            break
+        if shown.endswith(_FACTS):
+            is_fenced = (first := next(lines, "").strip()) == "```json"
+            while first and (following := next(lines, None)) is not None:
+                if following.strip() == ("```" if is_fenced else ""):
+                    break
+        elif not _DELIVERY_HINT.match(shown):
+            kept.append(line)
+    return "\n".join(kept).strip("\n")
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,189 @@
+"""What other programs would export, in small: written by hand after their formats."""
+
+import json
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+
+def chatgpt_message(role: str, *parts: Any, at: float | None = None, **more: Any) -> dict[str, Any]:
+    content = {"content_type": more.pop("content_type", "text"), "parts": list(parts)}
+    return {"author": {"role": role}, "content": content, "create_time": at, **more}
+
+
+def chatgpt_conversation(key: str, title: str, said: list[dict[str, Any] | None], at: float) -> dict[str, Any]:
+    """A conversation whose messages follow each other."""
+    mapping = {
+        f"n{number}": {
+            "id": f"n{number}", "message": message, "parent": f"n{number - 1}" if number else None,
+            "children": [f"n{number + 1}"] if number + 1 < len(said) else [],
+        }
+        for number, message in enumerate(said)
+    }  # fmt: skip
+    last = f"n{len(said) - 1}"
+    return {
+        "id": key, "conversation_id": key, "title": title, "create_time": at, "update_time": at + 60,
+        "mapping": mapping, "current_node": last,
+    }  # fmt: skip
+
+
+def lisbon() -> dict[str, Any]:
+    """A conversation with an answer that was made again, a hidden message, a call of a tool, and a picture."""
+    at = 1_715_500_000.5
+    conversation = chatgpt_conversation(
+        "c-lisbon",
+        "Trip to Lisbon",
+        [
+            None,
+            chatgpt_message("system", "be helpful", metadata={"is_visually_hidden_from_conversation": True}),
+            chatgpt_message("user", "When does the train to Lisbon leave?", at=at),
+            chatgpt_message("assistant", "search(train)", recipient="browser", content_type="code"),
+            chatgpt_message("tool", "a timetable"),
+            chatgpt_message("assistant", "At 9:05 from platform 4.\ue200cite\ue202turn0search0\ue201", at=at + 50),
+            chatgpt_message("user", {"content_type": "image_asset_pointer"}, "Thanks", content_type="multimodal_text"),
+        ],
+        at,
+    )
+    conversation["mapping"]["n2"]["children"].append("old")
+    old = chatgpt_message("assistant", "At midnight.", at=at + 5)
+    conversation["mapping"]["old"] = {"id": "old", "message": old, "parent": "n2", "children": []}
+    return conversation
+
+
+def write_chatgpt(folder: Path) -> Path:
+    said = [None, chatgpt_message("user", "A name for a cat?"), chatgpt_message("assistant", "Mittens.")]
+    archive = folder / "chatgpt.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("chat.html", "<html>")
+        file.writestr("conversations-000.json", json.dumps([lisbon()]))
+        cat = chatgpt_conversation("c-cat", "Cat", said, 1_715_600_000)
+        file.writestr("conversations-001.json", json.dumps([cat, {"title": "Draft", "id": "c-0", "mapping": {}}]))
+    return archive
+
+
+def claude_message(key: str, sender: str, text: str, at: str, parent: str = "", **more: Any) -> dict[str, Any]:
+    content = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]
+    known = {"uuid": key, "sender": sender, "text": "", "content": content, "created_at": at}
+    return {**known, **({"parent_message_uuid": parent} if parent else {}), **more}
+
+
+def write_claude(folder: Path) -> Path:
+    export = folder / "claude"
+    export.mkdir()
+    attached = [{"file_name": "plan.pdf", "extracted_content": "a very long text"}]
+    messages = [
+        claude_message("m1", "human", "Which stove for the cabin?", "2026-01-05T10:00:00Z", "0", attachments=attached),
+        claude_message("m2", "assistant", "A gas stove.", "2026-01-05T10:01:00Z", "m1"),
+        claude_message("m3", "assistant", "A wood stove, because of the winter.", "2026-01-05T10:02:00Z", "m1"),
+    ]
+    at = {"created_at": "2026-02-01T08:00:00Z", "updated_at": "2026-02-01T08:00:00Z"}
+    planted = [{"uuid": "g1", "sender": "human", "text": "Plant beans in May", **at}]
+    garden = {"uuid": "k-garden", "name": "Garden", "chat_messages": planted, **at}
+    cabin = {**garden, "uuid": "k-cabin", "name": "", "chat_messages": messages, "created_at": "2026-01-05T10:00:00Z"}
+    (export / "conversations.json").write_text(json.dumps([cabin, garden]))
+    (export / "users.json").write_text("[]")
+    memories = {"conversations_memory": "**Work**\n\nAda repairs boats.", "project_memories": {"p1": "Paint it blue."}}
+    (export / "memories.json").write_text(json.dumps([{**memories, "account_uuid": "a1"}]))
+    return export
+
+
+def write_mem0(folder: Path) -> Path:
+    file = folder / "mem0.json"
+    memories = [
+        {"id": "u1", "memory": "Dev works at TechCorp", "user_id": "dev", "created_at": "2026-02-10T09:00:00+00:00",
+         "categories": ["work"], "metadata": {"type": "job"}},
+        {"id": "u2", "memory": "Dev drinks oolong", "user_id": "dev", "created_at": "2026-02-11T09:00:00Z"},
+        {"id": "u3", "memory": "Arjun prefers mornings", "user_id": "arjun"},
+        {"id": "u4", "memory": "", "user_id": "dev"},
+    ]  # fmt: skip
+    file.write_text(json.dumps({"count": 4, "results": memories}))
+    return file
+
+
+def write_basic_memory(folder: Path) -> Path:
+    notes = folder / "basic-memory"
+    (notes / "kitchen").mkdir(parents=True)
+    (notes / "kitchen" / "Coffee Brewing.md").write_text(
+        "---\ntitle: Coffee Brewing\ntype: note\ntags:\n- coffee\n- brewing\npermalink: kitchen/coffee-brewing\n"
+        "created: 2026-01-20T10:00:00\n---\n\n# Coffee Brewing\n\n## Observations\n"
+        "- [technique] Water at 96 degrees #temperature (own tests)\n\n## Relations\n- requires [[Grinder]]\n"
+    )
+    (notes / "Grinder.md").write_text("# Grinder\n\nThe grinder is set to 14.\n")
+    return notes
+
+
+def write_memsearch(folder: Path) -> Path:
+    project = folder / "project"
+    memory = project / ".memsearch" / "memory"
+    memory.mkdir(parents=True)
+    (memory / "2026-02-09.md").write_text(
+        "## Session 14:30\n\n### 14:30\n<!-- session:abc turn:def transcript:/home/ada/.claude/x.jsonl -->\n"
+        "- Cached orders with Redis\n"
+    )
+    return project
+
+
+def write_openclaw(folder: Path) -> Path:
+    workspace = folder / "other-workspace"
+    (workspace / "memory" / "people").mkdir(parents=True)
+    (workspace / "MEMORY.md").write_text("# Long-term\n\n- The boat is called Wren <!-- importance: 8 -->\n")
+    (workspace / "USER.md").write_text("# User\n\nAda sails.\n")
+    (workspace / "SOUL.md").write_text("Be kind.\n")
+    (workspace / "memory" / "2026-02-10.md").write_text("The sail was mended.\n")
+    (workspace / "memory" / "people" / "bo.md").write_text("Bo has the keys.\n")
+    return workspace
+
+
+def write_claude_mem(folder: Path, *, is_old: bool = False) -> Path:
+    """claude-mem's database; ``is_old`` gives the columns their names of 2025."""
+    file = folder / "claude-mem.db"
+    memory, content = ("sdk_session_id", "claude_session_id") if is_old else ("memory_session_id", "content_session_id")
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(
+            f"CREATE TABLE sdk_sessions (id INTEGER PRIMARY KEY, {content} TEXT, {memory} TEXT, project TEXT,"
+            " user_prompt TEXT, started_at TEXT, started_at_epoch INTEGER, status TEXT);"
+            f"CREATE TABLE observations (id INTEGER PRIMARY KEY, {memory} TEXT, project TEXT, text TEXT, type TEXT,"
+            " title TEXT, subtitle TEXT, facts TEXT, narrative TEXT, concepts TEXT, files_read TEXT,"
+            " files_modified TEXT, prompt_number INTEGER, created_at TEXT, created_at_epoch INTEGER);"
+            f"CREATE TABLE session_summaries (id INTEGER PRIMARY KEY, {memory} TEXT, project TEXT, request TEXT,"
+            " investigated TEXT, learned TEXT, completed TEXT, next_steps TEXT, notes TEXT, created_at TEXT,"
+            " created_at_epoch INTEGER);"
+            f"CREATE TABLE user_prompts (id INTEGER PRIMARY KEY, {content} TEXT, prompt_number INTEGER,"
+            " prompt_text TEXT, created_at TEXT, created_at_epoch INTEGER);"
+        )
+        at = 1_770_700_000_000
+        day = "2026-02-10T05:06:40Z"
+        database.execute("INSERT INTO sdk_sessions VALUES (1,'s-1','ms-1','shop','fix it',?,?,'completed')", (day, at))
+        database.execute("INSERT INTO sdk_sessions VALUES (2,'s-2','ms-2','shop',NULL,?,?,'active')", (day, at))
+        database.execute(
+            "INSERT INTO observations VALUES (1,'ms-1','shop',NULL,'decision','Keep 12 connections','in the pool',"
+            "'[\"The pool had 20\", \"Postgres allows 15\"]','More than 15 fail.','[\"database\"]','[]',"
+            "'[\"src/pool.py\"]',1,?,?)", (day, at),
+        )  # fmt: skip
+        database.execute(
+            "INSERT INTO session_summaries VALUES (1,'ms-1','shop','Fix the pool','the settings','12 is enough',"
+            "'pool.py','watch it',NULL,?,?)", (day, at),
+        )  # fmt: skip
+        database.execute("INSERT INTO user_prompts VALUES (1,'s-1',1,'Why does the shop time out?',?,?)", (day, at))
+        database.execute(
+            f"INSERT INTO observations (id, {memory}, project, type, title, created_at_epoch)"
+            " VALUES (2, 'ms-9', 'shop', 'bugfix', 'A row without a session', ?)",
+            (at,),
+        )
+        database.commit()
+    return file
+
+
+#: What writes a sample of each source into a folder, and a word that a search must find after the import.
+SAMPLES: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "chatgpt": (write_chatgpt, "platform Lisbon"),
+    "claude": (write_claude, "wood stove"),
+    "mem0": (write_mem0, "oolong"),
+    "basic-memory": (write_basic_memory, "grinder"),
+    "memsearch": (write_memsearch, "Redis"),
+    "openclaw": (write_openclaw, "Wren"),
+    "claude-mem": (write_claude_mem, "connections pool"),
+}
