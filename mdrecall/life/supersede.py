@@ -8,8 +8,9 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.core.life.change import find_change, read_statements
+from mdrecall.core.life.change import find_change
 from mdrecall.core.life.conflicts import Claim, Conflicts, find_conflicts
+from mdrecall.core.life.statements import read_statements
 from mdrecall.core.ranking.days import Moment, Place, note_day
 from mdrecall.core.text.annotations import read_annotated, read_annotations
 from mdrecall.core.text.chunk import CURATED_FILES

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.life.change import Change, Statement, find_change
+from mdrecall.core.life.change import Change, find_change
+from mdrecall.core.life.statements import Statement
 from mdrecall.core.ranking.days import Place, is_newer
 
 #: A word of more statements than this says little about what one of them is about.

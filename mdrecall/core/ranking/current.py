@@ -6,7 +6,8 @@ Both stay results, because who asks may want to know what was said before.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mdrecall.core.life.change import Statement, find_change, read_statement, read_statements
+from mdrecall.core.life.change import find_change
+from mdrecall.core.life.statements import Statement, read_statement, read_statements
 from mdrecall.core.ranking.days import Moment, Place, chunk_day, is_newer
 from mdrecall.core.ranking.recency import OLDEST_FACTOR, age_among
 from mdrecall.core.ranking.snippet import heading_above

@@ -1,7 +1,7 @@
 """Contradictions are found among many statements by their rare words; the work is bounded."""
 
-from mdrecall.core.life.change import read_statement
 from mdrecall.core.life.conflicts import Claim, Conflicts, find_conflicts
+from mdrecall.core.life.statements import read_statement
 from mdrecall.core.ranking.days import Place
 
 
