@@ -104,13 +104,14 @@ class Flush:
     ) -> Prompts:
         """Return the prompts for the model; ``extra_system`` is the rest of the run's system prompt."""
         custom = self.settings.compaction.memory_flush
-        return make_prompts(
+        prompts = make_prompts(
             local_moment(self.settings, now, zone),
             user=custom.prompt,
             system=custom.system_prompt,
             extra_system=extra_system,
             twelve_hours=self.settings.defaults.time_format == "12",
         )
+        return prompts._replace(model=custom.model or "")
 
     def append(
         self,

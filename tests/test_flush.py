@@ -83,13 +83,15 @@ def test_what_the_loop_leaves_open_is_in_sessions_json(tmp_path: Path) -> None:
 
 
 def test_the_settings_count(tmp_path: Path) -> None:
-    compaction = {"reserveTokens": 60_000, "memoryFlush": {"softThresholdTokens": 0, "prompt": "Save on YYYY-MM-DD!"}}
+    compaction = {"reserveTokens": 60_000, "memoryFlush": {}}
+    compaction["memoryFlush"] = {"softThresholdTokens": 0, "prompt": "Save on YYYY-MM-DD!", "model": "p/small"}
     defaults = {"compaction": compaction, "contextTokens": 100_000, "timeFormat": "12", "userTimezone": "Asia/Tokyo"}
     flush = Claw(tmp_path, {"agents": {"defaults": defaults}}).flush()
     assert not flush.check(State(total_tokens=39_999)).run
     assert flush.check(State(total_tokens=40_000)).run
     assert not flush.check(State(total_tokens=40_000, reserve_tokens=30_000)).run
     asked = flush.prompt(NOW)
+    assert asked.model == "p/small"
     assert asked.user.startswith("Save on 2026-02-17!")
     assert asked.user.endswith("Tuesday, February 17th, 2026 — 12:00 AM (Asia/Tokyo)")
 
