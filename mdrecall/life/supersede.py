@@ -13,8 +13,8 @@ from mdrecall.core.life.conflicts import Claim, Conflicts, find_conflicts
 from mdrecall.core.life.statements import read_statements
 from mdrecall.core.ranking.days import Moment, Place, note_day
 from mdrecall.core.text.annotations import read_annotated, read_annotations
-from mdrecall.core.text.chunk import CURATED_FILES
 from mdrecall.core.text.headings import INSIDE_BLOCK, heading_title, read_lines
+from mdrecall.core.text.notes import CURATED_FILES
 from mdrecall.errors import ArgumentError, ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.sources.appending import find_codec

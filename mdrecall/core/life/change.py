@@ -58,8 +58,6 @@ def find_change(old: Statement, new: Statement) -> Change | None:
     if not shared or not old.is_claim or not new.is_claim:
         return None
     is_announced = _announces_change(new)
-    if len(shared) < _MIN_SUBJECT and not is_announced and not (":" in old.text or "：" in old.text):
-        return None
     soft = old.soft_keys & new.soft_keys
     before, after = _find_values(old, shared, soft), _find_values(new, shared, soft)
     weight = min(_shared_weight(old, shared), _shared_weight(new, shared))
@@ -149,11 +147,14 @@ def _has_subject(old: Statement, new: Statement, value: _Value, other: _Value, w
         return weight >= _MIN_CHARS_SUBJECT
     if weight < 1 or not value.before:
         return False
-    # A single word is a subject as the label of a short value, in sections about the same thing.
-    is_label = value.link == other.link == ":" and value.previous not in words_for.PLAIN_LABELS
-    is_short = max(_size(value), _size(other)) <= _MAX_PLAIN_VALUE
     is_typed = bool(_roles_of(value) & _roles_of(other) & {"number", "date", "name"})
-    return (is_typed and _announces_change(new)) or (is_label and is_short and old.topic == new.topic)
+    if is_typed and _announces_change(new):
+        return True
+    # A single word is a subject as the label of a short value, in sections about the same thing.
+    is_short = max(_size(value), _size(other)) <= _MAX_PLAIN_VALUE
+    is_labelled = value.is_linked and value.link == other.link and value.previous not in words_for.PLAIN_LABELS
+    is_valued = value.link == ":" or is_typed or bool(_states_of(value) & _states_of(other))
+    return is_short and is_labelled and is_valued and old.topic == new.topic
 
 
 def _compare_values(old: Statement, new: Statement, before: _Value, after: _Value) -> Change | None:

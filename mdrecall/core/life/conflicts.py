@@ -85,7 +85,4 @@ def _find_candidates(claims: Sequence[Claim]) -> Iterator[tuple[int, int]]:
         rarest = sorted(claim.statement.subject_keys, key=lambda key: (len(postings[key]), key))
         shared = [key for key in rarest if 1 < len(postings[key]) <= _MAX_POSTINGS][:_RAREST]
         for other in sorted({other for key in shared for other in postings[key] if other > number}):
-            keys, others = claim.statement.subject_keys, claims[other].statement.subject_keys
-            # With a single word in common only labels can have the same subject.
-            if len(keys & others) > 1 or ":" in claim.statement.text:
-                yield number, other
+            yield number, other
