@@ -24,7 +24,7 @@ COMMANDS = {
     "list": "list the notes with their dates and sizes",
     "note": "add a note",
     "conflicts": "list notes that contradict each other",
-    "sessions": "list, read or save past conversations",
+    "sessions": "list, search, read or save past conversations",
     "hosts": "search the past conversations of coding agents",
     "context": "print the notes an agent should read first",
     "index": "update the index",
