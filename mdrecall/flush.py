@@ -28,6 +28,7 @@ from mdrecall.core.conversation.flush import (
 )
 from mdrecall.core.conversation.no_reply import visible_text
 from mdrecall.core.conversation.session_notes import Message, checkpoint_text
+from mdrecall.core.text.provenance import BY_FLUSH
 from mdrecall.errors import SessionsError
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import append_daily
@@ -176,7 +177,7 @@ class Flush:
     def _append(self, text: str, moment: Moment, path: str | None) -> Appended:
         limit = self.settings.mdrecall.max_file_bytes
         text = TombstoneFile(self.settings.index_path).load().mask(text)
-        return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit)
+        return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit, author=BY_FLUSH)
 
     def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:
         if not self.session_key:
