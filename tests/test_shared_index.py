@@ -1,7 +1,10 @@
 """A memory whose index is in Postgres: the same answers as from a file, and several machines that share it."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,9 +105,36 @@ def test_two_machines_with_copies_do_not_index_in_turns(tmp_path: Path, postgres
 def test_a_database_that_is_not_named_or_not_there_is_a_clear_error(tmp_path: Path) -> None:
     machine = Machine(tmp_path, None)
     (tmp_path / "mdrecall.json").write_text('{"mdrecall": {"store": {"kind": "postgres"}}}')
-    with pytest.raises(ConfigError, match="no database is named"):
+    with pytest.raises(ConfigError, match="No database is named"):
         machine.open()
     machine.env["MDRECALL_STORE_DSN"] = f"host={tmp_path} user=ada password=hunter2secret dbname=none"
     with machine.open() as memory, pytest.raises(StoreError) as raised:
         memory.sync()
     assert "hunter2secret" not in str(raised.value) + repr(raised.value.__cause__)
+
+
+def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgres: Server) -> None:
+    machine = Machine(tmp_path, postgres)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mdrecall", *arguments, "--workspace", str(machine.folder)]
+        env = {**machine.env, "PATH": os.environ["PATH"]}
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert "The tables are there" in run("store", "setup").stdout
+    assert "Nobody has indexed notes yet." in run("store", "check").stdout
+    assert run("index").returncode == 0
+    checked = run("store", "check")
+    assert (checked.returncode, "is a superuser" in checked.stdout, str(machine.folder) in checked.stdout) == (
+        1,
+        True,
+        True,
+    )
+    assert "blue drawer" in run("search", "lighthouse key").stdout
+    assert "from now on" in run("store", "move").stdout
+    refused = run("store", "grant")
+    assert (refused.returncode, "Which role?" in refused.stderr) == (2, True)
+    assert run("store", "grant", "nobody; DROP SCHEMA mdrecall").returncode == 2
+    assert run("store", "drop").returncode == 2
+    assert "Deleted." in run("store", "drop", "--yes").stdout
+    assert "Nobody has indexed notes yet." in run("store", "check").stdout

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.sources.followed import FollowedFiles
     from mdrecall.sources.inotify import FolderQueue
+    from mdrecall.store.postgres import PostgresStore
 
 
 # A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
@@ -277,7 +278,7 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
 def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     settings = loaded.settings
     if settings.mdrecall.store.kind == "postgres" or loaded.environment.get(_STORE_DSN, "").strip():
-        return _open_postgres(loaded, one_shot)
+        return open_postgres(loaded, one_shot=one_shot)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
     vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
@@ -286,7 +287,7 @@ def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)
 
 
-def _open_postgres(loaded: Loaded, one_shot: bool) -> Store:
+def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> "PostgresStore":
     """Open the index in the database that the settings or the environment name."""
     own, at = loaded.settings.mdrecall.store, "mdrecall.store.dsn"
     dsn = loaded.environment.get(_STORE_DSN, "").strip()
@@ -296,7 +297,7 @@ def _open_postgres(loaded: Loaded, one_shot: bool) -> Store:
         raise ConfigError(str(error)) from error
     if not dsn:
         hint = f"Set {at} to a reference, or the variable {_STORE_DSN}."
-        raise ConfigError("mdrecall.store.kind is postgres, but no database is named.", hint=hint)
+        raise ConfigError("No database is named for the index.", hint=hint)
     try:
         from mdrecall.store.postgres import PostgresStore, this_machine
     except ImportError as error:
