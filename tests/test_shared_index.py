@@ -38,14 +38,17 @@ QUERIES = (
 class Machine:
     """A home with a folder of notes, and a configuration that names the database."""
 
-    def __init__(self, base: Path, server: Server | None, notes: dict[str, str] = NOTES, name: str = "") -> None:
+    def __init__(
+        self, base: Path, server: Server | None, notes: dict[str, str] = NOTES, name: str = "", fallback: str = "none"
+    ) -> None:
         self.folder = base / "notes"
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         for path, text in notes.items():
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(text)
-        store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base)} if server else {}
-        (base / "mdrecall.json").write_text(json.dumps({"mdrecall": {"store": store}}))
+        store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base), "fallback": fallback}
+        own = {"store": store if server else {}, "qmd": {"firstRetrySeconds": 1}}
+        (base / "mdrecall.json").write_text(json.dumps({"mdrecall": own}))
         self.env = {"HOME": str(base), "MDRECALL_CONFIG": str(base / "mdrecall.json")}
         self.env |= {"STORE": server.dsn} if server else {}
 

@@ -118,7 +118,15 @@ class BuiltinBackend:
 
     def _search_index(self, request: SearchRequest, visible: Visible) -> SearchAnswer:
         now = user_moment(request.now, self._settings.defaults.user_timezone)
-        return self._repair.run(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
+
+        def search() -> SearchAnswer:
+            return self._repair.run(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
+
+        try:
+            return search()
+        except StoreUnavailable:
+            # A connection to a server may have broken, or vectors may just have been replaced: the state is read anew.
+            return search()
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written.
@@ -201,6 +209,10 @@ class BuiltinBackend:
         if embedder is None:
             return self._store.chunks.count()
         return embedder.count_missing() if embedder.last_error else 0
+
+    def open_store(self) -> None:
+        """Make sure that the index can answer; raise ``StoreUnavailable`` if it cannot."""
+        self._store.admin.open()
 
     def warm(self) -> None:
         """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""

@@ -46,7 +46,34 @@ def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     """Open the backend that the settings ask for; with ``one_shot`` it will answer only once."""
     if loaded.settings.memory.backend == "qmd":
         return _open_qmd_with_fallback(loaded, one_shot=one_shot)
+    if _is_shared(loaded) and loaded.settings.mdrecall.store.fallback == "builtin":
+        return _open_shared_with_fallback(loaded, one_shot=one_shot)
     return open_builtin(loaded, one_shot=one_shot)
+
+
+def _is_shared(loaded: Loaded) -> bool:
+    return loaded.settings.mdrecall.store.kind == "postgres" or bool(loaded.environment.get(_STORE_DSN, "").strip())
+
+
+def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
+    """Open the backend on a server, with an index of this machine to answer while the server is away."""
+    from mdrecall.backends.breaker import Breaker
+    from mdrecall.backends.fallback import FallbackBackend
+    from mdrecall.backends.shared import SharedBackend
+
+    settings = loaded.settings
+    own = settings.mdrecall._replace(store=settings.mdrecall.store._replace(kind="sqlite"))
+    environment = {name: value for name, value in loaded.environment.items() if name != _STORE_DSN}
+    local = loaded._replace(settings=settings._replace(mdrecall=own), environment=environment)
+    opened = FallbackBackend(
+        "postgres",
+        SharedBackend(open_builtin(loaded, one_shot=one_shot)),
+        lambda: open_builtin(local, one_shot=one_shot),
+        Breaker(f"{settings.index_path}.outage.json", settings.mdrecall.qmd.first_retry_seconds),
+        one_shot=one_shot,
+    )
+    opened.start()
+    return opened
 
 
 def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
@@ -277,7 +304,7 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
 
 def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     settings = loaded.settings
-    if settings.mdrecall.store.kind == "postgres" or loaded.environment.get(_STORE_DSN, "").strip():
+    if _is_shared(loaded):
         return open_postgres(loaded, one_shot=one_shot)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
