@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall import Memory
-from mdrecall.errors import ConfigError, StoreError, StoreUnavailable
+from mdrecall.errors import ConfigError, FileMissing, StoreError, StoreUnavailable
 from tests.postgres_server import Server
 
 NOTES = {
@@ -23,6 +23,7 @@ NOTES = {
         f"Paragraph {n} is about walrus number {n} and its {n % 7} friends." for n in range(120)
     ),
 }
+LONG_LINE = " ".join(f"word{number}" for number in range(2_000))
 QUERIES = (
     "lighthouse key",
     "DEC-0054",
@@ -78,7 +79,7 @@ def test_both_stores_give_the_same_answers_with_the_same_scores(tmp_path: Path, 
 
 
 def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path, postgres: Server) -> None:
-    here = Machine(tmp_path / "here", postgres, name="team")
+    here = Machine(tmp_path / "here", postgres, NOTES | {"memory/one.md": LONG_LINE}, name="team")
     before = here.answers()
     elsewhere = Machine(tmp_path / "elsewhere", postgres, {}, name="team")
     with elsewhere.open() as memory:
@@ -86,6 +87,11 @@ def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path
         assert "blue drawer" in memory.search("lighthouse key")[0].snippet
         with pytest.raises(StoreUnavailable, match="on another machine"):
             memory.sync(force=True)
+        for path, text in (("memory/long.md", NOTES["memory/long.md"]), ("memory/one.md", LONG_LINE)):
+            read = memory.read(path)
+            assert (read.is_from_index, read.text.rstrip("\n")) == (True, text.rstrip("\n"))
+        with pytest.raises(FileMissing):
+            memory.read("memory/nowhere.md")
     shutil.rmtree(elsewhere.folder)
     elsewhere.folder.mkdir()
     assert here.answers() == before

@@ -8,11 +8,11 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.watch_loop import IndexWatcher
-from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
+from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
 from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file
+from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
     EVERYTHING,
@@ -181,17 +181,37 @@ class BuiltinBackend:
             from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
             refuse_transcript(open_transcripts(self._settings), path)
-        return read_memory_file(
-            self._files,
-            self._settings.workspace,
-            path,
-            from_line=from_line,
-            lines=lines,
-            from_char=from_char,
-            max_chars=max_chars or MAX_READ_UNITS,
-            max_bytes=self._settings.mdrecall.max_file_bytes,
-            mask=TombstoneFile(self._settings.index_path).load().mask,
-        )
+        try:
+            return read_memory_file(
+                self._files,
+                self._settings.workspace,
+                path,
+                from_line=from_line,
+                lines=lines,
+                from_char=from_char,
+                max_chars=max_chars or MAX_READ_UNITS,
+                max_bytes=self._settings.mdrecall.max_file_bytes,
+                mask=TombstoneFile(self._settings.index_path).load().mask,
+            )
+        except FileMissing:
+            if (text := self._read_elsewhere(path)) is None:
+                raise
+        found = select_lines(path, text, from_line, lines, max_chars or MAX_READ_UNITS, from_char)
+        return found._replace(is_from_index=True)
+
+    def _read_elsewhere(self, path: str) -> str | None:
+        """Return the text of a note that is on another machine, from the index; None if it is not indexed either."""
+        if self._store.admin.may_remove():
+            return None
+        chunks = self._store.chunks
+        with chunks.snapshot():
+            own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)
+            loaded = chunks.load(chunks.chunks_of(own))
+        lines: dict[int, str] = {}
+        for chunk in loaded:
+            for number, line in enumerate(chunk.text.split("\n"), chunk.start_line):
+                lines[number] = _join_parts(lines.get(number, ""), line)
+        return "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1)) if lines else None
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
@@ -294,6 +314,14 @@ class BuiltinBackend:
         if self._reranker is not None:
             self._reranker.close()
         self._store.admin.close()
+
+
+def _join_parts(line: str, part: str) -> str:
+    """Return a line with one more part of it; the end of one chunk may be repeated at the beginning of the next."""
+    if part in line:
+        return line
+    shared = next(size for size in range(min(len(line), len(part)), -1, -1) if line.endswith(part[:size]))
+    return line + part[shared:]
 
 
 class BuiltinSessions:
