@@ -22,11 +22,13 @@ from mdrecall.errors import (
     RateLimited,
     ReadError,
     RecallError,
+    TranscriptRefused,
     WriteError,
 )
 from mdrecall.memory import Memory
 from mdrecall.tools.hints import action_for_answer, action_for_error
 from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
+from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, SessionsHistory, SessionsSearch
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -110,9 +112,14 @@ _APPEND_FILE = {
     "description": "A day (YYYY-MM-DD), the name of a note in memory/ such as people/priya, or MEMORY.md for what is"
     " always true. Default: today's note.",
 }
+_APPEND_SUPERSEDES = {
+    "type": "string",
+    "description": "The line that this replaces: its citation, such as memory/2026-02-10.md#L3, or its text. It is"
+    " kept and marked as superseded.",
+}
 _APPEND_DESCRIPTION = (
     "Append to {where}: decisions, facts, preferences, names, dates and open tasks that should outlive the"
-    " conversation. Existing lines are never changed. Returns path and lines. Do not store secrets."
+    " conversation. Existing lines are kept. Returns path and lines. Do not store secrets."
 )
 
 
@@ -241,6 +248,9 @@ def _call_read(
         return answer(details, plain=render(details))
     except FileMissing as error:
         return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
+    except TranscriptRefused as error:
+        refused = {"status": "error", "code": "MEMORY_PATH_NOT_ALLOWED", "path": path, "text": ""}
+        return _answer_failure(refused | error_fields(error), is_error=True)
     except ReadError as error:
         # Memory is not switched off because one path is refused, so this answer is not `disabled`.
         return _answer_failure({"path": path, "text": ""} | error_fields(error), is_error=True)
@@ -262,15 +272,16 @@ def memory_tools(
 ) -> list[Tool]:
     """Return the tools of a conversation, named by its session key; a sub-agent has none.
 
-    ``session_get`` is among them if transcripts are searched, and ``memory_append`` if ``can_append`` says so, by
-    default as the setting ``mdrecall.tools.append`` does. ``progress`` receives how far a search has come with
-    indexing. ``author`` is noted with what is appended.
+    Where transcripts are searched, ``session_get``, ``sessions_search`` and ``sessions_history`` are among them, and
+    ``memory_append`` if ``can_append`` says so, by default as the setting ``mdrecall.tools.append`` does. ``progress``
+    receives how far a search has come with indexing. ``author`` is noted with what is appended.
     """
     if parse(session_key).kind == "subagent":
         return []
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
     if _searches_transcripts(memory.settings):
         tools.append(SessionGet(memory, session_key))
+        tools += [SessionsSearch(memory, session_key, progress), SessionsHistory(memory, session_key)]
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
         tools.append(MemoryAppend(memory, session_key, author))
     return tools
@@ -280,7 +291,7 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
     """Return the descriptions of what ``memory_tools`` has for a memory with these settings, without a session key."""
     specs = [SEARCH, GET]
     if _searches_transcripts(settings):
-        specs.append(SESSION_GET)
+        specs += [SESSION_GET, SESSIONS_SEARCH, SESSIONS_HISTORY]
     return [*specs, append_spec(may_choose=True)] if can_append else specs
 
 
@@ -325,9 +336,10 @@ def _describe_failure(error: RecallError) -> dict[str, Any]:
 
 
 def append_spec(*, may_choose: bool) -> ToolSpec:
-    """Return the description for a model; it offers ``file`` only where one may be chosen."""
+    """Return the description for a model; it offers ``file`` and ``supersedes`` only where a note may be chosen."""
     where = "a note of the long-term memory" if may_choose else "today's note of the long-term memory"
-    properties = {"text": _APPEND_TEXT} | ({"file": _APPEND_FILE} if may_choose else {})
+    own = {"file": _APPEND_FILE, "supersedes": _APPEND_SUPERSEDES} if may_choose else {}
+    properties = {"text": _APPEND_TEXT} | own
     parameters = {"type": "object", "properties": properties, "required": ["text"]}
     return ToolSpec("memory_append", _APPEND_DESCRIPTION.format(where=where), parameters, writes=True)
 
@@ -342,17 +354,20 @@ class MemoryAppend:
 
     @property
     def spec(self) -> ToolSpec:
-        key = self._session_key
-        is_own = not key.strip() or parse(key).is_main_of(self._memory.settings.agent_id)
-        return append_spec(may_choose=is_own)
+        return append_spec(may_choose=self._is_own())
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         text = read_text(arguments, "text", required=True, trim=False)
-        file = read_text(arguments, "file")
+        file, supersedes = read_text(arguments, "file"), read_text(arguments, "supersedes")
+        if supersedes and not self._is_own():
+            # What is said in a group must not make private notes count less.
+            hint = "Leave it out; only the agent's main private conversation may mark notes."
+            raise ArgumentError("This conversation may not mark a line as superseded.", name="supersedes", hint=hint)
         try:
-            appended = self._memory.append(text, file=file, session_key=self._session_key, author=self._author)
-            details = appended_to_json(appended)
+            details = self._append(text, file, supersedes)
             return answer(details, plain=format_append(details))
+        except ArgumentError:
+            raise
         except NothingToWrite as error:
             raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
         except PathRefused as error:
@@ -360,3 +375,21 @@ class MemoryAppend:
         except RecallError as error:
             path = error.path if isinstance(error, WriteError) else file
             return _answer_failure({"path": path, "bytes": 0} | error_fields(error), is_error=True)
+
+    def _is_own(self) -> bool:
+        """True in the agent's main private conversation."""
+        key = self._session_key
+        return not key.strip() or parse(key).is_main_of(self._memory.settings.agent_id)
+
+    def _append(self, text: str, file: str, supersedes: str) -> dict[str, Any]:
+        """Return what was written, the line that it replaces, or those that it seems to replace."""
+        from mdrecall.life.supersede import add_replacement, find_replaced
+
+        memory, key, author = self._memory, self._session_key, self._author
+        if supersedes:
+            appended, old = add_replacement(memory, text, supersedes, file=file, session_key=key, author=author)
+            return appended_to_json(appended) | {"superseded": {"citation": old.citation, "text": old.text}}
+        appended = memory.append(text, file=file, session_key=key, author=author)
+        lines = find_replaced(memory, text, appended) if appended.bytes and self._is_own() else []
+        suggested = [{"citation": line.citation, "text": line.text} for line in lines]
+        return appended_to_json(appended) | ({"mayReplace": suggested} if suggested else {})

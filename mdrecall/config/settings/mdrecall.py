@@ -82,6 +82,21 @@ class RerankOptions(NamedTuple):
     timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
 
 
+class StoreOptions(NamedTuple):
+    """``mdrecall.store``: where the index is."""
+
+    kind: str = setting(
+        choice("sqlite", "postgres"), "sqlite", "In a file of this machine, or in a database that machines share."
+    )
+    dsn: Any = setting(
+        SECRET,
+        None,
+        "How to reach the database: a string with `${VAR}`, or a reference. The variable MDRECALL_STORE_DSN wins.",
+        hide=hide_text,
+    )
+    workspace: str = setting(text(), "", "The name of this memory in the database; the agent's id if not set.")
+
+
 class HostOptions(NamedTuple):
     """``mdrecall.hosts``: what happens at the events of coding agents whose hooks call mdrecall."""
 
@@ -116,6 +131,17 @@ class PromoteOptions(NamedTuple):
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
 
+class SessionOptions(NamedTuple):
+    """``mdrecall.sessions``."""
+
+    visibility: str = setting(
+        choice("private", "openclaw"),
+        "private",
+        "Which conversations one may see: private ones each other and others only themselves, or as OpenClaw's settings"
+        " say (`tools.sessions.visibility`).",
+    )
+
+
 class MdrecallSettings(NamedTuple):
     """``mdrecall``: the settings that only mdrecall has."""
 
@@ -137,8 +163,10 @@ class MdrecallSettings(NamedTuple):
     flush: FlushOptions = section(FlushOptions)
     qmd: QmdOptions = section(QmdOptions)
     tools: ToolOptions = section(ToolOptions)
+    store: StoreOptions = section(StoreOptions)
     vectors: VectorOptions = section(VectorOptions)
     rerank: RerankOptions = section(RerankOptions)
     hosts: HostOptions = section(HostOptions)
     recalls: RecallOptions = section(RecallOptions)
     promote: PromoteOptions = section(PromoteOptions)
+    sessions: SessionOptions = section(SessionOptions)
