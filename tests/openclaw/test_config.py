@@ -1,5 +1,6 @@
 """Configuration files that the real OpenClaw accepts, and those of its documentation, never stop mdrecall."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -80,9 +81,12 @@ def test_a_file_that_openclaw_migrates_gives_the_same_settings_after_the_import(
     for name in ("HOME", "OPENCLAW_STATE_DIR"):
         monkeypatch.setenv(name, openclaw.env[name])
     monkeypatch.setenv("MDRECALL_STATE_DIR", str(tmp_path / "own"))
-    file = write(openclaw.state / "openclaw.json", BEFORE)
+    file = openclaw.state / "openclaw.json"
+    # OpenClaw refuses to write a file that is half as long, so the rest of a usual one is in it.
+    old = json.loads(file.read_text()) | BEFORE
+    write(file, old)
     before = settings_of(tmp_path)
-    backup = write(tmp_path / "openclaw.json.bak", BEFORE)
+    backup = write(tmp_path / "openclaw.json.bak", old)
     fixed = openclaw.run("doctor", "--fix", "--non-interactive")
     assert "chunking" not in file.read_text(), fixed
     assert openclaw.run("config", "validate").code == 0
