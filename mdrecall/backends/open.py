@@ -105,7 +105,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     beside = embedding.beside_embedder if embedding else None
     sync = SyncRun(store, indexers, embedder, beside)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
-    options = read_ranking_options(settings)
+    options = read_ranking_options(settings)._replace(collections=files.collections())
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
     if embedding is None:
         searcher = Searcher(store.chunks, analyser, options, reranker=reranker)

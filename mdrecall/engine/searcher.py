@@ -9,6 +9,7 @@ from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
 from mdrecall.core.ranking.importance import prefer_important
 from mdrecall.core.ranking.naming import Naming, read_naming
+from mdrecall.core.ranking.note_filter import NoteFilter, explain_filter, name_filter, read_filter, weigh_collections
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
     DayLimits,
@@ -67,6 +68,7 @@ STAGES: tuple[Stage, ...] = (
     prefer_speakers,  # a query that names a speaker prefers that speaker's words
     prefer_times,  # notes of the time that a query names gain a little
     apply_age,  # an old note counts less
+    weigh_collections,  # a collection may weigh more or less
     score_candidates,  # worth and age become a probability; best first
     drop_low_scores,  # the minimum score
     merge_neighbours,  # passages that follow each other become one result
@@ -130,6 +132,7 @@ class _Asked(NamedTuple):
     terms: Sequence[Term]
     times: QueryTimes
     limits: DayLimits | None
+    only: NoteFilter | None
     options: RankingOptions
     source: SourceName | None
 
@@ -178,8 +181,9 @@ class Searcher:
         terms = quiet_time_words(parse_query(query), query, times)
         if not terms:
             return NO_SEARCHABLE_WORDS
-        asked = _Asked(query, terms, times, limits, _apply_request(self.options, request), request.source)
-        by_time = TimeSearch(self._chunks, now, request.source)
+        only = read_filter(request, self.options.collections)
+        asked = _Asked(query, terms, times, limits, only, _apply_request(self.options, request), request.source)
+        by_time = TimeSearch(self._chunks, now, request.source, only)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
             with self._chunks.snapshot():
@@ -200,7 +204,8 @@ class Searcher:
             now.ms,
             times,
         )
-        answer = _describe_search(self._rank(found.pool.candidates, context), mode, found.degraded, found.embedded)
+        ranked = name_filter(self._rank(found.pool.candidates, context), only)
+        answer = _describe_search(ranked, mode, found.degraded, found.embedded)
         return put_first(listed, answer, asked.options.max_results) if listed is not None else answer
 
     def _find(self, asked: _Asked, by_time: TimeSearch) -> _Found | SearchAnswer:
@@ -217,9 +222,9 @@ class Searcher:
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 by_word = word_weights(matches, chunk_count, asked.terms)
                 embedded, degraded = _embed(self._vectors, asked.query, options.mode, by_word)
-            within = by_time.chunks_within(asked.limits) if asked.limits else None
-            if asked.limits and not within:
-                return asked.limits.explain_empty()
+            within = by_time.chunks_within(asked.limits) if asked.limits or asked.only else None
+            if within is not None and not within:
+                return explain_filter(asked.only, asked.limits)
             of_times = by_time.chunks_of_times(asked.times) if asked.times.has_bonus else ()
             found = strengths(matches, weights, within)
             named = by_time.chunks_named(naming)

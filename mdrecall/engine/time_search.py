@@ -6,6 +6,7 @@ from itertools import islice
 from mdrecall.core.ranking.days import Moment, format_day, note_day
 from mdrecall.core.ranking.features import ReadChunk
 from mdrecall.core.ranking.naming import Naming
+from mdrecall.core.ranking.note_filter import NoteFilter
 from mdrecall.core.ranking.recency import NEAREST_DAYS, DayLimits, nearest_days
 from mdrecall.core.ranking.score import Weighted
 from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
@@ -35,17 +36,21 @@ _MAX_SCANNED_CHUNKS = 100_000
 class TimeSearch:
     """Finds notes by their day, within one snapshot of the index."""
 
-    def __init__(self, chunks: ChunkReader, now: Moment, source: SourceName | None) -> None:
+    def __init__(
+        self, chunks: ChunkReader, now: Moment, source: SourceName | None, only: NoteFilter | None = None
+    ) -> None:
+        """``only`` leaves out other notes."""
         self._chunks = chunks
         self._now = now
         self._source = source
+        self._only = only
 
-    def chunks_within(self, limits: DayLimits) -> frozenset[int]:
+    def chunks_within(self, limits: DayLimits | None) -> frozenset[int]:
         """Return the chunks within limits: notes by the day they are about, else by when the file was changed."""
         kept = [
             document.id
             for document in self._documents()
-            if limits.has(_told_day(document) or self._now.day_of(document.mtime_ns / 1e6))
+            if limits is None or limits.has(_told_day(document) or self._now.day_of(document.mtime_ns / 1e6))
         ]
         return frozenset(self._chunks.chunks_of(kept))
 
@@ -96,6 +101,8 @@ class TimeSearch:
 
     def _documents(self) -> list[StoredDocument]:
         documents = self._chunks.list_documents()
+        if self._only:
+            documents = [document for document in documents if self._only.has(document)]
         return [document for document in documents if self._source in (None, document.source)]
 
 

@@ -43,6 +43,10 @@ class SearchOptions(TypedDict, total=False):
     until: "str | date | None"
     now: "datetime | None"
     queries: Sequence[str]
+    tags: Sequence[str]
+    paths: Sequence[str]
+    collections: Sequence[str]
+    projects: Sequence[str]
 
 
 class SearchRequest(NamedTuple):
@@ -71,6 +75,14 @@ class SearchRequest(NamedTuple):
     """The moment that ages and words such as "yesterday" are measured from; None means the present."""
     queries: Sequence[str] = ()
     """The same question in other words; the results of all queries are merged."""
+    tags: Sequence[str] = ()
+    """Search only notes with all of these tags; ``work`` holds ``work/travel`` too."""
+    paths: Sequence[str] = ()
+    """Search only these files, folders or globs."""
+    collections: Sequence[str] = ()
+    """Search only these collections of the settings."""
+    projects: Sequence[str] = ()
+    """The projects at hand, such as ``github.com/ana/app``. If there are any, entries of other projects are left out."""
 
 
 class Term(NamedTuple):

@@ -320,7 +320,7 @@ def test_a_lock_has_one_holder_who_can_be_asked_after(open_store: OpenStore, nam
 
 def test_what_annotations_say_of_a_chunk_comes_back_with_it(store: Store) -> None:
     document, (plain,) = indexed("MEMORY.md", "The van is red")
-    marks = Marks(("the van",), 7, "github.com/ana/app", ("car",), "MEMORY.md#L9", True, "2026-11-16", "agent")
+    marks = Marks(("the van",), 7, "github.com/ana/app", "MEMORY.md#L9", True, "2026-11-16", "agent")
     marked = plain._replace(chunk=plain.chunk._replace(marks=marks))
     store.documents.put([(document, [marked]), indexed("memory/b.md", "The van is slow")], "r")
     found = {chunk.path: chunk.marks for chunk in store.chunks.load(chunk_ids(store, "van"))}

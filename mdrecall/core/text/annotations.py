@@ -92,7 +92,6 @@ def merge_marks(several: Iterable[Marks]) -> Marks:
         tuple(dict.fromkeys(trigger for marks in each for trigger in marks.triggers)),
         max((marks.importance for marks in each if marks.importance is not None), default=None),
         BROKEN_PROJECT if BROKEN_PROJECT in projects else "; ".join(projects),
-        tuple(dict.fromkeys(tag for marks in each for tag in marks.tags)),
         old.superseded_by,
         old.is_superseded,
         old.superseded_on,

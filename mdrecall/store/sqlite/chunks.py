@@ -12,6 +12,7 @@ from itertools import islice
 import apsw
 
 from mdrecall.core.text.annotations import unpack_marks
+from mdrecall.core.text.fields import unpack_fields
 from mdrecall.core.text.words import JOINERS
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import current_revision
@@ -42,7 +43,8 @@ _OWN_TEXT = f"SELECT {UNPACK}(text) FROM chunks WHERE document_id=? AND ordinal=
 _DOCUMENTS = f"""
     SELECT documents.id, source, path, mtime_ns,
         CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {FRONT_MATTER_MARKS}
-        THEN substr({UNPACK}(text), 1, 1000) ELSE '' END
+        THEN substr({UNPACK}(text), 1, 1000) ELSE '' END,
+        fields
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
 """
 _CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
@@ -154,8 +156,8 @@ class SqliteChunks:
             if self._listed and self._listed[0] == revision:
                 return list(self._listed[1])
             found = [
-                StoredDocument(number, source, file_path(path), mtime_ns, head)
-                for number, source, path, mtime_ns, head in rows(db, _DOCUMENTS)
+                StoredDocument(number, source, file_path(path), mtime_ns, head, unpack_fields(fields))
+                for number, source, path, mtime_ns, head, fields in rows(db, _DOCUMENTS)
             ]
         if len(found) <= _MOST_LISTED:
             self._listed = revision, tuple(found)
