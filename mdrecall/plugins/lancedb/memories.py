@@ -278,6 +278,26 @@ class LongTermMemory:
                 self.table.replace_all(list(zip(renamed, vectors, strict=True)), length)
             return len(rows)
 
+    def restore(self, rows: Sequence[Row]) -> int:
+        """Store memories of a backup as this agent's, unless those ids are there already; return how many were stored.
+
+        Secrets are masked, and the vectors are made again, because another embedder may be in use.
+        """
+        with self.table.writing():
+            known = {row.id for row in self.table.rows("id IS NOT NULL")}
+            fresh = {row.id: row for row in rows if row.id not in known and row.text.strip()}
+            identity, agent = self.identity, self._owner.agent
+            new = [
+                row._replace(text=self._redact(_drop_surrogates(row.text)), agent=agent, embedder=identity)
+                for row in fresh.values()
+            ]
+            for start in range(0, len(new), _BATCH):
+                batch = new[start : start + _BATCH]
+                vectors = self._embed_texts([row.text for row in batch])
+                self._check_length(vectors[0])
+                self.table.put(list(zip(batch, vectors, strict=True)))
+            return len(new)
+
     def close(self) -> None:
         """Close the embedder and the table; may be called twice."""
         if self._embedder is not None:
