@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.backends.pool import BackendPool
+    from mdrecall.core.text.links import NoteLinks
     from mdrecall.sources.files import MemoryFiles
+    from mdrecall.sources.linked_notes import LinkedNotes
     from mdrecall.sources.notes import NotePath
 
 
@@ -54,6 +56,7 @@ class Memory:
         self.loaded = loaded
         self._backend = backend
         self._release = release or backend.close
+        self._linked: LinkedNotes | None = None
 
     @classmethod
     def open(
@@ -103,7 +106,9 @@ class Memory:
         files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
         ``since`` and ``until`` are the first and last day to search, as a date or in words such as ``last week``.
         ``now`` is the moment that such words, and ages, are measured from. ``queries`` are up to four further ways to
-        ask: a passage that several of them find keeps its best score.
+        ask: a passage that several of them find keeps its best score. ``tags``, ``paths`` and ``collections`` limit a
+        search to notes with all of the tags, in any of the folders, files or globs, and in any of the collections of
+        the settings. ``projects`` are those at hand: entries of other projects are left out, and ``withheld`` says so.
         """
         request = SearchRequest(query, **options)
         if request.min_score is not None and isnan(request.min_score):
@@ -258,6 +263,18 @@ class Memory:
         stamps = self._open_files().scan().stamps
         found = [NoteFile(path, size, changed_ns / 1e9) for path, (size, changed_ns, *_) in stamps.items()]
         return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
+
+    def links(self, name: str) -> "NoteLinks":
+        """Return which notes a note links to and which link to it; the disk is asked, not the index.
+
+        The note is named by its path, its file name, an alias or its title.
+        """
+        from mdrecall.sources.linked_notes import LinkedNotes
+        from mdrecall.sources.tombstones import TombstoneFile
+
+        if self._linked is None:
+            self._linked = LinkedNotes(self._open_files(), TombstoneFile(self.settings.index_path))
+        return self._linked.links_of(name)
 
     def _open_files(self) -> "MemoryFiles":
         from mdrecall.sources.files import MemoryFiles

@@ -40,6 +40,8 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
         json["confidence"] = answer.confidence
     if answer.caution:
         json["caution"] = answer.caution
+    if answer.withheld:
+        json["withheld"] = answer.withheld
     if answer.reason:
         json |= {"reason": answer.reason, "action": answer.action}
     if answer.provider:

@@ -1,6 +1,7 @@
 """The search: gather candidates from the store, then run the stages of the ranking over them."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -53,6 +54,7 @@ from mdrecall.core.ranking.stages import (
 )
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
+from mdrecall.engine.project_scope import VisibleChunks, find_hidden
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
@@ -170,9 +172,20 @@ class Searcher:
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker
+        self._hidden: frozenset[int] = frozenset()
 
     def search(self, request: SearchRequest, *, now: Moment = NO_MOMENT) -> SearchAnswer:
         """Return the best passages for a query, or an empty answer that says why there are none."""
+        projects_of = self._chunks.chunks_of_projects()
+        hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset[int]()
+        if not hidden:
+            return self._search(request, now)
+        visible = VisibleChunks(self._chunks, hidden)
+        limited = copy(self)
+        limited._chunks, limited._hidden = visible, hidden
+        return visible.explain(limited._search(request, now))
+
+    def _search(self, request: SearchRequest, now: Moment) -> SearchAnswer:
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
@@ -312,7 +325,8 @@ class Searcher:
         if self._vectors is None:
             return {}
         if lookup.within is None:
-            return dict(self._vectors.nearest(embedded, limit))
+            near = self._vectors.nearest(embedded, limit + len(self._hidden))
+            return dict([entry for entry in near if entry[0] not in self._hidden][:limit] if self._hidden else near)
         if len(lookup.within) > _MAX_COMPARED:
             near = self._vectors.nearest(embedded, _WIDER * limit)
             return dict([entry for entry in near if entry[0] in lookup.within][:limit])

@@ -82,7 +82,7 @@ class SearchRequest(NamedTuple):
     collections: Sequence[str] = ()
     """Search only these collections of the settings."""
     projects: Sequence[str] = ()
-    """The projects at hand, such as ``github.com/ana/app``. If there are any, entries of other projects are left out."""
+    """The projects at hand, such as ``github.com/ana/app``; entries of others are left out. None hides nothing."""
 
 
 class Term(NamedTuple):
@@ -291,6 +291,8 @@ class SearchAnswer:
     """The backend that answered."""
     answered_for: FallbackNotice | None = None
     """The configured backend that could not answer, and why; None if it did answer."""
+    withheld: str = ""
+    """What was left out although it may match, and why, as a sentence; empty if nothing was."""
     caution: str = ""
     """Why the results should be doubted, as a sentence; empty if there is no reason to."""
 

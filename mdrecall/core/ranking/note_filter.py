@@ -39,7 +39,10 @@ class NoteFilter(NamedTuple):
 
 
 def read_filter(request: SearchRequest, known: Sequence[Collection]) -> NoteFilter | None:
-    """Return what a request is limited to; None if it is not. Raise ``QueryError`` for a collection that is not known."""
+    """Return what a request is limited to; None if it is not.
+
+    Raise ``QueryError`` for a collection that is not known.
+    """
     tags = tuple(dict.fromkeys(bare for tag in request.tags if (bare := tag.strip().lstrip("#").strip("/"))))
     paths = tuple(
         dict.fromkeys(bare for path in request.paths if (bare := path.strip().removeprefix("./").rstrip("/")))

@@ -22,7 +22,7 @@ _TAG = re.compile(
     r"(?<!\S)#([^\s\x00-\x2c.\x3a-\x40\x5b-\x5e`\x7b-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u3004"
     r"\u3008-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3e\uff5b-\uff65]+)"
 )
-_CODE = re.compile(r"``[^`]*``|`[^`]*`")
+_CODE = re.compile(r"``.*?``|`[^`]*`")
 _WIKI_LINK = re.compile(r"\[\[([^\[\]\n]{1,400})\]\]")
 _LINK = re.compile(r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}\.md(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")

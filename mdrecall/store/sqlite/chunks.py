@@ -36,6 +36,8 @@ _CHUNK = f"""
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
+# With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
+_OF_PROJECTS = """SELECT id, marks FROM chunks WHERE instr(marks, '"project":') > 0"""
 _SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
 _OWN_TEXT = f"SELECT {UNPACK}(text) FROM chunks WHERE document_id=? AND ordinal=?"
 
@@ -88,6 +90,7 @@ class _Remembered:
         self.revision = revision
         self.chunks = single(db, "SELECT count(*) FROM chunks")
         self._last_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
+        self.projects_of = {number: unpack_marks(marks).project for number, marks in rows(db, _OF_PROJECTS)}
         self._rows: dict[str, int] = {}
         self._loaded: dict[int, StoredChunk] = {}
         self._loaded_chars = 0
@@ -142,6 +145,11 @@ class SqliteChunks:
         """Return the number of files and chunks of each source."""
         with self._file.reading() as db:
             return tuple(SourceCount(*row) for row in rows(db, _COUNTS))
+
+    def chunks_of_projects(self) -> Mapping[int, str]:
+        """Return the chunks whose marks name a project, each with its projects."""
+        with self._file.reading() as db:
+            return self._recall(db).projects_of
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
