@@ -13,8 +13,9 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
+from mdrecall.engine.ranking_options import read_ranking_options
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.searcher import Searcher, read_ranking_options
+from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan

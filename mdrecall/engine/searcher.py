@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
-from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
@@ -55,6 +54,7 @@ from mdrecall.core.ranking.stages import (
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.project_scope import VisibleChunks, find_hidden
+from mdrecall.engine.ranking_options import apply_request
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
 from mdrecall.errors import QueryError
@@ -195,7 +195,7 @@ class Searcher:
         if not terms:
             return NO_SEARCHABLE_WORDS
         only = read_filter(request, self.options.collections)
-        asked = _Asked(query, terms, times, limits, only, _apply_request(self.options, request), request.source)
+        asked = _Asked(query, terms, times, limits, only, apply_request(self.options, request), request.source)
         by_time = TimeSearch(self._chunks, now, request.source, only)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
@@ -391,33 +391,6 @@ class Searcher:
                 alike, passages = similarities.get(chunk.id, (None, ()))
                 found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
-
-
-def read_ranking_options(settings: Settings) -> RankingOptions:
-    """Return the ranking options of the settings; a request may override some of them."""
-    query = settings.memory_search.query
-    hybrid = query.hybrid
-    mode: Mode = "hybrid" if hybrid.enabled else "vector"
-    return RankingOptions(
-        max_results=query.max_results,
-        min_score=query.min_score,
-        mode=mode if settings.memory_search.provider != "none" else "keyword",
-        candidate_multiplier=hybrid.candidate_multiplier,
-        vector_weight=hybrid.vector_weight,
-        mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
-        half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
-        max_per_file=settings.mdrecall.max_per_file,
-    )
-
-
-def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOptions:
-    """Return the options of one search: the settings, except for what the request says."""
-    return options._replace(
-        max_results=options.max_results if request.max_results is None else max(1, request.max_results),
-        min_score=options.min_score if request.min_score is None else request.min_score,
-        mode=request.mode or options.mode,
-        min_reranked_score=request.min_score or 0.0,
-    )
 
 
 def _embed(
