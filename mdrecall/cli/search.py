@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since", metavar="DAY", help='only notes of this day or later: 2026-03-01, "last week", "3 days ago"'
     )
     parser.add_argument("--until", metavar="DAY", help="only notes of this day or earlier")
+    about = "search as this conversation: of past conversations, only those that it may see"
+    parser.add_argument("--session-key", metavar="KEY", default="", help=about)
     parser.add_argument(
         "--tag", action="append", metavar="TAG", help="only notes with this tag or one below it; repeat it for several"
     )
@@ -79,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
             paths=options.path or (),
             collections=options.collection or (),
             projects=options.project or (),
+            session_key=options.session_key,
             progress=progress,
         )
     if memory.settings.mdrecall.recalls.record:

@@ -21,7 +21,7 @@ def find_hidden(projects_of: Mapping[int, str], active: Iterable[str]) -> frozen
     )
 
 
-class VisibleChunks:
+class ScopedChunks:
     """The role ``ChunkReader`` without some chunks, for one search."""
 
     def __init__(self, chunks: ChunkReader, hidden: frozenset[int]) -> None:
@@ -35,7 +35,8 @@ class VisibleChunks:
         if not count:
             return answer
         left_out = "1 entry was left out" if count == 1 else f"{count} entries were left out"
-        return answer.replace(withheld=f"{left_out}: of another project, or of one that cannot be read.")
+        told = f"{left_out}: of another project, or of one that cannot be read."
+        return answer.replace(withheld=f"{answer.withheld} {told}".strip())
 
     def snapshot(self) -> AbstractContextManager[None]:
         return self._chunks.snapshot()

@@ -52,7 +52,16 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
-from mdrecall.types.transcripts import Conversation, HostRecord, Step, Transcript, TranscriptRecord
+from mdrecall.types.transcripts import (
+    EVERYTHING,
+    Conversation,
+    HostRecord,
+    MessagePage,
+    Step,
+    Transcript,
+    TranscriptRecord,
+    Visible,
+)
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -66,6 +75,7 @@ from mdrecall.types.vectors import (
 )
 
 __all__ = [
+    "EVERYTHING",
     "MODES",
     "NO_FIELDS",
     "NO_MARKS",
@@ -91,6 +101,7 @@ __all__ = [
     "Listing",
     "Marks",
     "Match",
+    "MessagePage",
     "Mode",
     "NoteFile",
     "Origin",
@@ -121,6 +132,7 @@ __all__ = [
     "Traits",
     "Transcript",
     "TranscriptRecord",
+    "Visible",
     "WatchEvent",
     "Why",
     "confidence_of",

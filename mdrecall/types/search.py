@@ -47,6 +47,7 @@ class SearchOptions(TypedDict, total=False):
     paths: Sequence[str]
     collections: Sequence[str]
     projects: Sequence[str]
+    session: str
 
 
 class SearchRequest(NamedTuple):
@@ -64,7 +65,7 @@ class SearchRequest(NamedTuple):
     source: SourceName | None = None
     """Search only this source; None means every configured source."""
     session_key: str = ""
-    """The conversation that asks. A new one may start a sync, and scope rules may deny it."""
+    """The conversation that asks. A new one may start a sync, scope rules may deny it, and it sees only what it may."""
     progress: ProgressCallback | None = None
     """Called with the progress of indexing changed files, which comes before the search."""
     since: "str | date | None" = None
@@ -83,6 +84,8 @@ class SearchRequest(NamedTuple):
     """Search only these collections of the settings."""
     projects: Sequence[str] = ()
     """The projects at hand, such as ``github.com/ana/app``; entries of others are left out. None hides nothing."""
+    session: str = ""
+    """Search only this conversation, given by its session key or id; empty means every one that may be seen."""
 
 
 class Term(NamedTuple):
@@ -291,10 +294,11 @@ class SearchAnswer:
     """The backend that answered."""
     answered_for: FallbackNotice | None = None
     """The configured backend that could not answer, and why; None if it did answer."""
-    withheld: str = ""
-    """What was left out although it may match, and why, as a sentence; empty if nothing was."""
     caution: str = ""
     """Why the results should be doubted, as a sentence; empty if there is no reason to."""
+    withheld: str = ""
+    """A sentence if there are conversations that the one that asks may not see, without saying which, or if entries of
+    other projects were left out."""
 
     @property
     def confidence(self) -> Confidence:

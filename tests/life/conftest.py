@@ -1,4 +1,4 @@
-"""Notes that were recalled on several days."""
+"""Notes that were recalled on several days, and commands as in ``tests/cli``."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,10 @@ import pytest
 from mdrecall.life.recalls import record_answer
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer, SearchResult
+from tests.cli.conftest import run, run_process
 from tests.conftest import Workspace
+
+__all__ = ["Recall", "recall_line", "recording", "run", "run_process"]
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 Recall: TypeAlias = Callable[..., None]

@@ -130,6 +130,17 @@ class PromoteOptions(NamedTuple):
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
 
+class SessionOptions(NamedTuple):
+    """``mdrecall.sessions``."""
+
+    visibility: str = setting(
+        choice("private", "openclaw"),
+        "private",
+        "Which conversations one may see: private ones each other and others only themselves, or as OpenClaw's settings"
+        " say (`tools.sessions.visibility`).",
+    )
+
+
 _COLLECTION = record({"path": text(), "pattern": text(), "weight": number(0.1, 10)}, required=("path",))
 
 
@@ -174,3 +185,4 @@ class MdrecallSettings(NamedTuple):
         " and the scores of their notes are multiplied by the weight (0.1 to 10).",
         fix=_read_collections,
     )
+    sessions: SessionOptions = section(SessionOptions)
