@@ -24,6 +24,7 @@ COMMANDS = {
     "list": "list the notes with their dates and sizes",
     "links": "show which notes a note links to, and which link to it",
     "note": "add a note",
+    "conflicts": "list notes that contradict each other",
     "sessions": "list, search, read or save past conversations",
     "hosts": "search the past conversations of coding agents",
     "context": "print the notes an agent should read first",

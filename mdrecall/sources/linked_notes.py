@@ -2,7 +2,7 @@
 
 from mdrecall.core.text.fields import read_fields
 from mdrecall.core.text.links import LinkTable, NoteLinks
-from mdrecall.errors import FileMissing, ReadError, suggest_name
+from mdrecall.errors import FileMissing, ReadError
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import Fields, Stamp
@@ -21,9 +21,13 @@ class LinkedNotes:
         table = LinkTable((path, fields) for path, (_, _, fields) in self._read().items())
         path = table.find(name.strip())
         if path is None:
-            suggestion = suggest_name(name, self._known)
-            hint = "Give the path of a note, its name, or an alias in its front matter."
-            raise FileMissing(f"There is no note {name.strip()[:80]!r}{suggestion}.", path=name, hint=hint)
+            from difflib import get_close_matches
+
+            asked = name.strip()[:80]
+            names = {known.rsplit("/", 1)[-1].removesuffix(".md"): known for known in self._known}
+            near = ", ".join(names[close] for close in get_close_matches(asked, names, n=3))
+            hint = f"Did you mean {near}?" if near else "Give the path of a note, its name, or an alias of it."
+            raise FileMissing(f"There is no note {asked!r}.", path=name, hint=hint)
         return table.links_of(path)
 
     def _read(self) -> dict[str, tuple[Stamp, str, Fields]]:

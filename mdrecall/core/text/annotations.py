@@ -116,7 +116,7 @@ def pack_marks(marks: Marks) -> str:
     import json
 
     said = {name: value for name, value in marks._asdict().items() if value not in ((), None, "", False)}
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(said, separators=(",", ":"))
 
 
 def unpack_marks(stored: str) -> Marks:

@@ -84,7 +84,7 @@ def pack_fields(fields: Fields) -> str:
     import json
 
     said = {name: value for name, value in fields._asdict().items() if value}
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(said, separators=(",", ":"))
 
 
 def unpack_fields(stored: str) -> Fields:
