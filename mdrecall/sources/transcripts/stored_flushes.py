@@ -75,7 +75,7 @@ def _read_entry(connection: apsw.Connection, key: str) -> Entry | None:
         return None
     row = connection.execute(_ENTRY, (key,)).fetchone()
     values = _parse(row[0]) if row else None
-    if values is None:
+    if row is None or values is None:
         return None
     entry = parse_entry(values)._replace(session=str(row[1]))
     size = connection.execute(_VISIBLE, {"id": entry.session}).fetchone()
