@@ -210,6 +210,16 @@ def test_a_file_that_the_database_has_is_not_read_and_another_one_is(store: Open
         reader.open("sessions/s1.jsonl").__enter__()
 
 
+def test_a_conversation_without_events_in_the_database_is_read_from_its_file(store: OpenClawStore) -> None:
+    fill(store)
+    (store.sessions / "s1.jsonl").write_bytes(b"not an event\n" + store.export("s1"))
+    store.execute("DELETE FROM transcript_events")
+    reader = store.reader()
+    assert list(reader.scan().stamps) == ["sessions/s1.jsonl"]
+    assert [number for number, _, _ in lines_of(reader, "sessions/s1.jsonl")] == [4, 5, 6, 8, 10, 12, 14]
+    assert [each.session_key for each in list_conversations(reader)] == ["agent:main:main"]
+
+
 def test_events_that_only_the_file_has_follow_those_of_the_database(store: OpenClawStore) -> None:
     fill(store)
     more = [message("x1", "user", "written by the old version"), message("x2", "assistant", "yes", turnTainted=True)]
@@ -233,6 +243,19 @@ def test_events_that_only_the_file_has_follow_those_of_the_database(store: OpenC
             "written by the old version",
             "yes",
         ]
+
+
+def test_a_file_of_a_topic_belongs_to_the_session_without_the_topic(store: OpenClawStore) -> None:
+    fill(store, key="agent:main:telegram:group:7:topic:7")
+    more = json.dumps(message("x1", "user", "only in the file")).encode() + b"\n"
+    (store.sessions / "s1-topic-7.jsonl").write_bytes(store.export("s1") + more)
+    reader = store.reader()
+    listing = reader.scan()
+    assert list(listing.stamps) == ["sessions/main/s1.jsonl"]
+    assert reader.find("sessions/s1-topic-7.jsonl", listing) == "sessions/main/s1.jsonl"
+    assert lines_of(reader, "sessions/main/s1.jsonl")[-1][:2] == (14, "User: only in the file")
+    store.execute("INSERT INTO memory_session_tombstones VALUES ('s1', 'main', 'forgotten', 1)")
+    assert not reader.scan().stamps
 
 
 def test_what_openclaw_was_told_to_forget_is_nowhere(store: OpenClawStore) -> None:
