@@ -28,7 +28,14 @@ from mdrecall.errors import (
 from mdrecall.memory import Memory
 from mdrecall.tools.hints import action_for_answer, action_for_error
 from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
-from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, SessionsHistory, SessionsSearch
+from mdrecall.tools.sessions import (
+    SESSIONS_HISTORY,
+    SESSIONS_SEARCH,
+    SessionsHistory,
+    SessionsSearch,
+    list_corpora,
+    searches_transcripts,
+)
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -189,7 +196,7 @@ class MemorySearch:
         )
         details = answer_to_json(found) | {"results": results, "citations": mode}
         details |= {"provider": found.provider or "none", "backend": found.backend}
-        details["corpus"] = [corpus] if corpus in ("memory", "sessions") else _list_corpora(settings, found.backend)
+        details["corpus"] = [corpus] if corpus in ("memory", "sessions") else list_corpora(settings, found.backend)
         if action := action_for_answer(found):
             details["action"] = action
         if is_cut:
@@ -279,7 +286,7 @@ def memory_tools(
     if parse(session_key).kind == "subagent":
         return []
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
-    if _searches_transcripts(memory.settings):
+    if searches_transcripts(memory.settings):
         tools.append(SessionGet(memory, session_key))
         tools += [SessionsSearch(memory, session_key, progress), SessionsHistory(memory, session_key)]
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
@@ -290,21 +297,9 @@ def memory_tools(
 def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
     """Return the descriptions of what ``memory_tools`` has for a memory with these settings, without a session key."""
     specs = [SEARCH, GET]
-    if _searches_transcripts(settings):
+    if searches_transcripts(settings):
         specs += [SESSION_GET, SESSIONS_SEARCH, SESSIONS_HISTORY]
     return [*specs, append_spec(may_choose=True)] if can_append else specs
-
-
-def _list_corpora(settings: Settings, backend: str) -> list[SourceName]:
-    """Return what a backend searches: qmd has its own setting for transcripts."""
-    if backend != "qmd":
-        return list(settings.memory_search.sources)
-    return ["memory", "sessions"] if settings.memory.qmd.sessions.enabled else ["memory"]
-
-
-def _searches_transcripts(settings: Settings) -> bool:
-    # While qmd cannot answer, the builtin backend does.
-    return any("sessions" in _list_corpora(settings, backend) for backend in (settings.memory.backend, "builtin"))
 
 
 def _fit_results(found: SearchAnswer, *, is_cited: bool, max_chars: int) -> tuple[list[dict[str, Any]], bool]:
