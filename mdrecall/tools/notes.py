@@ -17,12 +17,12 @@ from mdrecall.errors import (
     EmbedderError,
     FileMissing,
     NothingToWrite,
+    PathOutside,
     PathRefused,
     QueryError,
     RateLimited,
     ReadError,
     RecallError,
-    TranscriptRefused,
     WriteError,
 )
 from mdrecall.memory import Memory
@@ -271,7 +271,7 @@ def _call_read(
         return answer(details, plain=render(details))
     except FileMissing as error:
         return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
-    except TranscriptRefused as error:
+    except PathOutside as error:
         refused = {"status": "error", "code": "MEMORY_PATH_NOT_ALLOWED", "path": path, "text": ""}
         return _answer_failure(refused | error_fields(error), is_error=True)
     except ReadError as error:
