@@ -404,8 +404,8 @@ class MemoryAppend:
         memory, key, author = self._memory, self._session_key, self._author
         if supersedes:
             appended, old = add_replacement(memory, text, supersedes, file=file, session_key=key, author=author)
-            return appended_to_json(appended) | {"superseded": {"citation": old.citation, "text": old.text}}
+            return appended_to_json(appended) | {"superseded": old.to_json()}
         appended = memory.append(text, file=file, session_key=key, author=author)
         lines = find_replaced(memory, text, appended) if appended.bytes and self._is_own() else []
-        suggested = [{"citation": line.citation, "text": line.text} for line in lines]
+        suggested = [line.to_json() for line in lines]
         return appended_to_json(appended) | ({"mayReplace": suggested} if suggested else {})
