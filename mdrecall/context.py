@@ -104,6 +104,8 @@ def save_session(
     ``now`` must have a time zone. Without a ``slug`` the name of the note contains the time of day in UTC.
     """
     # What only the end of a conversation needs is not loaded at its start, which a host waits for.
+    from mdrecall.core.text.provenance import BY_SESSION
+    from mdrecall.sources.appending import sign
     from mdrecall.sources.notes import create_note
     from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
@@ -122,4 +124,5 @@ def save_session(
     if not text:
         path = conversation.path
         raise NothingToWrite(f"There are no messages in {path}.", path=path, hint="There is nothing to save.")
-    return create_note(memory.settings.workspace, note_name(f"{moment:%Y-%m-%d}", slug or f"{moment:%H%M}"), text)
+    name = note_name(f"{moment:%Y-%m-%d}", slug or f"{moment:%H%M}")
+    return create_note(memory.settings.workspace, name, sign(text, BY_SESSION) + "\n")

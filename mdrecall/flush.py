@@ -28,6 +28,7 @@ from mdrecall.core.conversation.flush import (
 )
 from mdrecall.core.conversation.no_reply import visible_text
 from mdrecall.core.conversation.session_notes import Message, checkpoint_text
+from mdrecall.core.text.provenance import BY_FLUSH
 from mdrecall.errors import SessionsError
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import append_daily
@@ -104,13 +105,14 @@ class Flush:
     ) -> Prompts:
         """Return the prompts for the model; ``extra_system`` is the rest of the run's system prompt."""
         custom = self.settings.compaction.memory_flush
-        return make_prompts(
+        prompts = make_prompts(
             local_moment(self.settings, now, zone),
             user=custom.prompt,
             system=custom.system_prompt,
             extra_system=extra_system,
             twelve_hours=self.settings.defaults.time_format == "12",
         )
+        return prompts._replace(model=custom.model or "")
 
     def append(
         self,
@@ -175,7 +177,7 @@ class Flush:
     def _append(self, text: str, moment: Moment, path: str | None) -> Appended:
         limit = self.settings.mdrecall.max_file_bytes
         text = TombstoneFile(self.settings.index_path).load().mask(text)
-        return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit)
+        return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit, author=BY_FLUSH)
 
     def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:
         if not self.session_key:

@@ -15,6 +15,7 @@ from mdrecall.errors import FileMissing, NothingToWrite, PathOutside
 from mdrecall.memory import Memory
 from mdrecall.types import Mode
 from tests.conftest import LONG_AGO_NS
+from tests.sources.openclaw_store import OpenClawStore, message
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 SOURCES = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
@@ -455,3 +456,40 @@ def test_a_long_conversation_that_grew_a_little_is_indexed_before_the_answer(
         monkeypatch.setattr(SingleFlight, "start", lambda *request, **more: started.append(request))
         answer = memory.search("walrus", mode="keyword")
         assert (len(answer), answer.stale, started) == (1, "", [])
+
+
+def test_a_conversation_in_openclaws_database_is_found_through_the_migration_and_forgotten_with_it(home: Home) -> None:
+    path = home.say("talk", "Where is the lighthouse key?", "In the blue drawer, next to the walrus.")
+    with home.open() as memory:
+        (found,) = memory.search("lighthouse key")
+        assert found.citation == "sessions/talk.jsonl#L1-L2"
+    jsonl = path.read_text()
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.parent.rmdir()
+    store = OpenClawStore(home.state)
+    store.begin("talk")
+    store.execute("DELETE FROM transcript_events")
+    store.add("talk", *({**json.loads(line), "id": f"e{at}"} for at, line in enumerate(jsonl.splitlines())))
+    with home.open() as memory:
+        memory.sync()
+        (found,) = memory.search("lighthouse key")
+        assert found.citation == "sessions/main/talk.jsonl#L1-L2"
+        for name in ("sessions/talk.jsonl", found.path, "talk"):
+            assert memory.read_session(name, from_line=2, lines=1).text.startswith("2  Assistant: In the blue drawer")
+        store.add("talk", *(message(f"f{number}", "user", f"The ferret says {number}") for number in range(60)))
+        assert memory.search("ferret says 59")
+        store.execute("INSERT INTO memory_session_tombstones VALUES ('talk', 'main', 'forgotten', 1)")
+        memory.sync()
+        assert not memory.search("lighthouse key")
+        with pytest.raises(FileMissing):
+            memory.read_session("talk")
+
+
+def test_an_unknown_database_of_openclaw_is_told_and_the_notes_are_searched(home: Home) -> None:
+    home.note("MEMORY.md", "The walrus sleeps.")
+    OpenClawStore(home.state, version=7)
+    with home.open() as memory:
+        report = memory.sync()
+        assert ["unknown OpenClaw" in issue.problem for issue in report.issues] == [True]
+        assert memory.search("walrus")

@@ -59,7 +59,7 @@ def test_one_flush_from_beginning_to_end(claw: Claw) -> None:
     assert "memory/2026-02-16.md" in asked.system
     assert asked.user.endswith("Current time: Monday, February 16th, 2026 — 10:00 (America/New_York)")
     done = flush.append("## Decisions\n- dark mode\n", NOW, "America/New_York", path=asked.path)
-    assert (done.path, done.start_line, done.end_line) == (asked.path, 1, 2)
+    assert (done.path, done.start_line, done.end_line) == (asked.path, 1, 3)
     flush.done(NOW)
     assert claw.entry() == {
         "sessionId": "s1", "memoryFlushAt": 1_771_254_000_000, "memoryFlushCompactionCount": 0,
@@ -83,13 +83,15 @@ def test_what_the_loop_leaves_open_is_in_sessions_json(tmp_path: Path) -> None:
 
 
 def test_the_settings_count(tmp_path: Path) -> None:
-    compaction = {"reserveTokens": 60_000, "memoryFlush": {"softThresholdTokens": 0, "prompt": "Save on YYYY-MM-DD!"}}
+    compaction = {"reserveTokens": 60_000, "memoryFlush": {}}
+    compaction["memoryFlush"] = {"softThresholdTokens": 0, "prompt": "Save on YYYY-MM-DD!", "model": "p/small"}
     defaults = {"compaction": compaction, "contextTokens": 100_000, "timeFormat": "12", "userTimezone": "Asia/Tokyo"}
     flush = Claw(tmp_path, {"agents": {"defaults": defaults}}).flush()
     assert not flush.check(State(total_tokens=39_999)).run
     assert flush.check(State(total_tokens=40_000)).run
     assert not flush.check(State(total_tokens=40_000, reserve_tokens=30_000)).run
     asked = flush.prompt(NOW)
+    assert asked.model == "p/small"
     assert asked.user.startswith("Save on 2026-02-17!")
     assert asked.user.endswith("Tuesday, February 17th, 2026 — 12:00 AM (Asia/Tokyo)")
 
@@ -171,7 +173,7 @@ def test_silence_writes_nothing_and_an_empty_text_is_refused(claw: Claw) -> None
     assert flush.append(" NO_REPLY\n", NOW, "UTC") == ("memory/2026-02-16.md", 0, (), None, None)
     assert not (claw.workspace / "memory").exists()
     flush.append("- kept\nNO_REPLY", NOW, "UTC")
-    assert (claw.workspace / "memory/2026-02-16.md").read_text() == "- kept\n"
+    assert (claw.workspace / "memory/2026-02-16.md").read_text() == "- kept\n<!-- by flush -->\n"
     with pytest.raises(NothingToWrite):
         flush.append(" ", NOW, "UTC")
     with pytest.raises(PathRefused, match=r"MEMORY\.md"):
@@ -211,7 +213,7 @@ def test_a_checkpoint_is_saved_only_if_it_is_switched_on(tmp_path: Path) -> None
     done = claw.flush().checkpoint(messages, NOW, "UTC")
     assert done
     assert (claw.workspace / done.path).read_text() == (
-        "## Checkpoint before compaction, 2026-02-16 15:00\n\n- User: my password is ***\n"
+        "## Checkpoint before compaction, 2026-02-16 15:00\n\n- User: my password is ***\n<!-- by flush -->\n"
     )
     assert claw.flush().checkpoint([], NOW, "UTC") is None
 

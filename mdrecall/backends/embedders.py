@@ -225,7 +225,7 @@ class EmbedderChooser:
     def _remote(self, name: str, uses_remote: bool, uses_model: bool) -> Embedder:
         from mdrecall.embed.remote.client import Endpoint
         from mdrecall.embed.remote.embedder import RemoteEmbedder
-        from mdrecall.embed.remote.providers import PROVIDERS
+        from mdrecall.embed.remote.providers import PROVIDERS, InputTypes
 
         provider = PROVIDERS[name]
         access = self._credentials.access(provider.name, uses_remote=uses_remote)
@@ -245,6 +245,7 @@ class EmbedderChooser:
             model,
             address,
             dimensions=dimensions,
+            input_types=InputTypes(*_find_input_types(self._search)) if uses_model else InputTypes(),
             concurrency=own.remote.concurrency,
             query_s=own.query_timeout_ms / 1000,
         )
@@ -254,6 +255,12 @@ class EmbedderChooser:
 
     def _expand(self, path: str) -> str:
         return expand_home(path, self._loaded.home)
+
+
+def _find_input_types(search: MemorySearch) -> tuple[str, str]:
+    """Return the ``input_type`` of queries and of notes; empty where none is configured."""
+    shared = search.input_type or ""
+    return search.query_input_type or shared, search.document_input_type or shared
 
 
 def cache_dir_of(loaded: Loaded) -> str:

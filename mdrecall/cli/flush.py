@@ -164,7 +164,8 @@ def _prompt(flush: "Flush", options: argparse.Namespace) -> int:
     elif options.part:
         print(prompt.system if options.part == "system" else prompt.user)
     else:
-        print(f"System prompt:\n\n{prompt.system}\n\nUser prompt:\n\n{prompt.user}")
+        model = f"Model: {prompt.model}\n\n" if prompt.model else ""
+        print(f"{model}System prompt:\n\n{prompt.system}\n\nUser prompt:\n\n{prompt.user}")
     return 0
 
 

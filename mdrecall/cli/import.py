@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt or claude",
+        help="openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt, claude; or backup, to restore an"
+        " archive of `mdrecall export`",
     )
     parser.add_argument(
         "path", nargs="?", default="", metavar="PATH", help="its file or folder (default: the usual one)"
@@ -35,10 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="write; without it nothing is changed")
     parser.add_argument("--since", metavar="DAY", help="only what is from this day (YYYY-MM-DD) or later")
     parser.add_argument("--into", metavar="FOLDER", help="the folder in memory/ (default: import/SOURCE)")
+    parser.add_argument("--overwrite", action="store_true", help="backup: replace files that differ")
+    parser.add_argument("--settings", action="store_true", help="backup: restore the settings, too")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    _check_options(options)
+    if options.source == "backup":
+        from mdrecall.cli.restore import restore_backup
+
+        return restore_backup(options)
     from mdrecall.life.imports.sources import find_path, find_source, is_read_in_place
 
     source = find_source(options.source)
@@ -51,6 +59,15 @@ def run(options: argparse.Namespace) -> int:
     if is_read_in_place(source, path, loaded.settings, loaded.home):
         return _print_in_place(options, path)
     return _import(options, loaded, source, path, since)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuse options that would have no effect."""
+    is_backup = options.source == "backup"
+    for name in ("since", "into") if is_backup else ("overwrite", "settings"):
+        if getattr(options, name):
+            where = "every source but backup" if is_backup else "`import backup`"
+            raise QueryError(f"--{name} does not work here.", hint=f"It works with {where}.", name=name)
 
 
 def _parse_day(text: str) -> str:

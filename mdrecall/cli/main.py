@@ -34,7 +34,10 @@ COMMANDS = {
     "language": "list, add or remove languages of the offline embedding table",
     "forget": "remove something from the memory for good",
     "flush": "save memories before a conversation is compacted",
-    "import": "import what another program remembers",
+    "import": "import what another program remembers, or restore a backup",
+    "export": "save notes, memories and settings in one archive",
+    "promote": "move what is recalled often from dated notes to MEMORY.md",
+    "promote-explain": "show why a statement is promoted or not",
     "ltm": "list, search, store or delete long-term memories",
     "warm": "keep a memory open, so that other commands answer at once",
     "install": "connect mdrecall to a coding agent",
@@ -78,7 +81,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def _load_module(command: str) -> Any:
-    return import_module(f"mdrecall.cli.{command}")
+    return import_module(f"mdrecall.cli.{command.replace('-', '_')}")
 
 
 def _make_formatter(prog: str) -> argparse.HelpFormatter:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mdrecall.config.environment import expand, shorten
+from mdrecall.config.openclaw_file import find_wire
 from mdrecall.config.read import ResolvedValue, read_file
 from mdrecall.config.references import References, UnresolvedValue, check_header_value, look_up
 from mdrecall.config.settings import Remote
@@ -138,6 +139,10 @@ class Credentials:
         """Return the same sources with another ``remote``, for a plugin with its own address and key."""
         return Credentials(self._env, self._files, agent_dir=self._agent_dir, home=self._home, remote=remote,
                            now=self._now, remote_at=remote_at, aliases=aliases)  # fmt: skip
+
+    def find_provider(self, name: str) -> str:
+        """Return mdrecall's provider for one that only OpenClaw has; empty if there is none."""
+        return find_wire(name, self._files)
 
     def access(self, provider: str, *, uses_remote: bool) -> Access:
         """Return how a provider is reached; ``uses_remote`` if ``memorySearch.remote`` applies to it.

@@ -44,7 +44,7 @@ def translate_providers(layer: Layer, files: Sequence[Mapping[str, Any]]) -> Tra
         if not isinstance(name, str) or name.strip() in _OWN_NAMES:
             continue
         origin = f"{layer.file}: {layer.at}.{setting}"
-        found = _find_wire(name.strip(), files)
+        found = find_wire(name.strip(), files)
         values[setting] = found or otherwise
         if found:
             aliases[origin] = name.strip()
@@ -53,7 +53,7 @@ def translate_providers(layer: Layer, files: Sequence[Mapping[str, Any]]) -> Tra
     return Translation(layer._replace(values=values), aliases, tuple(warnings))
 
 
-def _find_wire(name: str, files: Sequence[Mapping[str, Any]]) -> str:
+def find_wire(name: str, files: Sequence[Mapping[str, Any]]) -> str:
     """Return mdrecall's provider for one of OpenClaw's; empty if there is none."""
     api = look_up(files, "models", "providers", name, "api")
     if api == "ollama":

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mdrecall.core.text.chunk import CHUNKER_VERSION, iter_note_chunks, title_text
+from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.core.text.headings import titles
+from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.interfaces import DocumentWriter, Source

@@ -7,6 +7,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
+from mdrecall.core.ranking.importance import prefer_important
 from mdrecall.core.ranking.naming import Naming, read_naming
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
@@ -72,6 +73,7 @@ STAGES: tuple[Stage, ...] = (
     spread_over_files,  # which results there are: from its fourth on, a file counts less
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
+    prefer_important,  # of entries that hold the same words, the important ones first
     reserve_note_places,  # sessions leave half of the places to notes
     prefer_newest,  # "latest", "still": the newest of near equals first
     rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
@@ -103,6 +105,8 @@ class _Lookup(NamedTuple):
     """The chunks of the days that the request is limited to; None means every chunk."""
     of_times: Sequence[int] = ()
     """Chunks of the time that the query names."""
+    named: Sequence[int] = ()
+    """Chunks of the files that the query names."""
 
     @property
     def size(self) -> int:
@@ -218,7 +222,8 @@ class Searcher:
                 return asked.limits.explain_empty()
             of_times = by_time.chunks_of_times(asked.times) if asked.times.has_bonus else ()
             found = strengths(matches, weights, within)
-            lookup = _Lookup(found, embedded, options, asked.source, within, of_times)
+            named = by_time.chunks_named(naming)
+            lookup = _Lookup(found, embedded, options, asked.source, within, of_times, named)
             try:
                 pool = self._gather(lookup)
             except Unavailable as reason:
@@ -277,9 +282,12 @@ class Searcher:
         return _Pool([*pool.candidates, *more], pool.vector_weight)
 
     def _add_of_times(self, pool: _Pool, lookup: _Lookup) -> _Pool:
-        """Add the most promising chunks of the time that the query names, which other notes may have crowded out."""
+        """Add the files that the query names, and the most promising chunks of a time that it names.
+
+        Other notes may have crowded them out.
+        """
         known = {candidate.chunk.id for candidate in pool.candidates}
-        others = [chunk for chunk in lookup.of_times if chunk not in known]
+        others = [chunk for chunk in dict.fromkeys((*lookup.named, *lookup.of_times)) if chunk not in known]
         if lookup.within is not None:
             others = [chunk for chunk in others if chunk in lookup.within]
         if not others:
@@ -290,6 +298,8 @@ class Searcher:
         entries = [entry for entry in entries if entry.strength or entry.chunk_id in cosines]
         traits = embedded.traits if embedded else Traits()
         best = most_promising(entries, cosines, traits, pool.vector_weight, lookup.size)
+        chosen = {entry.chunk_id for entry in best}
+        best += [lookup.strengths.get(chunk) for chunk in others if chunk in lookup.named and chunk not in chosen]
         return pool._replace(candidates=[*pool.candidates, *self._load(best, embedded, cosines)])
 
     def _nearest(self, lookup: _Lookup, embedded: EmbeddedQuery, limit: int) -> dict[int, float]:

@@ -1,15 +1,17 @@
-"""Notes by their day: those that a request is limited to, and those that a question about a time only asks for."""
+"""Notes by their day or name: those that a request is limited to, and those that a question asks for by either."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from mdrecall.core.ranking.days import Moment, format_day, note_day
 from mdrecall.core.ranking.features import ReadChunk
+from mdrecall.core.ranking.naming import Naming
 from mdrecall.core.ranking.recency import NEAREST_DAYS, DayLimits, nearest_days
 from mdrecall.core.ranking.score import Weighted
 from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
 from mdrecall.core.ranking.times import QueryTimes
 from mdrecall.core.text.passages import Passage, split_passages
+from mdrecall.core.text.words import fold
 from mdrecall.interfaces import ChunkReader
 from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument, Why
 
@@ -22,6 +24,12 @@ _NEAREST_REASON = "it is a note of the nearest day before the time that the quer
 _PIECE_CHARS = 600
 # More notes of a time than this are not looked at one by one; they are found by their words.
 _MAX_EXTRA_CHUNKS = 200
+
+# Notes of one name in as many folders; of each, as much as a result may show.
+_MAX_NAMED, _NAMED_CHUNKS = 20, 2
+# An identifier such as DEC-0054 may be a file's name. In a larger index it is found by its words only, because looking
+# through the names of all files would take longer than the rest of the search.
+_MAX_SCANNED_CHUNKS = 100_000
 
 
 class TimeSearch:
@@ -47,6 +55,18 @@ class TimeSearch:
         wanted = [document.id for day in sorted(days, reverse=True) if times.has(day) for document in days[day]]
         found = self._chunks.chunks_of(wanted[: _MAX_EXTRA_CHUNKS + 1])
         return found if len(found) <= _MAX_EXTRA_CHUNKS else []
+
+    def chunks_named(self, naming: Naming) -> list[int]:
+        """Return the first chunks of the notes that a query asks for by path or name, the best named first."""
+        name = naming.file
+        is_path = "/" in name or name.endswith(".md")
+        if not name or (not is_path and self._chunks.count() > _MAX_SCANNED_CHUNKS):
+            return []
+        stem = name.rsplit("/", 1)[-1].removesuffix(".md")
+        alike = (document for document in self._documents() if stem in fold(document.path))
+        named = ((naming.file_bonus(document.path), document) for document in alike)
+        best = sorted((-bonus, document.path, document.id) for bonus, document in named if bonus)
+        return [chunk for *_, number in best[:_MAX_NAMED] for chunk in self._chunks.chunks_of([number])[:_NAMED_CHUNKS]]
 
     def list_notes(
         self, times: QueryTimes, limits: DayLimits | None, options: RankingOptions, *, explain: bool = False

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
+from mdrecall.core.text.annotations import least_trusted
 from mdrecall.core.text.chunk import chunk_markdown, title_text
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges
@@ -22,6 +23,7 @@ from mdrecall.types import (
     FileChange,
     IndexedChunk,
     Issue,
+    Marks,
     Progress,
     ProgressCallback,
     Stamp,
@@ -294,7 +296,8 @@ class TranscriptIndexer:
             records = tuple(message.number for message in own)
             day = next((message.day for message in own if message.day), "")
             trail = (f"# {day}",) if day else ()
-            cited = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records)
+            marks = Marks(origin=least_trusted(message.origin for message in own))
+            cited = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records, marks)
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(title_text(day)) if day else ("", "")
             yield IndexedChunk(cited, words, f"{names} {title_names}".strip(), title_words)

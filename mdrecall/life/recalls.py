@@ -116,6 +116,11 @@ def read_recalls(index_path: str) -> list[Recall]:
     return list(_read_records(load(recalls_path(index_path))))
 
 
+def read_promoted(index_path: str) -> dict[str, str]:
+    """Return the keys of what was promoted, with the day."""
+    return RecallState(index_path).promoted
+
+
 def forget_paths(index_path: str, paths: Collection[str]) -> int:
     """Remove every record of some notes, also that something of them was promoted, and return how many there were.
 
@@ -127,8 +132,8 @@ def forget_paths(index_path: str, paths: Collection[str]) -> int:
         records = state.records
         remaining = [record for record in records if record.path not in paths]
         state.set_records(remaining)
-        promoted = state.content.get("promoted", {})
-        state.content["promoted"] = {key: day for key, day in promoted.items() if path_of_key(key) not in paths}
+        promoted = state.promoted.items()
+        state.content["promoted"] = {key: day for key, day in promoted if path_of_key(key) not in paths}
         state.save()
         return len(records) - len(remaining)
 
@@ -150,6 +155,12 @@ class RecallState:
     @property
     def records(self) -> list[Recall]:
         return list(_read_records(self.content))
+
+    @property
+    def promoted(self) -> dict[str, str]:
+        """The keys of what was promoted, with the day."""
+        found = self.content.get("promoted")
+        return {str(key): str(day) for key, day in found.items()} if isinstance(found, dict) else {}
 
     def set_records(self, records: Iterable[Recall]) -> None:
         self.content["records"] = [record._asdict() for record in records]

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.environment import expand
 from mdrecall.config.settings import ExtraPath, Settings
-from mdrecall.sources.files import MEMORY_FOLDER, ROOT_FILES, MemoryFiles
+from mdrecall.sources.files import MEMORY_FOLDER, ROOT_FILES, USER_FILE, MemoryFiles
 from mdrecall.types import SourceName
 
 Kind: TypeAlias = Literal["memory", "custom", "sessions"]
@@ -111,6 +111,8 @@ def _memory_collections(settings: Settings, home: str) -> list[Collection]:
         found.append(Collection("memory-alt", workspace, lower, "memory"))
     elif lower in os.listdir(workspace):
         found = [Collection("memory-root", workspace, lower, "memory")]
+    if os.path.isfile(os.path.join(workspace, USER_FILE)):
+        found.append(Collection("memory-user", workspace, USER_FILE, "memory"))
     return [*found, Collection("memory-dir", os.path.join(workspace, MEMORY_FOLDER), ALL_NOTES, "memory")]
 
 

@@ -37,8 +37,8 @@ from mdrecall.core.ranking.stages import (
     reserve_note_places,
 )
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
-from mdrecall.core.text.chunk import iter_note_chunks
 from mdrecall.core.text.headings import titles
+from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import Analyser

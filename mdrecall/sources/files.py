@@ -1,8 +1,8 @@
 """The memory files of a workspace: which there are, and each as a document.
 
-These are ``MEMORY.md``, ``memory.md``, everything below ``memory/``, without OpenClaw the other Markdown files of the
-folder, then the extra paths. Symbolic links are not followed. A root that is missing or cannot be listed is reported as
-*lost*, so that nothing indexed from it is removed only because a disk is not mounted.
+These are ``MEMORY.md``, ``memory.md``, ``USER.md``, everything below ``memory/``, without OpenClaw the other Markdown
+files of the folder, then the extra paths. Symbolic links are not followed. A root that is missing or cannot be listed
+is reported as *lost*, so that nothing indexed from it is removed only because a disk is not mounted.
 """
 
 import fnmatch
@@ -19,6 +19,8 @@ from mdrecall.sources.opening import decode, read_below, stamp_of
 from mdrecall.types import Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
+#: What an agent knows about its user.
+USER_FILE = "USER.md"
 MEMORY_FOLDER = "memory"
 #: Files that agents read as instructions when they start in a folder: OpenClaw's, and those of coding agents.
 AGENT_FILES = frozenset(
@@ -84,7 +86,7 @@ class MemoryFiles:
     def roots(self) -> tuple[Root, ...]:
         """Return every place where memory files may be, in the order in which they are listed."""
         workspace = self._settings.workspace
-        roots = [Root(workspace, name, True, None, "", optional=True) for name in ROOT_FILES]
+        roots = [Root(workspace, name, True, None, "", optional=True) for name in (*ROOT_FILES, USER_FILE)]
         roots.append(Root(workspace, MEMORY_FOLDER, False, None, "", optional=True))
         if self.is_whole_folder():
             roots.append(Root(workspace, "", False, None, ""))
@@ -134,7 +136,7 @@ class MemoryFiles:
         named = ", ".join(names[:_MAX_NAMED])
         more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
         remedy = "add files or folders to memorySearch.extraPaths"
-        action = f"Only MEMORY.md and memory/ are searched, not {named}{more}: to search more, {remedy}."
+        action = f"Only MEMORY.md, USER.md and memory/ are searched, not {named}{more}: to search more, {remedy}."
         return answer.replace(action=f"{answer.action} {action}".strip())
 
     def _list_unsearched(self) -> Iterator[str]:

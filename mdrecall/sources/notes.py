@@ -117,7 +117,14 @@ def append_note(
 
 
 def append_daily(
-    workspace: str, text: str, day: str, *, path: str | None = None, max_bytes: int, wait_s: float = WAIT_S
+    workspace: str,
+    text: str,
+    day: str,
+    *,
+    path: str | None = None,
+    max_bytes: int,
+    wait_s: float = WAIT_S,
+    author: str = "",
 ) -> Appended:
     """Append a text to ``memory/<day>.md``. ``path`` is where the model means to write, and must be that note."""
     shown = f"memory/{day}.md"
@@ -130,7 +137,7 @@ def append_daily(
         raise NothingToWrite(f"There is nothing to append to {shown}.", path=shown, hint="Give some text.")
     try:
         with open_folder(workspace) as folder:
-            return append_to(folder, f"{day}.md", shown, Addition(text, max_bytes, wait_s))
+            return append_to(folder, f"{day}.md", shown, Addition(text, max_bytes, wait_s, author=author))
     except OSError as error:
         raise write_error(error, workspace, shown) from error
 

@@ -43,8 +43,8 @@ def read_memory_file(
             return select_lines(shown, mask(decode(opened.data), shown), from_line, lines, max_chars, from_char)
     if refused is None:
         hint = _suggest_same_name(files, path) or (
-            "Only MEMORY.md, memory/*.md and the files below extraPaths can be read. To read this file, add its folder"
-            " to extraPaths."
+            "Only MEMORY.md, USER.md, memory/ and the files below extraPaths can be read. To read this file, add its"
+            " folder to extraPaths."
         )
         refused = PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
     raise refused

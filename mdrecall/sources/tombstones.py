@@ -313,14 +313,22 @@ def load_tombstones(path: str) -> Tombstones:
     """
     try:
         with open(path, "rb") as file:
-            content = json.loads(file.read(MAX_BYTES + 1))
-        if content["version"] != _VERSION:
-            raise _unreadable(path, "it was written by a later version of mdrecall")
-        return build_tombstones(bytes.fromhex(content["salt"]), [_read_entry(each) for each in content["entries"]])
+            return parse_tombstones(file.read(MAX_BYTES + 1), path)
     except (FileNotFoundError, NotADirectoryError):
         return Tombstones()
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except OSError as error:
         raise _unreadable(path, str(error)) from error
+
+
+def parse_tombstones(data: bytes, shown: str) -> Tombstones:
+    """Return the tombstones in the content of a file, which errors call ``shown``."""
+    try:
+        content = json.loads(data)
+        if content["version"] != _VERSION:
+            raise _unreadable(shown, "it was written by a later version of mdrecall")
+        return build_tombstones(bytes.fromhex(content["salt"]), [_read_entry(each) for each in content["entries"]])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise _unreadable(shown, str(error)) from error
 
 
 def save_entries(path: str, salt: bytes, entries: Sequence[Entry]) -> Tombstones:

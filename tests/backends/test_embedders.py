@@ -1,6 +1,7 @@
 """Which embedder is chosen by which settings, keys and files; each gets what is meant for it, and nothing else."""
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -352,3 +353,38 @@ def test_the_remote_block_of_no_provider_is_read_for_the_offline_one(workspace: 
         assert memory.sync().issues == ()
         assert (memory.search("walrus").provider, server.requests) == ("offline", [])
         assert memory.status().dirty is False
+
+
+@pytest.mark.parametrize(
+    ("search", "types"),
+    [
+        ({}, ("", "")),
+        ({"inputType": "both"}, ("both", "both")),
+        ({"inputType": "both", "queryInputType": "ask"}, ("ask", "both")),
+        ({"queryInputType": "ask", "documentInputType": "note"}, ("ask", "note")),
+    ],
+)
+def test_input_types_are_for_the_configured_model(
+    workspace: Workspace, search: dict[str, str], types: tuple[str, str]
+) -> None:
+    address = {"provider": "openai-compatible", "model": "m", "remote": {"baseUrl": "http://127.0.0.1:9/v1"}}
+    embedder = first(choose(workspace, {**address, **search}))
+    asked = [embedder.make_request(["x"], is_query=is_query).input_type for is_query in (True, False)]
+    assert tuple(asked) == types
+
+
+def test_a_provider_of_openclaws_models_is_asked_at_its_own_address(workspace: Workspace) -> None:
+    written(workspace)
+    with ProviderServer("openai-compatible", dimensions=8) as server:
+        entry = {"api": "openai-completions", "baseUrl": server.url, "apiKey": KEY}
+        config = {
+            "agents": {"defaults": {"workspace": str(workspace.path)}},
+            "models": {"providers": {"gpu": entry}},
+            "memory": {"search": {"provider": "gpu", "model": "gpu/local-embed"}},
+        }
+        with_openclaw(workspace)
+        (workspace.home / ".openclaw/openclaw.json").write_text(json.dumps(config))
+        memory = opened(workspace, {"OPENAI_API_KEY": "sk-other"})
+        memory.sync()
+        assert memory.search("walrus").results
+        assert {request.body["model"] for request in server.requests} == {"local-embed"}

@@ -99,15 +99,15 @@ def test_the_prompts_are_printed_with_the_day_in_them(run: Run) -> None:
 def test_append_writes_standard_input_and_says_where(workspace: Workspace) -> None:
     ran = append(workspace, "## Decisions\n- dark mode\n")
     (path,) = notes(workspace)
-    assert ran.out == f"memory/{path.name}#L1-L2  25 bytes\n"
+    assert ran.out == f"memory/{path.name}#L1-L3  43 bytes\n"
     again = append(workspace, b"\xef\xbb\xbf## Decisions\n- dark mode\n## New\n- \xff\n", "--json")
     assert again.json == {
-        "path": f"memory/{path.name}", "bytes": 13, "skipped": ["## Decisions"], "startLine": 3, "endLine": 4,
+        "path": f"memory/{path.name}", "bytes": 31, "skipped": ["## Decisions"], "startLine": 4, "endLine": 6,
     }  # fmt: skip
     known = append(workspace, "## Decisions\n- dark mode\n")
     assert known.out == f"Nothing new for memory/{path.name}.\n"
     assert known.err == "Skipped, because it is already there: ## Decisions\n"
-    assert path.read_text() == "## Decisions\n- dark mode\n## New\n- \ufffd\n"
+    assert path.read_text() == ("## Decisions\n- dark mode\n<!-- by flush -->\n## New\n- \ufffd\n<!-- by flush -->\n")
 
 
 def test_append_takes_silence_and_refuses_nothing_and_other_paths(workspace: Workspace) -> None:

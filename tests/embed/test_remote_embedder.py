@@ -8,7 +8,7 @@ import pytest
 from mdrecall.embed.remote import embedder as module
 from mdrecall.embed.remote.client import Endpoint, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
-from mdrecall.embed.remote.providers import PROVIDERS
+from mdrecall.embed.remote.providers import PROVIDERS, InputTypes
 from mdrecall.engine.embed_requests import embed_inputs, pack_requests
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
 from mdrecall.types import EmbedInput, Secret
@@ -67,6 +67,24 @@ def test_a_query_and_a_passage_are_asked_for_as_the_provider_has_it() -> None:
     ]
     assert asked["openai"][0] == ("/v1/embeddings", {"model": "text-embedding-3-small", "input": ["one"]})
     assert asked["ollama"][1][1] == {"model": "nomic-embed-text", "input": ["search_query: two"], "truncate": False}
+
+
+@pytest.mark.parametrize("kind", OPENAI_LIKE)
+def test_configured_input_types_are_sent(kind: Kind) -> None:
+    with (
+        ProviderServer(kind, dimensions=8) as server,
+        asking(server, input_types=InputTypes("ask", "note")) as embedder,
+    ):
+        embed(embedder, "one")
+        embedder.embed_query("two", {})
+        sent = [(request.body["input"], request.body["input_type"]) for request in server.requests]
+        assert sent == [(["one"], "note"), (["two"], "ask")]
+
+
+def test_a_model_with_input_types_gets_no_prompts_of_ours() -> None:
+    for types, text in ((InputTypes(), "search_document: one"), (InputTypes("", "note"), "one")):
+        embedder = made(provider="openai-compatible", model="nomic-embed-text", input_types=types)
+        assert embedder.render_text(EmbedInput("", "one")) == text
 
 
 @pytest.mark.parametrize(
@@ -284,6 +302,8 @@ def made(**changes: Any) -> RemoteEmbedder:
         {"provider": "voyage"},
         {"model": "other"},
         {"dimensions": 256},
+        {"input_types": InputTypes("query", "")},
+        {"input_types": InputTypes("", "note")},
         {"address": {"url": "https://b.example/v1"}},
         {"address": {"headers": {"X-Team": Secret("lab")}}},
         {"address": {"headers": {}}},

@@ -148,3 +148,46 @@ def test_the_folder_is_closed_to_others(configured: Configure, workspace: Worksp
     slot.toolset.call("memory_store", {"text": "I prefer dark mode"})
     slot.close()
     assert os.stat(workspace.state / "memory" / "lancedb").st_mode & 0o077 == 0
+
+
+def test_a_query_and_each_memory_are_cut_to_what_is_recalled(configured: Configure) -> None:
+    slot = open_slot(configured({"recallMaxChars": 100}), "agent:main:main")
+    memory = "I prefer dark mode in every editor " + "and in every terminal too " * 20
+    assert slot.toolset.call("memory_store", {"text": memory}).details["action"] == "created"
+    prompt = "which mode do I prefer, dark mode in every editor?"
+    block = slot.hooks.before_agent_start(prompt, "agent:main:main")
+    assert [len(line) for line in block.splitlines() if line.startswith("1. ")] == [len("1. [preference] ") + 100]
+    answer = slot.toolset.call("memory_recall", {"query": prompt})
+    assert f"{memory[:60]}" in answer.text
+    assert memory[:101] not in answer.text
+    # What is beyond the limit of a query does not count.
+    assert slot.toolset.call("memory_recall", {"query": "zzz " * 30 + prompt}).details["count"] == 0
+    slot.close()
+
+
+def test_a_phrase_of_the_user_makes_a_message_a_memory(configured: Configure) -> None:
+    settings = {"autoCapture": True, "customTriggers": ["log entry"]}
+    said = [{"role": "user", "content": "Log entry: the boat leaves at nine"}]
+    for config, count in ((settings, 1), ({"autoCapture": True}, 0)):
+        slot = open_slot(configured({**config, "dbPath": f"{count}"}), "agent:main:main")
+        slot.hooks.agent_end(said, True, "agent:main:main")
+        assert slot.toolset.call("memory_recall", {"query": "when does the boat leave?"}).details["count"] == count
+        slot.close()
+
+
+@pytest.mark.parametrize(
+    ("embedding", "provider"),
+    [
+        ({"provider": "ollama", "baseUrl": "http://127.0.0.1:9", "model": "mxbai-embed-large"}, "ollama"),
+        ({"provider": "openai", "baseUrl": "http://127.0.0.1:9/v1", "model": "m"}, "openai-compatible"),
+        ({"provider": "lmstudio", "model": "m"}, "openai-compatible"),
+        ({"provider": "offline"}, "offline"),
+    ],
+)
+def test_the_plugin_may_name_its_provider(configured: Configure, embedding: dict[str, str], provider: str) -> None:
+    assert make_embedder(configured({"embedding": embedding})).provider == provider
+
+
+def test_a_provider_that_cannot_be_used_is_named(configured: Configure) -> None:
+    with pytest.raises(PluginError, match="cannot use the provider 'bedrock'"):
+        make_embedder(configured({"embedding": {"provider": "bedrock"}}))

@@ -1,5 +1,7 @@
 """Stored text reaches a model as data: escaped, on one line, in a fence that it cannot leave."""
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,3 +27,13 @@ def test_no_memory_can_close_the_fence_or_pass_for_another_entry(entries: list[E
     assert "untrusted" in notice
     assert len(lines) == len(entries)
     assert not any(sign in line for line in lines for sign in "<>\"'\r\x0b\x0c\x85\u2028")
+
+
+def test_a_long_memory_is_cut_after_escaping_and_never_inside_an_entity() -> None:
+    for length in range(2, 40):
+        (line,) = number_entries([Entry("fact", "<&>" * 10)], length).splitlines()
+        shown = line.removeprefix("1. [fact] ")
+        assert len(shown) <= length
+        assert shown.endswith("…")
+        assert re.fullmatch(r"(?:&[a-z]+;)*…", shown)
+    assert number_entries([Entry("fact", "short")], 5) == "1. [fact] short"

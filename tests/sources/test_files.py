@@ -79,8 +79,8 @@ def test_an_empty_answer_names_the_notes_that_are_not_searched(workspace: Worksp
     workspace.configure('{memorySearch: {extraPaths: [{path: "docs", pattern: "b*.md"}]}}')
     empty = SearchAnswer((), reason="no_match", action="Try other words.")
     assert files_of(workspace).name_unsearched(empty).action == (
-        "Try other words. Only MEMORY.md and memory/ are searched, not c.md, z.md, d/e/f.md: to search more, add files"
-        " or folders to memorySearch.extraPaths."
+        "Try other words. Only MEMORY.md, USER.md and memory/ are searched, not c.md, z.md, d/e/f.md: to search more,"
+        " add files or folders to memorySearch.extraPaths."
     )
     workspace.write("y.md", "text")
     assert "not c.md, y.md, z.md and 1 more:" in files_of(workspace).name_unsearched(empty).action

@@ -43,7 +43,7 @@ def test_each_snippet_stands_indented_below_its_source(tools: Toolset) -> None:
     assert len(heads_of(answered.plain)) == len(answered.details["results"])
 
 
-def test_the_answers_about_the_sample_notes_take_a_quarter_more_than_their_snippets(tmp_path: Path) -> None:
+def test_the_answers_about_the_sample_notes_take_a_third_more_than_their_snippets(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "mdrecall" / "sample"
     env = {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "state")}
     queries = ("What did we decide about the database connection pool?", "INC-0042", "who owns the billing service")
@@ -52,7 +52,7 @@ def test_the_answers_about_the_sample_notes_take_a_quarter_more_than_their_snipp
         answers = [tools.call("memory_search", {"query": query}) for query in queries]
     results = [result for each in answers for result in each.details["results"]]
     shown = sum(len(remove_source(result["snippet"], result["citation"])) for result in results)
-    assert shown < sum(len(each.plain) for each in answers) <= 1.25 * shown
+    assert shown < sum(len(each.plain) for each in answers) <= 1.35 * shown
 
 
 @given(st.text(st.sampled_from("a .#[\t" + BREAKS), max_size=40))

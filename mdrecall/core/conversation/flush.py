@@ -14,6 +14,8 @@ from mdrecall.core.conversation.no_reply import NO_REPLY
 DEFAULT_WINDOW = 200_000
 #: What OpenClaw's compaction leaves free unless it is configured.
 DEFAULT_RESERVE = 16_384
+#: Compaction leaves at most a quarter of a window free, as in OpenClaw.
+_RESERVED_SHARE = 4
 #: After this many failures in one cycle, another attempt would most likely fail too and only cost tokens.
 MAX_ATTEMPTS = 3
 
@@ -67,12 +69,18 @@ class Rules(NamedTuple):
     force_bytes: int = 2 * 1024 * 1024
     """Flush once the transcript has grown by this much, however few tokens it has; 0 is never."""
     reserve_tokens: int | None = None
+    """What compaction is known to leave free."""
     reserve_tokens_floor: int = 20_000
 
-    @property
-    def reserve(self) -> int:
-        """How many tokens compaction leaves free; it starts when they are used up."""
-        return max(self.reserve_tokens or DEFAULT_RESERVE, self.reserve_tokens_floor)
+    def reserve(self, context_window: int) -> int:
+        """Return how many tokens compaction leaves free; it starts when they are used up.
+
+        What is only assumed is a quarter of the window at most, as in OpenClaw: a small model would have no room else.
+        """
+        assumed = min(max(DEFAULT_RESERVE, self.reserve_tokens_floor), context_window // _RESERVED_SHARE)
+        if not self.reserve_tokens:
+            return assumed
+        return max(self.reserve_tokens, min(self.reserve_tokens_floor, context_window // _RESERVED_SHARE))
 
 
 class Turn(NamedTuple):
@@ -135,8 +143,9 @@ def decide(rules: Rules, turn: Turn, history: FlushHistory) -> Decision:
 
 
 def threshold(rules: Rules, context_window: int) -> int:
-    """Return how many tokens trigger a flush; 0 is never."""
-    return max(0, context_window - rules.reserve - rules.soft_threshold_tokens)
+    """Return how many tokens trigger a flush; 0 is never. It comes in the second half of a window, however small."""
+    room = max(0, context_window - rules.reserve(context_window))
+    return room - min(rules.soft_threshold_tokens, room // 2)
 
 
 def projected_tokens(turn: Turn) -> int:
@@ -196,11 +205,13 @@ class Moment(NamedTuple):
 
 
 class Prompts(NamedTuple):
-    """The prompts of a flush, and the one file that it may write to."""
+    """The prompts of a flush, the one file that it may write to, and the model to ask."""
 
     system: str
     user: str
     path: str
+    model: str = ""
+    """As configured, ``provider/model``; empty for the model of the conversation."""
 
 
 def daily_path(moment: Moment) -> str:

@@ -8,16 +8,17 @@ from mdrecall.core.ranking.days import day_number, ms_of_day
 #: two such notes the newer comes first.
 NAMED_FACTOR = 0.97
 
-_DAILY = r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$"
+# Daily notes may have a slug, and be in folders of any depth: memory/2026/11/2026-11-14-late-talk.md.
+_DAILY = r"(?:^|/)memory/(?:.*/)?(\d{4})-(\d{2})-(\d{2})(?:-[^/]*)?\.md$"
 _MS_A_DAY = 86_400_000
-_LONG_LIVED = ("MEMORY.md", "memory.md")
+_LONG_LIVED = ("MEMORY.md", "memory.md", "USER.md")
 
 
 def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
     """Return the time of a note in milliseconds since 1970; None for a note that does not age.
 
-    A daily note is as old as the day in its name. ``MEMORY.md`` and other files in ``memory/`` do not age. Any other
-    file is as old as its last change.
+    A daily note is as old as the day in its name. ``MEMORY.md``, ``USER.md`` and other files in ``memory/`` do not age.
+    Any other file is as old as its last change.
     """
     if day := re.search(_DAILY, path):
         number = day_number(*map(int, day.groups()))

@@ -9,7 +9,9 @@ from mdrecall.core.text.words import fold, tokens
 from mdrecall.types import Term
 
 # What a passage gains by the way it is named. Each is more than a passage can gain by its words over the next.
-_PATH, _FILE, _STEM, _HEADING = 2.0, 1.6, 1.2, 0.8
+_PATH, _FILE, _STEM, _SLUG, _HEADING = 2.0, 1.6, 1.2, 1.0, 0.8
+# What follows the day in the name of a note: 2026-11-14-late-talk.
+_AFTER_DAY = r"\d{4}-\d\d-\d\d[-_ ](.+)"
 _QUOTED = r"\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”|「([^」\n]{2,200})」|«([^»\n]{3,200})»"
 _EDGES = " \t\r\n\"'`“”‘’«»?？!！.。,，:：;()[]"
 # Ordinals, times of day, sizes and the like are written with a digit and letters too, and name nothing.
@@ -30,6 +32,8 @@ class Naming(NamedTuple):
     """The query itself as a name might be written: folded, with spaces for hyphens."""
     files: frozenset[str]
     """Its words that look like a path or a file name, folded."""
+    file: str = ""
+    """The query itself if it may be a path or a file name, folded; empty if it is a plain word or a sentence."""
 
     def find_phrases(self, text: str) -> int:
         """Return how many of the quoted phrases a text holds."""
@@ -43,11 +47,14 @@ class Naming(NamedTuple):
         folded = fold(path)
         name = folded.rsplit("/", 1)[-1]
         stem = name.rsplit(".", 1)[0]
-        if folded in self.files:
+        if folded in self.files or folded == self.file:
             return _PATH
-        if name in self.files or folded.rsplit(".", 1)[0] in self.files:
+        if name in self.files or name == self.file or folded.rsplit(".", 1)[0] in self.files:
             return _FILE
-        return _STEM if stem in self.files or _normalise(stem) == self.whole else 0.0
+        if stem in self.files or stem == self.file or _normalise(stem) == self.whole:
+            return _STEM
+        slug = re.fullmatch(_AFTER_DAY, stem) if self.file and stem[:4].isdigit() else None
+        return _SLUG if slug and self.file in (slug[1], f"{slug[1]}.md") else 0.0
 
     def heading_bonus(self, heading: str) -> float:
         """Return what a passage gains if the whole query is the heading above it."""
@@ -65,7 +72,15 @@ def read_naming(query: str, terms: Iterable[Term]) -> Naming:
         tuple(dict.fromkeys(phrases)),
         _normalise(fold(query).strip(_EDGES)),
         frozenset(files),
+        _read_file(fold(query)),
     )
+
+
+def _read_file(query: str) -> str:
+    """Return a folded query as the path or the name of a file; empty if it cannot be one, or is a plain word."""
+    name = query.strip(_EDGES).replace("\\", "/").lstrip("/")
+    has_sign = any(sign in name for sign in "-_/.") or any(map(str.isdigit, name))
+    return name if has_sign and (" " not in name or name.endswith(".md")) else ""
 
 
 def _can_name_file(token: str) -> bool:

@@ -7,20 +7,17 @@ the end of the chunk before it.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
-from mdrecall.core.text.annotations import merge_marks, read_annotated
 from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
 from mdrecall.core.text.words import count_unspaced
-from mdrecall.types import NO_MARKS, Chunk
+from mdrecall.types import Chunk
 
 #: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the
 #: index format.
 CHUNKER_VERSION = 4
-
-#: The files of the workspace that people curate entry by entry. Only their triggers and importances count.
-CURATED_FILES = frozenset(("MEMORY.md", "USER.md"))
 
 # Chunk sizes are set in tokens; a token of a language model is about four characters of English.
 UNITS_PER_TOKEN = 4
@@ -62,13 +59,16 @@ def chunk_markdown(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
     return list(iter_chunks(text, tokens=tokens, overlap=overlap))
 
 
-def iter_chunks(text: str, *, tokens: int, overlap: int) -> Iterator[Chunk]:
-    """Yield the chunks of a document one by one, so that those of a long one are never in memory together."""
+def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int] = ()) -> Iterator[Chunk]:
+    """Yield the chunks of a document one by one, so that those of a long one are never in memory together.
+
+    ``entries`` are lines that a chunk always begins at, without a part of the chunk before.
+    """
     limit = max(MIN_CHUNK_UNITS, tokens * UNITS_PER_TOKEN)
     carry = min(max(0, overlap), tokens - 1) * UNITS_PER_TOKEN
     if not text or text.isspace():
         return
-    if len(text) <= limit and units(text) <= limit:
+    if not entries and len(text) <= limit and units(text) <= limit:
         yield _only_chunk(text)
         return
     measure = len if text.isascii() else units
@@ -78,23 +78,12 @@ def iter_chunks(text: str, *, tokens: int, overlap: int) -> Iterator[Chunk]:
         lines = block.split("\n")
         structure, trail_of = _read_block(lines, above, begins_line=begins_line)
         pieces = _pieces(lines, structure, limit, measure)
-        yield from _block_chunks(block, first_line, pieces, list(_pack(pieces, limit, carry)), trail_of)
+        starts = {line - first_line + 1 for line in entries}
+        packed = list(_pack_entries(pieces, limit, carry, starts) if starts else _pack(pieces, limit, carry))
+        yield from _block_chunks(block, first_line, pieces, packed, trail_of)
         begins_line = text[end - 1] == "\n"
         # The blank line keeps a rule at the start of a block from opening front matter.
         first_line, above = first_line + len(lines) - (not begins_line), [*trail_of[-1], ""]
-
-
-def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iterator[Chunk]:
-    """Yield the chunks of a note without its annotations, each with what they say about its lines."""
-    annotated = read_annotated(text, is_curated=path in CURATED_FILES)
-    for chunk in iter_chunks(annotated.text, tokens=tokens, overlap=overlap):
-        lines = range(chunk.start_line, chunk.end_line + 1)
-        marks = (
-            merge_marks(annotated.marks[line] for line in lines if line in annotated.marks)
-            if annotated.marks
-            else NO_MARKS
-        )
-        yield chunk._replace(marks=marks) if marks != NO_MARKS else chunk
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -217,6 +206,15 @@ def _pack(pieces: list[_Piece], limit: int, carry: int) -> Iterator[tuple[int, i
         if first <= last:
             yield first, last
         start = stop if stop == len(pieces) else _carry_back(pieces, start, stop, limit, carry)
+
+
+def _pack_entries(pieces: list[_Piece], limit: int, carry: int, starts: Container[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last piece of every chunk, none of which reaches over the beginning of an entry."""
+    is_start = [piece.line in starts and piece.cut != _INSIDE_LINE for piece in pieces]
+    bounds = [number for number, begins in enumerate(is_start) if begins and number]
+    for first, stop in pairwise((0, *bounds, len(pieces))):
+        for begin, end in _pack(pieces[first:stop], limit, carry):
+            yield first + begin, first + end
 
 
 def _fill(pieces: list[_Piece], start: int, limit: int) -> int:

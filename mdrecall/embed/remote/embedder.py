@@ -8,7 +8,7 @@ from typing import Any
 
 from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy
-from mdrecall.embed.remote.providers import EmbedRequest, Provider, Shape, UnexpectedAnswer
+from mdrecall.embed.remote.providers import EmbedRequest, InputTypes, Provider, Shape, UnexpectedAnswer
 from mdrecall.errors import EmbedderError, InputRefused, NotThere, WrongAnswer
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
@@ -24,6 +24,7 @@ _QUERY_SHARE = 0.9
 #: Headers with these words in their names change with the key, and must not change the embedding space.
 _SECRET_NAMES = ("auth", "key", "token", "secret", "cookie", "password")
 _PING = "ping"
+_USUAL_TYPES = InputTypes()
 
 
 class _NoDirection(WrongAnswer):
@@ -40,6 +41,7 @@ class RemoteEmbedder:
         endpoint: Endpoint,
         *,
         dimensions: int | None = None,
+        input_types: InputTypes = _USUAL_TYPES,
         concurrency: int = 1,
         query_s: float = _QUERY_S,
     ) -> None:
@@ -49,8 +51,11 @@ class RemoteEmbedder:
         self.client = ProviderClient(endpoint, provider.shape.auth, concurrency=concurrency, model=self.model)
         self._row = provider
         self._shape = provider.shape
-        self._prompts = prompts_for(self.model) if provider.uses_prompts else Prompts()
+        # A server that is told the type of its input adds the prompts itself.
+        adds_prompts = provider.uses_prompts and not any(input_types)
+        self._prompts = prompts_for(self.model) if adds_prompts else Prompts()
         self._requested = dimensions
+        self._input_types = input_types
         self._concurrency = concurrency
         seconds = _QUERY_S if provider.waits_for_model else query_s * _QUERY_SHARE
         self._query = RetryPolicy(seconds, _QUERY_RETRIES, is_total=True)
@@ -63,6 +68,11 @@ class RemoteEmbedder:
     def dimensions(self) -> int:
         """The length of the vectors; 0 before the first answer."""
         return self._dimensions
+
+    def make_request(self, texts: Sequence[str], *, is_query: bool = False) -> EmbedRequest:
+        """Return the request for some texts, with everything that is configured for it."""
+        input_type = self._input_types.query if is_query else self._input_types.document
+        return EmbedRequest(self.model, texts, is_query, self._requested, input_type)
 
     @property
     def requested_dimensions(self) -> int | None:
@@ -82,6 +92,7 @@ class RemoteEmbedder:
             public,
             self._requested,
             RECIPE_VERSION,
+            *([list(self._input_types)] if any(self._input_types) else []),
         ]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
@@ -155,7 +166,7 @@ class RemoteEmbedder:
             raise error(str(refusal), hint=refusal.hint) from None
 
     def _ask(self, texts: Sequence[str], *, is_query: bool, policy: RetryPolicy) -> list[bytes]:
-        request = EmbedRequest(self.model, texts, is_query, self._requested)
+        request = self.make_request(texts, is_query=is_query)
         shape = self._shape
         try:
             vectors = self._send_once(shape, request, policy)

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
-from mdrecall.embed.remote.providers import EmbedRequest, gemini_content
+from mdrecall.embed.remote.providers import gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
 from mdrecall.interfaces import BatchApi
 from mdrecall.types import Embedding, EmbedInput, JobState
@@ -67,7 +67,8 @@ class FileJobs:
             "metadata": {"source": "mdrecall", "tag": tag},
         }
         if self._is_voyage:
-            params: dict[str, Any] = {"model": self._embedder.model, "input_type": "document"}
+            input_type = self._embedder.make_request([]).input_type or "document"
+            params: dict[str, Any] = {"model": self._embedder.model, "input_type": input_type}
             if self._embedder.requested_dimensions:
                 params["output_dimension"] = self._embedder.requested_dimensions
             body["request_params"] = params
@@ -105,7 +106,7 @@ class FileJobs:
     def _request(self, name: str, text: str) -> dict[str, Any]:
         if self._is_voyage:
             return {"custom_id": name, "body": {"input": [text]}}
-        request = EmbedRequest(self._embedder.model, [text], False, self._embedder.requested_dimensions)
+        request = self._embedder.make_request([text])
         body = self._embedder.shape.build(request).body | {"input": text}
         return {"custom_id": name, "method": "POST", "url": "/v1/embeddings", "body": body}
 
@@ -204,7 +205,7 @@ class GeminiJobs:
         return f"{base.scheme}://{base.netloc}/{what}{base.path.rstrip('/')}{path}"
 
     def _request(self, name: str, text: str) -> dict[str, Any]:
-        request = EmbedRequest(self._embedder.model, [text], False, self._embedder.requested_dimensions)
+        request = self._embedder.make_request([text])
         return {"key": name, "request": {"model": f"models/{request.model}", **gemini_content(request, text)}}
 
     def _parse_state(self, answer: Any) -> JobState:

@@ -22,6 +22,15 @@ class EmbedRequest(NamedTuple):
     texts: Sequence[str]
     is_query: bool
     dimensions: int | None = None
+    input_type: str = ""
+    """What an asymmetric model is told about the texts; empty for what the provider is usually told."""
+
+
+class InputTypes(NamedTuple):
+    """The configured ``input_type`` of queries and of notes; empty where none is."""
+
+    query: str = ""
+    document: str = ""
 
 
 class UnexpectedAnswer(Exception):
@@ -62,6 +71,8 @@ def openai_like(*, dimensions_as: str, query: Mapping[str, str], document: Mappi
     def build(request: EmbedRequest) -> ApiCall:
         body: dict[str, Any] = {"model": request.model, "input": list(request.texts)}
         body |= query if request.is_query else document
+        if request.input_type:
+            body["input_type"] = request.input_type
         if request.dimensions:
             body[dimensions_as] = request.dimensions
         return ApiCall("/embeddings", body)
@@ -201,8 +212,8 @@ PROVIDERS: Mapping[str, Provider] = {
         Provider("gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini-embedding-001",
                  gemini(), ("models/", "gemini/", "google/"), True,
                  request_inputs=64, request_bytes=200_000,
-                 input_bytes={"gemini-embedding-2-preview": 8192, "": 2048}, tidy_url=_gemini_url,
-                 sizes={"gemini-embedding-2-preview": (768, 1536, 3072)}, has_jobs=True),
+                 input_bytes={"gemini-embedding-2": 8192, "gemini-embedding-2-preview": 8192, "": 2048},
+                 tidy_url=_gemini_url, sizes={"gemini-embedding-2-preview": (768, 1536, 3072)}, has_jobs=True),
         Provider("voyage", "https://api.voyageai.com/v1", "voyage-4-large", _VOYAGE, ("voyage/",), True,
                  request_inputs=64, request_bytes=240_000,
                  input_bytes={"voyage-3": 32000, "voyage-code-3": 32000, "voyage-3-lite": 16000}, has_jobs=True),

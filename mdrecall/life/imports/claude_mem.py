@@ -5,14 +5,15 @@ years, so only columns that are there are read.
 """
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+import apsw
 
 from mdrecall.core.life.imported import Item
 from mdrecall.errors import BUGS, FileUnreadable, NotAFile
 from mdrecall.life.imports.reading import Read, Request, Skipped, seconds_of, text_of
-from mdrecall.sources.transcripts.opencode import open_database
+from mdrecall.sources.transcripts.foreign_database import open_snapshot
 
 #: What a session and the rows that belong to it are called now, and were called in 2025.
 _MEMORY_IDS = ("memory_session_id", "sdk_session_id", "session_id")
@@ -29,7 +30,7 @@ _HINT = "Name claude-mem's database, usually ~/.claude-mem/claude-mem.db. Stop c
 
 
 class _Database(NamedTuple):
-    connection: sqlite3.Connection
+    connection: apsw.Connection
     path: str
     columns: dict[str, set[str]]
 
@@ -47,15 +48,15 @@ class _Database(NamedTuple):
     def run(self, query: str, values: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
         try:
             cursor = self.connection.execute(query, values)
-            names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
-        except sqlite3.Error as error:
+            rows = ((cursor.get_description(), row) for row in cursor)
+            return [{column[0]: value for column, value in zip(about, row, strict=True)} for about, row in rows]
+        except apsw.Error as error:
             raise FileUnreadable(f"Cannot read {self.path}: {error}.", path=self.path, hint=_HINT) from error
 
 
 def read_claude_mem(request: Request) -> Iterator[Read]:
     """Yield every session of the database that has something to remember."""
-    with open_database(request.path) as connection:
+    with open_snapshot(request.path) as connection:
         database = _Database(connection, request.path, {})
         for table in ("sdk_sessions", "observations", "session_summaries", "user_prompts"):
             found = {text_of(row["name"]) for row in database.run(f'PRAGMA table_info("{table}")')}

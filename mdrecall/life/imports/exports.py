@@ -113,11 +113,13 @@ def open_archive(path: str) -> Iterator[zipfile.ZipFile]:
 
 
 @contextmanager
-def open_member(archive: zipfile.ZipFile, name: str, path: str) -> "Iterator[LimitedBytes]":
+def open_member(
+    archive: zipfile.ZipFile, name: str, path: str, *, max_bytes: int = MAX_BYTES, max_ratio: int = _MAX_RATIO
+) -> "Iterator[LimitedBytes]":
     """Open a file of an archive, unless it would unpack to far more than it should."""
     info = archive.getinfo(name)
-    is_bomb = info.file_size > _SMALL_BYTES and info.file_size > _MAX_RATIO * max(1, info.compress_size)
-    if is_bomb or info.file_size > MAX_BYTES:
+    is_bomb = info.file_size > _SMALL_BYTES and info.file_size > max_ratio * max(1, info.compress_size)
+    if is_bomb or info.file_size > max_bytes:
         message = f"{name} in {path} would unpack to {info.file_size:,} bytes."
         raise FileTooLarge(message, path=path, hint="If it is yours, unpack it and name the file.")
     with archive.open(info) as raw:

@@ -165,12 +165,28 @@ _IGNORE_UNSPACED = (
 )
 
 
-def is_worth_keeping(text: str, max_units: int) -> bool:
-    """True if a user's message sounds like something to remember, and does not try to steer the agent."""
+def compile_triggers(phrases: Sequence[str]) -> re.Pattern[str] | None:
+    """Return a pattern of more phrases that make a message worth keeping; None without any.
+
+    They are taken literally. In scripts with spaces they match whole words, in any case.
+    """
+    plain = [fold(" ".join(phrase.split())) for phrase in phrases]
+    parts = [
+        re.escape(phrase) if is_unspaced(phrase[0]) else _whole_words(re.escape(phrase)) for phrase in plain if phrase
+    ]
+    return re.compile("|".join(parts)) if parts else None
+
+
+def is_worth_keeping(text: str, max_units: int, more: re.Pattern[str] | None = None) -> bool:
+    """True if a user's message sounds like something to remember, and does not try to steer the agent.
+
+    ``more`` are the triggers that the user has added.
+    """
     if not _MIN_UNITS <= utf16_units(text) <= max_units or _looks_generated(text):
         return False
     plain = _normalize(text)
-    return not _is_injection(plain) and _PATTERNS.is_trigger(plain, text)
+    has_trigger = _PATTERNS.is_trigger(plain, text) or bool(more and more.search(plain))
+    return has_trigger and not _is_injection(plain)
 
 
 def categorize(text: str) -> Category:
@@ -195,11 +211,11 @@ def list_user_texts(messages: Iterable[Any]) -> Iterator[str]:
             yield from (_BLOCK.sub("", text) for text in _texts(message.get("content")))
 
 
-def pick_newest(texts: Sequence[str], most: int, max_units: int) -> list[str]:
+def pick_newest(texts: Sequence[str], most: int, max_units: int, more: re.Pattern[str] | None = None) -> list[str]:
     """Return the last texts that are worth keeping, at most ``most``, the last one first and each once."""
     found: dict[str, None] = {}
     for text in reversed(texts):
-        if len(found) < most and is_worth_keeping(text, max_units):
+        if len(found) < most and is_worth_keeping(text, max_units, more):
             found.setdefault(text)
     return list(found)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.ranking.score import measure_traits
-from mdrecall.core.ranking.snippet import utf16_units
+from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.core.text.scripts import script_share
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import ArgumentError, PluginError, RecallError
@@ -27,6 +27,8 @@ from mdrecall.types import EmbedInput
 
 #: OpenClaw's default.
 DEFAULT_IMPORTANCE = 0.7
+#: OpenClaw's default of ``recallMaxChars``.
+RECALL_UNITS = 1000
 #: A memory is a sentence or two; a longer text belongs in a note. In UTF-16 units, as OpenClaw counts.
 MAX_UNITS = 10_000
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -109,9 +111,11 @@ class LongTermMemory:
         redact: Callable[[str], str],
         now_ms: Callable[[], float],
         adopt_unlabelled: bool = False,
+        recall_units: int = RECALL_UNITS,
     ) -> None:
         """``embedder`` is called when it is first needed.
 
+        ``recall_units`` is how much of a query is used, and how much of a memory is shown to a model.
         With ``adopt_unlabelled``, rows that do not say which embedder made them are taken for this embedder's.
         """
         self.table = table
@@ -120,6 +124,7 @@ class LongTermMemory:
         self._redact = redact
         self._now_ms = now_ms
         self._adopt_unlabelled = adopt_unlabelled
+        self.recall_units = recall_units
         self._embedder: Embedder | None = None
         self._is_ready = False
         self._analyser = Analyser()
@@ -202,6 +207,7 @@ class LongTermMemory:
 
     def recall(self, query: str, limit: int, *, for_prompt: bool = False) -> RecallResult:
         """Return the memories that answer a question, or that would help with a prompt, the closest first."""
+        query = cut_units(query, self.recall_units)
         vector = self._embed_query(query)
         thresholds = self._thresholds(vector)
         least = thresholds.prompt if for_prompt else thresholds.recall
@@ -210,6 +216,7 @@ class LongTermMemory:
 
     def find_to_forget(self, query: str) -> tuple[list[Match], Match | None]:
         """Return the memories that a request to forget may mean, and the one that it surely means if there is one."""
+        query = cut_units(query, self.recall_units)
         vector = self._embed_query(query)
         thresholds = self._thresholds(vector)
         found = [one for one in self._nearest(query, vector, _NEIGHBOURS) if one.score >= thresholds.candidate]
@@ -274,6 +281,26 @@ class LongTermMemory:
             if rows:
                 self.table.replace_all(list(zip(renamed, vectors, strict=True)), length)
             return len(rows)
+
+    def restore(self, rows: Sequence[Row]) -> int:
+        """Store memories of a backup as this agent's, unless those ids are there already; return how many were stored.
+
+        Secrets are masked, and the vectors are made again, because another embedder may be in use.
+        """
+        with self.table.writing():
+            known = {row.id for row in self.table.rows("id IS NOT NULL")}
+            fresh = {row.id: row for row in rows if row.id not in known and row.text.strip()}
+            identity, agent = self.identity, self._owner.agent
+            new = [
+                row._replace(text=self._redact(_drop_surrogates(row.text)), agent=agent, embedder=identity)
+                for row in fresh.values()
+            ]
+            for start in range(0, len(new), _BATCH):
+                batch = new[start : start + _BATCH]
+                vectors = self._embed_texts([row.text for row in batch])
+                self._check_length(vectors[0])
+                self.table.put(list(zip(batch, vectors, strict=True)))
+            return len(new)
 
     def close(self) -> None:
         """Close the embedder and the table; may be called twice."""

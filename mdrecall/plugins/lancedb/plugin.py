@@ -12,13 +12,13 @@ from mdrecall.backends.embedders import EmbedderChooser, choose_embedders
 from mdrecall.config.environment import expand
 from mdrecall.config.load import Loaded
 from mdrecall.config.references import References, UnresolvedValue
-from mdrecall.config.settings import LanceDb
+from mdrecall.config.settings import PROVIDERS, LanceDb
 from mdrecall.core.conversation.session_key import parse
 from mdrecall.core.ranking.snippet import utf16_units
 from mdrecall.errors import ConfigError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.contract import Hooks, PluginContext
-from mdrecall.plugins.lancedb.capture import list_user_texts, pick_newest
+from mdrecall.plugins.lancedb.capture import compile_triggers, list_user_texts, pick_newest
 from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
 from mdrecall.plugins.lancedb.rendering import Entry, relevant_block
 from mdrecall.plugins.lancedb.table import PLUGIN, Table, import_package
@@ -44,6 +44,7 @@ class LongTermHooks:
         self._memories = memories
         self._settings = settings
         self._agent = agent
+        self._triggers = compile_triggers(settings.custom_triggers)
         self._seen: OrderedDict[bytes, None] = OrderedDict()
 
     def before_agent_start(self, prompt: str, session_key: str = "") -> str:
@@ -59,14 +60,15 @@ class LongTermHooks:
         except RecallError as error:
             _log.warning("No memories could be recalled: %s", error)
             return ""
-        return relevant_block(Entry(one.row.category, one.row.text) for one in found)
+        entries = (Entry(one.row.category, one.row.text) for one in found)
+        return relevant_block(entries, self._settings.recall_max_chars)
 
     def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
         """Store up to three of the user's newest messages that are worth keeping, none of them twice."""
         if not self._settings.auto_capture or not success or not self._is_private(session_key):
             return
         texts = [text for text in list_user_texts(messages) if self._is_new(text, session_key)]
-        waiting = pick_newest(texts, _MAX_CAPTURED, self._settings.capture_max_chars)
+        waiting = pick_newest(texts, _MAX_CAPTURED, self._settings.capture_max_chars, self._triggers)
         try:
             while waiting:
                 self._memories.store(waiting[0], source="capture")
@@ -109,6 +111,7 @@ def open_memories(loaded: Loaded) -> LongTermMemory:
         redact=open_masks(settings).redact,
         now_ms=lambda: time.time() * 1000,
         adopt_unlabelled=has_own_embedder(loaded),
+        recall_units=settings.lancedb.recall_max_chars,
     )
 
 
@@ -154,7 +157,7 @@ def database_uri(loaded: Loaded) -> str:
 
 def has_own_embedder(loaded: Loaded) -> bool:
     """True if the plugin's own configuration names an embedder, as OpenClaw's always does."""
-    names = ("apiKey", "model", "baseUrl", "dimensions")
+    names = ("apiKey", "model", "baseUrl", "dimensions", "provider")
     return any(loaded.values[f"{_SETTING}.embedding.{name}"].origin != "default" for name in names)
 
 
@@ -172,14 +175,28 @@ def make_embedder(loaded: Loaded) -> Embedder:
 def _make_own_embedder(loaded: Loaded) -> Embedder:
     own = loaded.settings.lancedb.embedding
     search = loaded.settings.memory_search
-    key = own.api_key.reveal() if own.api_key else None
-    remote = search.remote._replace(base_url=own.base_url, api_key=key, headers={})
-    # A server at another address needs no key, and must not be sent OpenAI's.
-    provider = "openai-compatible" if own.base_url and not own.base_url.startswith(_OPENAI_URL) else "openai"
+    remote = search.remote._replace(base_url=own.base_url, api_key=own.api_key, headers={})
+    provider, aliases = _choose_provider(loaded)
     search = search._replace(
         provider=provider, model=own.model, remote=remote, output_dimensionality=own.dimensions, fallback="none"
     )
     settings = loaded.settings._replace(memory_search=search)
-    credentials = loaded.credentials.with_remote(remote, f"{_SETTING}.embedding")
+    credentials = loaded.credentials.with_remote(remote, f"{_SETTING}.embedding", aliases)
     chooser = EmbedderChooser(loaded._replace(settings=settings, credentials=credentials))
     return chooser.create(provider, uses_remote=True, uses_model=True)
+
+
+def _choose_provider(loaded: Loaded) -> tuple[str, dict[str, str]]:
+    """Return the plugin's provider, and OpenClaw's name for it if that is another one."""
+    own = loaded.settings.lancedb.embedding
+    name = (own.provider or "openai").strip()
+    if name == "openai":
+        # A server at another address needs no key, and must not be sent OpenAI's.
+        is_elsewhere = own.base_url and not own.base_url.startswith(_OPENAI_URL)
+        return ("openai-compatible" if is_elsewhere else "openai"), {}
+    if name in PROVIDERS:
+        return name, {}
+    if found := loaded.credentials.find_provider(name):
+        return found, {found: name}
+    hint = f"Set {_SETTING}.embedding.provider to one of {', '.join(PROVIDERS)}, or to one of models.providers."
+    raise PluginError(f"mdrecall cannot use the provider {name!r} of {_SETTING}.embedding.", plugin=PLUGIN, hint=hint)

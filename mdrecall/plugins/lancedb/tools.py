@@ -94,7 +94,8 @@ class MemoryRecall:
         if recalled.found:
             details |= {"memories": [_match_to_json(one) for one in recalled.found], "notice": NOTICE}
             entries = [Entry(one.row.category, one.row.text, one.score) for one in recalled.found]
-            text = f"Found {_count_memories(len(recalled.found))}. {NOTICE}\n\n{number_entries(entries)}"
+            shown = number_entries(entries, self._memories.recall_units)
+            text = f"Found {_count_memories(len(recalled.found))}. {NOTICE}\n\n{shown}"
         if recalled.unsearched:
             details["notSearched"] = recalled.unsearched
             text += (

@@ -7,23 +7,21 @@ its records are the messages in the order of their times, and an offset is a num
 
 import hashlib
 import os
-import sqlite3
-import stat
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from urllib.parse import quote
+
+import apsw
 
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile
 from mdrecall.sources.opening import read_below
+from mdrecall.sources.transcripts.foreign_database import open_snapshot
 from mdrecall.sources.transcripts.host_formats import About, parse_opencode, title_of
 from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, parse_object
 from mdrecall.types import HostRecord, Stamp
 
-#: How long to wait while OpenCode writes.
-_WAIT_S = 1.0
 #: A message's size is not looked up for a list; this is about what one has.
 _MESSAGE_BYTES = 1024
 #: Messages that are asked for at once.
@@ -59,7 +57,7 @@ def list_sessions(path: str) -> list[HostSession]:
         " (SELECT count(*) FROM message m WHERE m.session_id = s.id) FROM session s ORDER BY s.id"
     )
     try:
-        with open_database(path) as connection:
+        with open_snapshot(path) as connection:
             return [_make_session(*row) for row in _run(connection, path, query)]
     except FileMissing:
         return []
@@ -125,7 +123,7 @@ def _time_of(message: Any, key: str) -> Any:
 class OpenSession(NamedTuple):
     """A conversation while the database is open."""
 
-    connection: sqlite3.Connection
+    connection: apsw.Connection
     path: str
     session: str
     about: About
@@ -174,7 +172,7 @@ def open_session(path: str, session: str) -> Iterator[OpenSession]:
         "SELECT id, parent_id, directory, title, time_updated,"
         " (SELECT count(*) FROM message WHERE session_id = session.id) FROM session WHERE id = ?"
     )
-    with open_database(path) as connection:
+    with open_snapshot(path) as connection:
         found = _run(connection, path, query, (session,))
         if not found:
             raise FileMissing(f"There is no session {session} in {path}.", path=path)
@@ -182,30 +180,10 @@ def open_session(path: str, session: str) -> Iterator[OpenSession]:
         yield OpenSession(connection, path, session, row.about, row.stamp)
 
 
-@contextmanager
-def open_database(path: str) -> Iterator[sqlite3.Connection]:
-    """Open a database read-only, in one transaction. Raise a ``ReadError`` if that is impossible."""
-    try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise NotAFile(f"{path} is not a regular file.", path=path)
-    except OSError as error:
-        raise FileMissing(f"There is no file {path}.", path=path) from error
-    # Without a log nobody is writing. SQLite would create one, and leave it there, to be prepared for somebody who is.
-    how = "mode=ro" if os.path.exists(f"{path}-wal") else "immutable=1"
-    try:
-        connection = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, timeout=_WAIT_S, isolation_level=None)
-    except sqlite3.Error as error:
-        raise FileUnreadable(f"Cannot open {path}: {error}.", path=path) from error
-    with closing(connection):
-        _run(connection, path, "PRAGMA trusted_schema = OFF")
-        _run(connection, path, "BEGIN")
-        yield connection
-
-
-def _run(connection: sqlite3.Connection, path: str, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+def _run(connection: apsw.Connection, path: str, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
     try:
         return connection.execute(query, values).fetchall()
-    except sqlite3.Error as error:
+    except apsw.Error as error:
         hint = (
             "Close OpenCode and try again. If the error stays, this version of OpenCode stores conversations otherwise."
         )

@@ -11,14 +11,14 @@ from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.sources.tombstones import TombstoneFile, Tombstones, open_unforgotten
 from mdrecall.sources.transcripts.host_reader import HostTranscripts
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
 from mdrecall.types import Conversation, Listing, ReadResult, SourceName, Stamp, TranscriptRecord
 
 MakeReader: TypeAlias = Callable[[Settings], TranscriptReader]
 
-#: One line for each format. If two readers own a path, the first one reads it. OpenClaw's JSONL takes any file that it
-#: is asked to read, so it is the last.
-READERS: tuple[MakeReader, ...] = (HostTranscripts.from_settings, OpenClawJsonl.from_settings)
+#: One line for each format. If two readers own a path, the first one reads it. OpenClaw's takes any file that it is
+#: asked to read, so it is the last.
+READERS: tuple[MakeReader, ...] = (HostTranscripts.from_settings, OpenClawTranscripts.from_settings)
 #: The same limit as for notes: what a model can read at once without filling its context.
 MAX_READ_UNITS = 50_000
 

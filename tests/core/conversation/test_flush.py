@@ -39,7 +39,7 @@ def test_a_window_of_200000_is_flushed_from_176000_on() -> None:
 )
 def test_the_effective_reserve_counts(configured: int | None, floor: int, reserve: int) -> None:
     rules = Rules(reserve_tokens=configured, reserve_tokens_floor=floor)
-    assert rules.reserve == reserve
+    assert rules.reserve(200_000) == reserve
     assert threshold(rules, 200_000) == 200_000 - reserve - 4000
 
 
@@ -48,12 +48,40 @@ def test_with_a_reserve_far_above_the_floor_the_flush_still_comes_before_compact
     assert decided(Turn(total_tokens=137_000), rules=rules).run
 
 
-@pytest.mark.parametrize("window", [0, 1, 24_000])
-def test_a_window_without_room_is_never_flushed_for_its_tokens(window: int) -> None:
-    found = decided(Turn(context_window=window, total_tokens=10**9))
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (1_000_000, 976_000),
+        (200_000, 176_000),
+        (128_000, 104_000),
+        (80_000, 56_000),
+        (64_000, 44_000),
+        (32_000, 20_000),
+        (16_000, 8_000),
+        (8_000, 3_000),
+    ],
+)
+def test_a_small_window_is_flushed_like_openclaws(window: int, expected: int) -> None:
+    assert threshold(Rules(), window) == expected
+    assert decided(Turn(context_window=window, total_tokens=expected)).trigger == "tokens"
+    assert not decided(Turn(context_window=window, total_tokens=expected - 1)).run
+
+
+@pytest.mark.parametrize("soft", [0, 4_000, 10**6])
+@pytest.mark.parametrize("window", [1, 2, 3, 8_000, 200_000])
+def test_a_flush_comes_before_compaction_and_not_in_the_first_third(window: int, soft: int) -> None:
+    rules = Rules(soft_threshold_tokens=soft)
+    assert rules.reserve(window) <= window / 4
+    assert window / 3 <= threshold(rules, window) <= window - rules.reserve(window)
+
+
+@pytest.mark.parametrize(("window", "reserve"), [(0, None), (8_000, 8_000), (8_000, 9_000)])
+def test_a_window_without_room_is_never_flushed_for_its_tokens(window: int, reserve: int | None) -> None:
+    rules = Rules(reserve_tokens=reserve)
+    found = decided(Turn(context_window=window, total_tokens=10**9), rules=rules)
     assert not found.run
     assert "leaves no room" in found.why
-    assert decided(Turn(context_window=window, transcript_bytes=2 * MIB)).trigger == "size"
+    assert decided(Turn(context_window=window, transcript_bytes=2 * MIB), rules=rules).trigger == "size"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +201,7 @@ class Session:
             self._flush(found, flush_ends)
         self.tokens += grows
         self.bytes += text_bytes
-        if self.tokens > self.window - self.rules.reserve:
+        if self.tokens > self.window - self.rules.reserve(self.window):
             self.compact()
         return found
 

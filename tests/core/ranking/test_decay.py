@@ -43,7 +43,17 @@ def test_what_does_not_grow_old_stays_whole() -> None:
     assert decay_factor(None, NOW, 1) == 1
 
 
-@pytest.mark.parametrize("path", ["memory/2026-02-10.md", "notes/memory/2026-02-10.md", "./memory/2026-02-10.md"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "memory/2026-02-10.md",
+        "notes/memory/2026-02-10.md",
+        "./memory/2026-02-10.md",
+        "memory/2026-02-10-late-talk.md",
+        "memory/a/2026-02-10.md",
+        "memory/2026/02/2026-02-10-späte Runde.md",
+    ],
+)
 def test_a_daily_note_is_as_old_as_the_day_in_its_name(path: str) -> None:
     assert note_time_ms(path, 5.0) == datetime(2026, 2, 10, tzinfo=UTC).timestamp() * 1000
 
@@ -55,8 +65,8 @@ def test_a_daily_note_is_as_old_as_the_day_in_its_name(path: str) -> None:
         "memory.md",
         "./MEMORY.md",
         "memory/projects.md",
-        "memory/2026-02-10-foo.md",
-        "memory/a/2026-02-10.md",
+        "USER.md",
+        "memory/log-2026-02-10.md",
         "./memory/x.md",
     ],
 )

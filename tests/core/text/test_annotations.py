@@ -11,7 +11,7 @@ from mdrecall.core.text.annotations import (
     read_annotations,
     unpack_marks,
 )
-from mdrecall.core.text.chunk import iter_note_chunks
+from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.types import NO_MARKS, Marks
 
 
@@ -86,6 +86,8 @@ def test_marks_of_several_lines_are_joined_and_the_least_trusted_origin_counts()
     assert merge_marks(()) == NO_MARKS
     assert least_trusted(("owner", "untrusted", "agent")) == "untrusted"
     assert least_trusted(("owner", "")) == ""
+    assert least_trusted(("owner", "somebody")) == "untrusted"
+    assert least_trusted(()) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""``mdrecall promote``: show what would become long-term memory, and write it on request."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from mdrecall.cli.options import add_common, load_settings, parse_count, parse_fraction, parse_positive
+from mdrecall.cli.output import plural, print_json, printable, style
+from mdrecall.types.documents import format_citation
+
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
+    from mdrecall.life.promote import Judged, Plan
+
+#: Refused candidates that are listed for people; the rest is counted.
+_MAX_REFUSED = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--apply", action="store_true", help="write to MEMORY.md; without it nothing is changed")
+    what.add_argument("--undo", action="store_true", help="take the last promotion back, byte for byte")
+    parser.add_argument("--limit", type=parse_positive, metavar="N", help="promote at most N statements")
+    parser.add_argument("--min-score", type=parse_fraction, metavar="S", help="the least score (0 to 1)")
+    parser.add_argument("--min-recall-count", type=parse_count, metavar="N", help="the least number of signals")
+    parser.add_argument("--min-unique-queries", type=parse_count, metavar="N", help="found by at least N queries")
+    parser.add_argument("--include-promoted", action="store_true", help="consider again what was promoted before")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mdrecall.life import promote
+
+    loaded = load_settings(options)
+    settings = loaded.settings
+    if options.undo:
+        return _undo(options, loaded)
+    choice = promote.choose(
+        settings,
+        limit=options.limit,
+        min_score=options.min_score,
+        min_signals=options.min_recall_count,
+        min_queries=options.min_unique_queries,
+        include_promoted=options.include_promoted,
+    )
+    act = promote.apply if options.apply else promote.plan
+    made = act(settings, loaded.home, choice)
+    if options.json:
+        print_json(_plan_to_json(loaded, made, is_applied=options.apply))
+    else:
+        _print_plan(loaded, made, choice.max_chars, is_applied=options.apply)
+    return 0
+
+
+def _undo(options: argparse.Namespace, loaded: "Loaded") -> int:
+    from mdrecall.life.promote import undo
+    from mdrecall.wire import to_json
+
+    undone = undo(loaded.settings)
+    if options.json:
+        print_json({"workspaceDir": loaded.settings.workspace, "undone": to_json(undone)})
+    elif undone:
+        print(f"Took back {plural(undone.entries, 'entry', 'entries')} of {undone.day}; {undone.path} is as before.")
+    else:
+        print("There is no promotion to undo.", file=sys.stderr)
+    return 0 if undone else 1
+
+
+def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: bool) -> None:
+    chosen = made.promotions
+    size = len(made.memory.text) + len(made.section)
+    entries = plural(len(chosen), "entry", "entries")
+    if chosen:
+        verb = "Added" if is_applied else "Would add"
+        print(f"{verb} {entries} to {made.memory.path} ({size:,} of {max_chars:,} characters).")
+    for one in chosen:
+        print(f"\n{_headline(one)}\n    {printable(one.text)}\n    {style(_signals(one), 'dim')}")
+        if one.supersedes:
+            print(f"    changes what {one.supersedes} says")
+    refused = [one for one in made.judged if one.refusal]
+    if refused:
+        print(f"{chr(10) * bool(chosen)}Not promoted:")
+    for one in refused[:_MAX_REFUSED]:
+        print(f"  {_headline(one)}: {printable(one.refusal)}")
+    if len(refused) > _MAX_REFUSED:
+        print(f"  … and {len(refused) - _MAX_REFUSED} more")
+    _print_advice(loaded, made, is_applied=is_applied)
+
+
+def _print_advice(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> None:
+    """Say on standard error what a person may want to do next."""
+    if made.collected.problem:
+        print(printable(made.collected.problem), file=sys.stderr)
+    if made.promotions:
+        do = "To take it back, run `mdrecall promote --undo`." if is_applied else "To write it, add --apply."
+        print(do, file=sys.stderr)
+        return
+    recalled = sum(bool(one.record.recalls) for one in made.collected.located)
+    print(f"Nothing to promote; {plural(recalled, 'recalled statement')}.", file=sys.stderr)
+    if not recalled and not loaded.settings.mdrecall.recalls.record:
+        print("Searches are not recorded: set mdrecall.recalls.record to true to begin.", file=sys.stderr)
+    elif recalled and not made.judged:
+        print("Run `mdrecall promote-explain` with a word of a statement to see what it lacks.", file=sys.stderr)
+
+
+def _headline(one: "Judged") -> str:
+    citation = format_citation(one.candidate.record.path, one.start_line, one.end_line)
+    return f"{style(f'{one.candidate.score:.3f}', 'green')}  {printable(citation)}"
+
+
+def _signals(one: "Judged") -> str:
+    record = one.candidate.record
+    days = plural(len(set(record.recall_days)), "day")
+    queries = plural(record.queries, "different query", "different queries")
+    repeated = f", in {plural(record.daily, 'recent note')}" if record.daily else ""
+    return f"{plural(record.recalls, 'recall')} on {days} by {queries}{repeated}"
+
+
+def _plan_to_json(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> dict[str, Any]:
+    from mdrecall.life.promotion_json import audit_to_json, judged_to_json
+    from mdrecall.life.recalls import lock_path, recalls_path
+
+    settings = loaded.settings
+    judged = [judged_to_json(one) for one in made.judged]
+    json: dict[str, Any] = {
+        "workspaceDir": settings.workspace,
+        "storePath": recalls_path(settings.index_path),
+        "lockPath": lock_path(settings.index_path),
+        "audit": audit_to_json(settings, made.collected),
+        "candidates": judged,
+    }
+    if not is_applied:
+        return json | {"section": made.section}
+    applied = [one for one in judged if "refused" not in one]
+    json["apply"] = {
+        "applied": len(applied),
+        "appended": len(applied),
+        "reconciledExisting": len(made.reconciled),
+        "memoryPath": made.memory.path,
+        "appliedCandidates": applied,
+        "rejectedCandidates": [{"candidate": one, "reason": one["refused"]} for one in judged if "refused" in one],
+    }
+    return json

@@ -1,0 +1,65 @@
+"""Who wrote the lines of a note, as far as comments and paths tell.
+
+mdrecall ends what it writes for others with a comment: ``<!-- by Claude Code -->``, or the mark of a digest. A comment
+speaks for the lines right above it. It can only say that somebody else than the owner wrote them: whoever can write
+into a note could claim to be the owner.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from mdrecall.types import Origin
+
+#: How the author of a comment is called that stands for no program by name.
+BY_FLUSH, BY_SESSION, BY_IMPORT = "flush", "session", "import"
+
+_COMMENT = re.compile(r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest .{1,400}) -->\s*$")
+# What OpenClaw writes by itself about its nightly runs.
+_SYSTEM_FOLDERS = ("memory/dreaming/", "memory/.dreams/")
+
+
+def path_origin(path: str) -> Origin:
+    """Return who wrote everything in a file: OpenClaw itself, or, outside of the workspace, nobody that is trusted."""
+    if path.startswith(("../", "/")):
+        return "untrusted"
+    return "system" if path.startswith(_SYSTEM_FOLDERS) else ""
+
+
+def line_origins(lines: Sequence[str]) -> Mapping[int, Origin]:
+    """Return who wrote each line, by its number from 1; lines that no comment speaks for are left out."""
+    origins: dict[int, Origin] = {}
+    above = 0
+    for number, line in enumerate(lines, start=1):
+        found = _COMMENT.match(line) if line.startswith("<!-- ") else None
+        if found is None:
+            continue
+        author = found[1] or BY_SESSION
+        first = _first_line(lines, above, number - 1, has_heading=author == BY_SESSION)
+        origins.update(dict.fromkeys(range(first, number + 1), _origin_of(author)))
+        above = number
+    return origins
+
+
+def _origin_of(author: str) -> Origin:
+    if author == BY_FLUSH:
+        return "flush"
+    if author == BY_SESSION:
+        return "digest"
+    return "import" if author.split()[0] == BY_IMPORT else "agent"
+
+
+def _first_line(lines: Sequence[str], above: int, last: int, *, has_heading: bool) -> int:
+    """Return the first line that a comment after ``last`` speaks for; all of them are after the line ``above``.
+
+    That is the paragraph before it, with a heading right above; of a text with a heading of its own, everything below
+    that.
+    """
+    first = last
+    while first > above and (has_heading or lines[first - 1].strip()):
+        if lines[first - 1].startswith("#"):
+            return first
+        first -= 1
+    rest = first
+    while rest > above and not lines[rest - 1].strip():
+        rest -= 1
+    return rest if rest > above and lines[rest - 1].startswith("#") else first + 1

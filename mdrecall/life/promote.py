@@ -1,0 +1,359 @@
+"""Promotion: often recalled statements of dated notes become entries of ``MEMORY.md``. No model takes part.
+
+``plan`` says what would be written and why the rest is not. ``apply`` writes it, whole or not at all, and ``undo``
+restores the bytes of before. Markers in the file itself say what was promoted, so that neither a kill nor a second
+process can write an entry twice. To undo, no copy of the file is kept: a size and two hashes prove what to cut off.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from mdrecall.config.settings import Settings
+from mdrecall.core.life.change import find_change, read_statement
+from mdrecall.core.life.entries import Entry, adds_nothing, explain_unfit, find_entries, strip_clock
+from mdrecall.core.life.promotion import Candidate, Gates, Record, explain_refusal, passes_gates, rank
+from mdrecall.core.life.section import (
+    Promotion,
+    find_promoted_keys,
+    is_writable_key,
+    join_statements,
+    render_section,
+    strip_figures,
+)
+from mdrecall.core.redact import make_redactor
+from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
+from mdrecall.life.candidates import Collected, Located, collect
+from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted
+from mdrecall.sources.appending import find_codec
+from mdrecall.sources.clock import user_moment, user_time
+from mdrecall.sources.editing import hash_content, remove_note, replace_content
+from mdrecall.sources.files import ROOT_FILES
+from mdrecall.sources.notes import create_file
+from mdrecall.sources.opening import decode, read_below
+from mdrecall.types.documents import format_citation
+
+#: How long to wait for another process that promotes or records.
+_WAIT_S = 10.0
+#: Somebody may write to the file between reading and writing. After as many times another program keeps at it.
+_TRIES = 3
+#: As many promotions can be undone, one after the other.
+_MAX_UNDO = 8
+#: As many keys are remembered as promoted; a marker in the file itself is found anyway.
+_MAX_PROMOTED = 2_000
+
+
+class Choice(NamedTuple):
+    """What to promote."""
+
+    gates: Gates = Gates()
+    limit: int = 10
+    max_chars: int = 10_000
+    """How long ``MEMORY.md`` may become."""
+    include_promoted: bool = False
+    lists_all: bool = False
+    """True to judge every record, also those that are far from the thresholds."""
+
+
+class Judged(NamedTuple):
+    """A candidate, what would be written for it, and why it is not."""
+
+    candidate: Candidate
+    text: str = ""
+    """The statement; empty if the note has none any more."""
+    start_line: int = 0
+    end_line: int = 0
+    refusal: str = ""
+    """Why it is not promoted; empty if it is."""
+    supersedes: str = ""
+    """The citation of an entry of ``MEMORY.md`` that says something else about the same thing."""
+
+    @property
+    def promotion(self) -> Promotion:
+        return Promotion(self.candidate, self.text, self.start_line, self.end_line)
+
+
+class MemoryFile(NamedTuple):
+    """``MEMORY.md`` as it was read."""
+
+    path: str
+    data: bytes | None
+    """None if there is no such file."""
+
+    @property
+    def text(self) -> str:
+        return decode(self.data or b"")
+
+
+class Plan(NamedTuple):
+    """What would be promoted now."""
+
+    judged: tuple[Judged, ...]
+    """Every candidate that reaches OpenClaw's thresholds, or that was asked for, best first."""
+    section: str
+    """The text that would be appended; empty if nothing would."""
+    memory: MemoryFile
+    collected: Collected
+    reconciled: tuple[str, ...] = ()
+    """Keys that stand in the file although nobody wrote down that they were promoted."""
+
+    @property
+    def promotions(self) -> tuple[Judged, ...]:
+        return tuple(one for one in self.judged if not one.refusal)
+
+
+class Undone(NamedTuple):
+    """A promotion that was taken back."""
+
+    path: str
+    day: str
+    entries: int
+
+
+def choose(settings: Settings, **changes: Any) -> Choice:
+    """Return the choice that the settings make; ``changes`` are fields of ``Gates`` or ``Choice`` that are not None."""
+    options = settings.mdrecall.promote
+    given = {name: value for name, value in changes.items() if value is not None}
+    gates = Gates(
+        options.min_score, options.min_recall_count, options.min_unique_queries, options.max_age_days, options.min_days
+    )
+    gates = gates._replace(**{name: given.pop(name) for name in Gates._fields if name in given})
+    max_chars = min(options.max_chars, settings.defaults.bootstrap_max_chars)
+    return Choice(gates, options.limit, max_chars)._replace(**given)
+
+
+def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = None) -> Plan:
+    """Return what would be promoted now, and why the rest would not; nothing is written."""
+    zone = settings.defaults.user_timezone
+    moment = user_moment(now, zone)
+    collected = collect(settings, home, moment)
+    memory = _read_memory(settings)
+    in_file, promoted = find_promoted_keys(memory.text), read_promoted(settings.index_path)
+    located = {one.record.key: one for one in collected.located}
+    dated = (_date_promotion(one.record, promoted, in_file) for one in located.values())
+    candidates = rank(dated, moment.ms)
+    if not choice.lists_all:
+        candidates = [one for one in candidates if passes_gates(one, choice.gates)]
+        candidates = [one for one in candidates if choice.include_promoted or not one.record.promoted_on]
+    judge = _Judge(settings, choice, memory, user_time(now, None, zone).date().isoformat())
+    judged = tuple(judge.judge(one, located[one.record.key]) for one in candidates)
+    return Plan(judged, judge.section, memory, collected, tuple(sorted((in_file & located.keys()) - promoted.keys())))
+
+
+def _date_promotion(record: Record, promoted: Mapping[str, str], in_file: Collection[str]) -> Record:
+    """Return a record with the day on which it was promoted, if it was."""
+    day = promoted.get(record.key) or record.promoted_on or ("earlier" if record.key in in_file else "")
+    return record._replace(promoted_on=day)
+
+
+def find_judged(made: Plan, selector: str) -> Judged | None:
+    """Return the best candidate with this key, or whose key, path or text holds the selector."""
+    wanted = selector.strip().casefold()
+    exact = (one for one in made.judged if one.candidate.record.key.casefold() == wanted)
+    held = (
+        one
+        for one in made.judged
+        if any(wanted in text.casefold() for text in (*one.candidate.record[:2], one.candidate.record.snippet))
+    )
+    return next(exact, None) or (next(held, None) if wanted else None)
+
+
+def apply(settings: Settings, home: str, choice: Choice, now: datetime | None = None) -> Plan:
+    """Write what is to be promoted, and return the plan that was carried out."""
+    for attempt in range(_TRIES):
+        with _lock(settings) as state:
+            made = plan(settings, home, choice, now)
+            day = user_time(now, None, settings.defaults.user_timezone).date().isoformat()
+            try:
+                _write(settings, state, made, day)
+            except (FileChanged, FileBusy):
+                if attempt == _TRIES - 1:
+                    raise
+                continue
+            _note_promoted(state, day, (*made.reconciled, *(one.candidate.record.key for one in made.promotions)))
+            return made
+    raise AssertionError("the last attempt returns or raises")
+
+
+def undo(settings: Settings) -> Undone | None:
+    """Take the last promotion back, byte for byte; None if there is none. It is not promoted again by itself.
+
+    Raise ``FileChanged`` if the file was changed since.
+    """
+    with _lock(settings) as state:
+        memory = _read_memory(settings)
+        entries = _drop_unwritten(state, memory)
+        if not entries:
+            return None
+        last = entries[-1]
+        path, day = str(last["path"]), str(last["day"])
+        data = memory.data or b""
+        before = data[: last["size"]] if last["size"] >= 0 else b""
+        if memory.path != path or hash_content(data) != last["after"] or hash_content(before) != last["before"]:
+            hint = f'Delete what you do not want from the section "Promoted From Short-Term Memory ({day})" by hand.'
+            raise FileChanged(f"{path} was changed after the promotion of {day}.", path=path, hint=hint)
+        if last["size"] >= 0:
+            replace_content(settings.workspace, path, before, last["after"])
+        else:
+            remove_note(settings.workspace, path, last["after"])
+        state.content["undo"] = entries[:-1]
+        state.save()
+        return Undone(path, day, int(last["entries"]))
+
+
+class _Judge:
+    """Decides about candidates one after the other: each that is promoted takes room, and says something already."""
+
+    def __init__(self, settings: Settings, choice: Choice, memory: MemoryFile, day: str) -> None:
+        self._choice = choice
+        self._memory = memory
+        self._day = day
+        self._redactor = make_redactor(settings.logging.redact_patterns)
+        self._known = find_entries(memory.text.split("\n"))
+        self._chosen: list[Judged] = []
+
+    @property
+    def section(self) -> str:
+        return render_section(self._day, (one.promotion for one in self._chosen)) if self._chosen else ""
+
+    def judge(self, candidate: Candidate, located: Located) -> Judged:
+        """Return what becomes of a candidate."""
+        fitting = [entry for entry in located.entries if not entry.is_superseded and not _explain_entry(entry)]
+        said = join_statements([strip_clock(entry.text) for entry in fitting]) if fitting else ""
+        record = candidate.record
+        lines = (fitting[0].start_line, fitting[-1].end_line) if fitting else (record.start_line, record.end_line)
+        judged = Judged(candidate, said, *lines)
+        judged = judged._replace(refusal=self._explain(judged, located))
+        if not judged.refusal:
+            judged = judged._replace(supersedes=self._find_superseded(said))
+            self._chosen.append(judged)
+        return judged
+
+    def _explain(self, judged: Judged, located: Located) -> str:
+        record = judged.candidate.record
+        if record.key in find_promoted_keys(self._memory.text):
+            return f"{self._memory.path} has it already"
+        if record.promoted_on and not self._choice.include_promoted:
+            return f"it was promoted on {record.promoted_on}"
+        if reason := explain_refusal(judged.candidate, self._choice.gates):
+            return reason
+        if not located.entries:
+            return f"{record.path} does not say it any more"
+        if not judged.text:
+            old = all(entry.is_superseded for entry in located.entries)
+            return "it was superseded" if old else next(filter(None, map(_explain_entry, located.entries)))
+        if not is_writable_key(record.key):
+            return "its file name cannot stand in a comment"
+        if self._redactor.redact(judged.text) != judged.text:
+            return "it holds what looks like a secret"
+        return self._explain_known(judged) or self._explain_room(judged)
+
+    def _explain_known(self, judged: Judged) -> str:
+        for one in self._chosen:
+            if adds_nothing(judged.text, one.text):
+                return f"{_cite(one)} says the same"
+        for entry in self._known:
+            if adds_nothing(judged.text, strip_figures(entry.text)):
+                return f"{format_citation(self._memory.path, entry.start_line, entry.end_line)} says it already"
+        return ""
+
+    def _explain_room(self, judged: Judged) -> str:
+        if len(self._chosen) >= self._choice.limit:
+            return f"the limit of {self._choice.limit} is reached"
+        promotions = [one.promotion for one in (*self._chosen, judged)]
+        length = len(self._memory.text) + len(render_section(self._day, promotions))
+        if length > self._choice.max_chars:
+            most = f"may have {self._choice.max_chars:,} characters"
+            return f"{self._memory.path} {most} and would have {length:,}: shorten it to make room"
+        return ""
+
+    def _find_superseded(self, text: str) -> str:
+        new = read_statement(text)
+        for entry in self._known if new else ():
+            old = read_statement(strip_figures(entry.text))
+            if new and old and not entry.is_superseded and find_change(old, new):
+                return format_citation(self._memory.path, entry.start_line, entry.end_line)
+        return ""
+
+
+def _explain_entry(entry: Entry) -> str:
+    return explain_unfit(strip_clock(entry.text))
+
+
+def _cite(judged: Judged) -> str:
+    return format_citation(judged.candidate.record.path, judged.start_line, judged.end_line)
+
+
+def _read_memory(settings: Settings) -> MemoryFile:
+    there = [name for name in ROOT_FILES if os.path.lexists(os.path.join(settings.workspace, name))]
+    path = there[0] if there else ROOT_FILES[0]
+    try:
+        opened = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
+    except FileMissing:
+        return MemoryFile(path, None)
+    return MemoryFile(path, opened.data)
+
+
+@contextmanager
+def _lock(settings: Settings) -> Iterator[RecallState]:
+    try:
+        with lock_recalls(settings.index_path, _WAIT_S) as state:
+            yield state
+    except OSError as error:
+        hint = "Nothing was changed. Check the disk and the permissions, and try again."
+        raise FileUnwritable(
+            f"Cannot promote: {error.strerror or error}.", path=settings.index_path, hint=hint
+        ) from error
+
+
+def _write(settings: Settings, state: RecallState, made: Plan, day: str) -> None:
+    """Append the section to the file; before, write down how to take it back."""
+    if not made.section:
+        return
+    memory, before = made.memory, made.memory.data or b""
+    after = _append(before, made.section)
+    entries = _drop_unwritten(state, memory)
+    size = -1 if memory.data is None else len(before)
+    known = {"path": memory.path, "day": day, "size": size, "entries": len(made.promotions)}
+    hashes = {"before": hash_content(before), "after": hash_content(after)}
+    state.content["undo"] = [*entries, known | hashes][-_MAX_UNDO:]
+    state.save()
+    if memory.data is None:
+        create_file(settings.workspace, memory.path, after)
+    else:
+        replace_content(settings.workspace, memory.path, after, hashes["before"])
+
+
+def _append(before: bytes, section: str) -> bytes:
+    """Return the content of the file with a section at its end, in its encoding and with its line ends."""
+    codec = find_codec(before)
+    text = before.decode(codec, "replace").removeprefix("\ufeff")
+    newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+    ends = text.replace("\r\n", "\n")
+    gap = "" if not ends.strip() else "\n" * max(0, 2 - (len(ends) - len(ends.rstrip("\n"))))
+    return before + (gap + section).replace("\n", newline).encode(codec)
+
+
+def _drop_unwritten(state: RecallState, memory: MemoryFile) -> list[dict[str, Any]]:
+    """Return what can be undone, without a last promotion that was killed before it was written, or after its undo."""
+    found = state.content.get("undo")
+    entries = [entry for entry in found if _is_undo(entry)] if isinstance(found, list) else []
+    now = hash_content(memory.data or b"")
+    while entries and entries[-1]["path"] == memory.path and entries[-1]["before"] == now:
+        entries.pop()
+    return entries
+
+
+def _is_undo(entry: Any) -> bool:
+    shape = {"path": str, "day": str, "size": int, "entries": int, "before": str, "after": str}
+    return isinstance(entry, dict) and all(isinstance(entry.get(name), kind) for name, kind in shape.items())
+
+
+def _note_promoted(state: RecallState, day: str, keys: Iterable[str]) -> None:
+    """Write down what was promoted: an entry that a person deletes later must not come back."""
+    new = dict.fromkeys(keys, day)
+    if new:
+        state.content["promoted"] = dict(list({**state.promoted, **new}.items())[-_MAX_PROMOTED:])
+        state.save()

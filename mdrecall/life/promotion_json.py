@@ -1,0 +1,101 @@
+"""Candidates for promotion as JSON, under OpenClaw's names."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from mdrecall.config.settings import Settings
+from mdrecall.core.life.promotion import Gates
+from mdrecall.life.candidates import Collected
+from mdrecall.life.promote import Judged
+from mdrecall.life.recalls import lock_path, recalls_path
+from mdrecall.wire import to_json
+
+
+def judged_to_json(judged: Judged) -> dict[str, Any]:
+    """Convert a candidate. ``text`` is what would be written, ``refused`` why it is not; neither is OpenClaw's."""
+    candidate = judged.candidate
+    record = candidate.record
+    json: dict[str, Any] = {
+        "key": record.key,
+        "path": record.path,
+        "startLine": record.start_line,
+        "endLine": record.end_line,
+        "source": "memory",
+        "snippet": record.snippet,
+        "recallCount": record.recalls,
+        "dailyCount": record.daily,
+        "groundedCount": record.grounded,
+        "signalCount": record.signals,
+        "avgScore": candidate.components.relevance,
+        "maxScore": record.max_score,
+        "uniqueQueries": record.queries,
+        "claimHash": record.claim_hash,
+        "promotedAt": record.promoted_on,
+        "firstRecalledAt": _iso(record.first_ms),
+        "lastRecalledAt": _iso(record.last_ms),
+        "ageDays": candidate.age_days,
+        "score": candidate.score,
+        "recallDays": list(record.days),
+        "conceptTags": list(record.tags),
+        "components": to_json(candidate.components),
+        "provenance": {"originClass": record.origin or "agent", "sessionKind": record.session_kind or "unknown"},
+        "text": judged.text,
+        "refused": judged.refusal,
+        "supersedes": judged.supersedes,
+    }
+    optional = ("claimHash", "promotedAt", "text", "refused", "supersedes")
+    return {name: value for name, value in json.items() if value or name not in optional}
+
+
+def audit_to_json(settings: Settings, collected: Collected) -> dict[str, Any]:
+    """Convert the state of the records."""
+    records = [one.record for one in collected.located if one.record.recalls or one.record.grounded]
+    gone = [one for one in collected.located if not one.entries]
+    last_ms = max((record.last_ms for record in records if record.last_ms), default=None)
+    issues = []
+    if collected.problem:
+        issues.append({"severity": "warn", "code": "recall-store-unreadable", "message": collected.problem})
+    return {
+        "storePath": recalls_path(settings.index_path),
+        "lockPath": lock_path(settings.index_path),
+        "updatedAt": _iso(last_ms),
+        "exists": bool(records),
+        "entryCount": len(records),
+        "promotedCount": sum(bool(record.promoted_on) for record in records),
+        "spacedEntryCount": sum(len(record.days) > 1 for record in records),
+        "conceptTaggedEntryCount": sum(bool(record.tags) for record in records),
+        "invalidEntryCount": collected.invalid,
+        "danglingEntryCount": len(gone),
+        "issues": issues,
+    }
+
+
+def explanation_to_json(settings: Settings, judged: Judged, gates: Gates) -> dict[str, Any]:
+    """Convert a candidate with the thresholds and which of them it reaches."""
+    candidate = judged.candidate
+    record = candidate.record
+    return {
+        "workspaceDir": settings.workspace,
+        "thresholds": {
+            "minScore": gates.min_score,
+            "minRecallCount": gates.min_signals,
+            "minUniqueQueries": gates.min_queries,
+            "maxAgeDays": gates.max_age_days,
+            "minDays": gates.min_days,
+        },
+        "candidate": judged_to_json(judged),
+        "passes": {
+            "score": candidate.score >= gates.min_score,
+            "recallCount": record.signals >= gates.min_signals,
+            "uniqueQueries": record.queries >= gates.min_queries,
+            "maxAge": gates.max_age_days is None or candidate.age_days <= gates.max_age_days,
+            "days": len(set(record.recall_days)) >= gates.min_days,
+            "all": not judged.refusal,
+        },
+    }
+
+
+def _iso(ms: float | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

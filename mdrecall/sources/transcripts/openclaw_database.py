@@ -1,0 +1,289 @@
+"""The conversations in OpenClaw's own database, ``openclaw-agent.sqlite``, which is only read.
+
+A conversation is a *window*: a session id with its events, of which row ``n`` is what line ``n + 1`` of a JSONL file
+would be. A session key has one window after another. Events of 1 KB and more are compressed with zstd. What the user
+and the agent say also stands uncompressed in OpenClaw's full-text index.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import apsw
+
+from mdrecall.errors import FileUnreadable
+from mdrecall.sources.transcripts.foreign_database import read_snapshot
+from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, parse_object
+from mdrecall.sources.transcripts.openclaw_entries import SessionFacts, parse_facts
+from mdrecall.sources.transcripts.zstd import Decompress, find_decompressor
+from mdrecall.types import Stamp
+
+#: The schemas of 2026.9. Older ones keep conversations elsewhere; newer ones are read as long as they look the same.
+_OLDEST, _NEWEST = 20, 23
+#: OpenClaw compresses no event that is longer.
+_MAX_EVENT_BYTES = 4 << 20
+#: Events are read so many at a time, or so many bytes, so that a snapshot takes milliseconds and memory stays small.
+_BATCH_ROWS, _BATCH_BYTES = 500, 4 << 20
+#: An event's size is not looked up for a list; this is about what one has.
+EVENT_BYTES = 1024
+#: What is read of a session's entry, which is mostly a prompt of 30 KB.
+_FACTS = ("chatType", "channel", "delivery", "origin", "deliveryContext", "spawnedBy", "parentSessionKey")
+_TEXTS = "session_transcript_fts_content"
+
+
+class Window(NamedTuple):
+    """A conversation in the database, without its events."""
+
+    session: str
+    key: str
+    is_current: bool
+    """True if the session key goes on in it."""
+    rows: int
+    """One more than the number of its last event."""
+    generation: str
+    """Changes when events that were there are changed or removed."""
+    changed_ms: int
+    chat_type: str
+    channel: str
+    parent_key: str
+    is_cold: bool
+    """True if OpenClaw has moved its events to an archive."""
+    is_forgotten: bool
+
+    @property
+    def stamp(self) -> Stamp:
+        identity = zlib.crc32(f"{self.session}\0{self.generation}".encode())
+        return self.rows * EVENT_BYTES, self.changed_ms * 1_000_000, 0, identity
+
+
+class Contents(NamedTuple):
+    """What is in a database."""
+
+    windows: dict[str, Window]
+    """By session id."""
+    forgotten: frozenset[str] = frozenset()
+    """The ids of sessions that OpenClaw was told to forget."""
+    problem: str = ""
+    """Why the conversations may be incomplete, or are not read at all; empty if all is well."""
+
+
+class Event(NamedTuple):
+    """One event of a conversation."""
+
+    row: int
+    content: dict[str, Any]
+    size: int
+    problem: str = ""
+
+
+class OpenClawDatabase:
+    """The database of one agent, opened anew for every reading."""
+
+    def __init__(self, path: str, *, find_decompressor: Callable[[], Decompress | None] = find_decompressor) -> None:
+        self.path = path
+        self._find_decompressor = find_decompressor
+        self._decompress: Decompress | None = None
+        self._texts = _TextPlaces()
+
+    def list_windows(self) -> Contents:
+        """Return every conversation. Raise a ``ReadError`` if the database is missing or cannot be read."""
+        return read_snapshot(self.path, lambda connection: _list_windows(connection, ""))
+
+    def find_window(self, session: str) -> Window | None:
+        """Return a conversation as it is now; None if it is not there, or incognito."""
+
+        def find(connection: apsw.Connection) -> Window | None:
+            window = _list_windows(connection, session).windows.get(session)
+            return window if window and not _is_incognito(connection, window.key) else None
+
+        return read_snapshot(self.path, find)
+
+    def read_facts(self) -> dict[str, SessionFacts]:
+        """Return what the entries say about each session key."""
+        members = ", ".join(f"'$.{name}'" for name in _FACTS)
+        query = f"SELECT session_key, json_extract(entry_json, {members}) FROM session_nodes"
+        rows = self._fetch(f"{query} WHERE json_valid(entry_json)")
+        entries = ((str(key), dict(zip(_FACTS, json.loads(values), strict=True))) for key, values in rows)
+        return {key: parse_facts(key, entry) for key, entry in entries}
+
+    def count_bytes(self, session: str) -> int:
+        """Return how many bytes the events of a conversation have."""
+        query = (
+            "SELECT sum(coalesce(event_utf8_bytes, length(CAST(event_json AS BLOB))) + 1)"
+            " FROM transcript_events WHERE session_id = ?"
+        )
+        rows = self._fetch(query, session)
+        return int(rows[0][0] or 0)
+
+    def read_ids(self, session: str) -> set[str]:
+        """Return the ids of all events of a conversation."""
+        query = "SELECT event_id FROM transcript_event_identities WHERE session_id = ?"
+        return {str(row[0]) for row in self._fetch(query, session)}
+
+    def _fetch(self, query: str, *values: str) -> list[Any]:
+        return read_snapshot(self.path, lambda connection: connection.execute(query, values).fetchall())
+
+    def read_events(self, window: Window, start: int = 0) -> Iterator[Event]:
+        """Yield the events from a row on that the conversation had when it was looked up, each batch in a snapshot."""
+        while start < window.rows:
+            events = self._read_batch(window, "seq >= ? AND seq < ? ORDER BY seq", (start, window.rows))
+            yield from events
+            start = events[-1].row + 1 if events else window.rows
+
+    def read_events_before(self, window: Window, end: int) -> Iterator[Event]:
+        """Yield the events before a row, the last first."""
+        while end > 0:
+            events = self._read_batch(window, "seq < ? ORDER BY seq DESC", (end,))
+            yield from events
+            end = events[-1].row if events else 0
+
+    def seal(self, window: Window, end: int, *, thorough: bool) -> bytes:
+        """Return a digest of the events before a row; a quick one covers the first and the last of them."""
+        where = "seq < ?1" if thorough else "(seq = 0 OR seq = ?1 - 1) AND seq < ?1"
+        content = "event_json, event_zstd" if thorough else "event_utf8_bytes, created_at"
+        query = f"SELECT seq, {content} FROM transcript_events WHERE session_id = ?2 AND {where} ORDER BY seq"
+        digest = hashlib.sha256(window.generation.encode())
+
+        def update(connection: apsw.Connection) -> None:
+            for row in connection.execute(query, (end, window.session)):
+                digest.update(repr(row).encode("utf-8", "surrogatepass"))
+
+        read_snapshot(self.path, update)
+        return digest.digest()
+
+    def _read_batch(self, window: Window, where: str, values: tuple[int, ...]) -> list[Event]:
+        return read_snapshot(self.path, lambda connection: self._read_rows(connection, window, where, values))
+
+    def _read_rows(
+        self, connection: apsw.Connection, window: Window, where: str, values: tuple[int, ...]
+    ) -> list[Event]:
+        if _read_generation(connection, window.session) != window.generation:
+            problem = f"The conversation {window.session} was rewritten while it was read."
+            raise FileUnreadable(problem, path=self.path, hint="It will be read again.")
+        query = (
+            f"SELECT seq, CASE WHEN length(event_json) <= {MAX_LINE_BYTES} THEN event_json END, event_zstd,"
+            " navigation_json, coalesce(event_utf8_bytes, length(event_json))"
+            f" FROM transcript_events WHERE session_id = ? AND {where}"
+        )
+        events: list[Event] = []
+        size = 0
+        for row in connection.execute(query, (window.session, *values)):
+            events.append(self._make_event(connection, window.session, *row))
+            size += events[-1].size
+            if len(events) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                break
+        return events
+
+    def _make_event(
+        self, connection: apsw.Connection, session: str, row: int, text: Any, blob: Any, about: Any, size: int
+    ) -> Event:
+        if isinstance(text, str):
+            return Event(row, _parse(text), size)
+        if not isinstance(blob, bytes):
+            return Event(row, {}, size, f"has {size:,} bytes; more than {MAX_LINE_BYTES:,} are not read")
+        if self._decompress is None:
+            self._decompress = self._find_decompressor() or _decompress_nothing
+        content = self._decompress(blob, min(size, _MAX_EVENT_BYTES))
+        if content is not None and len(content) == size:
+            return Event(row, parse_object(content), size)
+        event = _parse(about).get("navigation")
+        event = event if isinstance(event, dict) else {}
+        role = (event.get("message") or {}).get("role")
+        if role not in ("user", "assistant"):
+            return Event(row, event, size)
+        said = self._texts.read(connection, session, str(event.get("id")))
+        if said is None:
+            return Event(row, {}, size, "is compressed with zstd, which this Python cannot read")
+        return Event(row, {**event, "message": {"role": role, "content": said}}, size)
+
+
+class _TextPlaces:
+    """Where the full-text index has the texts of compressed events. Its rows can only be found by their numbers."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], int] = {}
+        self._until = 0
+        """The number of the last row that was looked at."""
+
+    def read(self, connection: apsw.Connection, session: str, event: str) -> str | None:
+        """Return the text of an event; None if it is not there."""
+        if (said := self._read_known(connection, session, event)) is None:
+            if self._rows.pop((session, event), None) is not None:
+                self._until = 0  # The row holds another text now: OpenClaw has indexed the conversation anew.
+            self._look_up(connection)
+            said = self._read_known(connection, session, event)
+        return said
+
+    def _read_known(self, connection: apsw.Connection, session: str, event: str) -> str | None:
+        query = f"SELECT c0 FROM {_TEXTS} WHERE id = ? AND c1 = ? AND c2 = ?"
+        row = self._rows.get((session, event))
+        found = connection.execute(query, (row, session, event)).fetchall() if row is not None else []
+        return str(found[0][0]) if found else None
+
+    def _look_up(self, connection: apsw.Connection) -> None:
+        """Look at the rows that were added; at all of them if the last ones were removed, as when history changes."""
+        last: Any = connection.execute(f"SELECT coalesce(max(id), 0) FROM {_TEXTS}").get
+        self._until = self._until if self._until <= last else 0
+        query = (
+            f"SELECT text.id, text.c1, text.c2 FROM {_TEXTS} text"
+            " JOIN transcript_event_identities one ON one.session_id = text.c1 AND one.event_id = text.c2"
+            " JOIN transcript_events event ON event.session_id = one.session_id AND event.seq = one.seq"
+            " WHERE text.id > ? AND event.event_zstd IS NOT NULL"
+        )
+        rows: Iterator[Any] = connection.execute(query, (self._until,))
+        self._rows.update(((session, event), row) for row, session, event in rows)
+        self._until = last
+
+
+def _list_windows(connection: apsw.Connection, session: str) -> Contents:
+    """Return the conversations of a database, or only one of them."""
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    forgotten = _read_forgotten(connection) if "memory_session_tombstones" in tables else frozenset()
+    version = _read_version(connection) if "schema_meta" in tables else 0
+    if version < _OLDEST or not {"session_windows", "session_nodes", "transcript_events"} <= tables:
+        problem = f"holds the sessions of an unknown OpenClaw (database schema {version or 'not given'}): not read"
+        return Contents({}, forgotten, problem)
+    cold = "EXISTS (SELECT 1 FROM session_transcript_cold_archives c WHERE c.session_id = w.session_id)"
+    query = (
+        "SELECT w.session_id, w.session_key, w.session_id IS n.current_session_id,"
+        " 1 + coalesce((SELECT max(seq) FROM transcript_events e WHERE e.session_id = w.session_id), -1),"
+        " coalesce((SELECT generation FROM transcript_rewrite_watermarks r WHERE r.session_id = w.session_id), ''),"
+        " coalesce(w.transcript_updated_at, w.updated_at), coalesce(w.chat_type, ''), coalesce(w.channel, ''),"
+        " coalesce(w.spawned_by, n.spawned_by, w.parent_session_key, n.parent_session_key, ''),"
+        f" {cold if 'session_transcript_cold_archives' in tables else '0'}"
+        " FROM session_windows w LEFT JOIN session_nodes n ON n.session_key = w.session_key"
+    )
+    only = (" WHERE w.session_id = ?", (session,)) if session else ("", ())
+    rows: list[Any] = connection.execute(query + only[0], only[1]).fetchall()
+    windows = {row[0]: Window._make((*row, row[0] in forgotten)) for row in rows}
+    newer = f"has schema {version}, newer than {_NEWEST}, which was read last: look whether conversations are complete"
+    return Contents(windows, forgotten, newer if version > _NEWEST else "")
+
+
+def _read_forgotten(connection: apsw.Connection) -> frozenset[str]:
+    return frozenset(row[0] for row in connection.execute("SELECT session_id FROM memory_session_tombstones"))
+
+
+def _read_version(connection: apsw.Connection) -> int:
+    version = connection.execute("SELECT schema_version FROM schema_meta WHERE role = 'agent'").get
+    return version if isinstance(version, int) else 0
+
+
+def _read_generation(connection: apsw.Connection, session: str) -> str:
+    query = "SELECT generation FROM transcript_rewrite_watermarks WHERE session_id = ?"
+    return str(connection.execute(query, (session,)).get or "")
+
+
+def _is_incognito(connection: apsw.Connection, key: str) -> bool:
+    query = "SELECT json_extract(entry_json, '$.incognito') FROM session_nodes WHERE session_key = ?"
+    return bool(connection.execute(f"{query} AND json_valid(entry_json)", (key,)).get)
+
+
+def _decompress_nothing(data: bytes, most: int) -> None:
+    """Return None: nothing here can decompress zstd."""
+
+
+def _parse(text: Any) -> dict[str, Any]:
+    return parse_object(text.encode("utf-8", "replace")) if isinstance(text, str) else {}

@@ -1,0 +1,77 @@
+"""What annotations, importance and names change in the results of a search."""
+
+import pytest
+
+from tests.conftest import Workspace
+
+
+def test_annotations_are_neither_found_nor_shown_but_can_be_read(workspace: Workspace) -> None:
+    line = "- The van is red <!-- trigger: zeppelin --> <!-- importance: 9 -->"
+    workspace.write("MEMORY.md", f"# Memory\n\n{line}\n- The boat is blue\n")
+    memory = workspace.memory()
+    best = memory.search("van red")[0]
+    assert (best.snippet, best.importance, best.triggers) == ("- The van is red", 9, ("zeppelin",))
+    assert best.citation == "MEMORY.md#L3"
+    assert not memory.search("zeppelin", mode="keyword").results
+    assert line in memory.read("MEMORY.md").text
+
+
+def test_user_md_is_searched_beside_openclaw(workspace: Workspace) -> None:
+    workspace.beside_openclaw()
+    workspace.write("USER.md", "- Prefers oat milk\n- Lives in Porto\n")
+    workspace.write("SOUL.md", "oat milk is not a memory here\n")
+    found = workspace.memory().search("oat milk")
+    assert [(result.path, result.start_line, result.end_line) for result in found] == [("USER.md", 1, 1)]
+
+
+def test_importance_decides_only_between_entries_that_hold_the_same_words(workspace: Workspace) -> None:
+    workspace.write(
+        "MEMORY.md",
+        "- The printer in the office needs toner\n"
+        "- The printer in the kitchen needs paper <!-- importance: 10 -->\n"
+        "- The printer in the hall needs a new printer cable, says the printer <!-- importance: 1 -->\n"
+        "- The scanner is important <!-- importance: 10 -->\n",
+    )
+    memory = workspace.memory()
+    assert memory.search("printer needs", mode="keyword")[0].start_line == 2
+    assert memory.search("printer office toner", mode="keyword")[0].start_line == 1
+    assert memory.search("printer hall cable", mode="keyword")[0].start_line == 3
+
+
+def test_importance_changes_no_score(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "- The printer needs toner\n")
+    plain = workspace.memory().search("printer toner")[0].score
+    workspace.write("MEMORY.md", "- The printer needs toner <!-- importance: 1 -->\n")
+    assert workspace.memory().search("printer toner")[0].score == plain
+
+
+@pytest.fixture(scope="module")
+def thousand_notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, list[str]]:
+    """A workspace with 1,000 notes that mention each other, and their paths."""
+    workspace = Workspace(tmp_path_factory.mktemp("thousand"))
+    days = [f"2025-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)]
+    words = ("river", "bridge", "coffee", "garden", "invoice", "server", "late", "talk", "budget", "flight")
+    slugs = [f"{one}-{other}" for one in words for other in words if one != other]
+    paths = [f"memory/{day}.md" for day in days]
+    paths += [f"memory/{day[:4]}/{day[5:7]}/{day}-{slug}.md" for day, slug in zip(days, slugs, strict=False)]
+    paths += [f"memory/people of note/{slug}-{number}.md" for slug in slugs for number in range(7)]
+    paths = paths[:1000]
+    for number, path in enumerate(paths):
+        other = paths[number * 7 % 1000]
+        seen = f"See {other} and {other.rsplit('/', 1)[1]} of {days[number % 300]}."
+        workspace.write(path, f"# Note\n\n{' '.join(words)} again.\n\n{seen}\n")
+    return workspace, paths
+
+
+def test_a_file_that_is_asked_for_by_name_comes_first(thousand_notes: tuple[Workspace, list[str]]) -> None:
+    workspace, paths = thousand_notes
+    memory = workspace.memory()
+    for path in paths[::25]:
+        name = path.rsplit("/", 1)[1]
+        stem = name.removesuffix(".md")
+        names = [path, f"./{path}", path.upper(), name, stem]
+        if stem[:4].isdigit() and len(stem) > 10:
+            names += [stem[11:], f"{stem[11:]}.md"]
+        for query in names:
+            best = memory.search(query, mode="keyword", max_results=1)[0]
+            assert best.path == path, query

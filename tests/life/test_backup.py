@@ -1,0 +1,322 @@
+"""``mdrecall export`` and ``mdrecall import backup``: everything comes back on another machine, and nothing else."""
+
+import json
+import os
+import threading
+import zipfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.config.load import load
+from mdrecall.life.restore import _explain_refusal
+from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
+from tests.cli.conftest import Ran, Run, run_in_own_process
+from tests.conftest import LONG_AGO_NS, Workspace
+from tests.life.test_imports import read_tree
+
+NOTES: dict[str, str | bytes] = {
+    "MEMORY.md": "# Team\n\nAna keeps the billing keys.\n",
+    "memory/2026-02-10.md": "# Tuesday\n\nMet Ana about the billing migration.\n",
+    "memory/people/bo.md": "Bo paints the boat house.\n",
+    "memory/会议.md": "我们决定每周五在图书馆见面。\r\n",
+    "memory/latin.md": b"caf\xe9 on the pier\n",
+    "memory/empty.md": "",
+}
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Workspace:
+    """Another machine."""
+    base = tmp_path / "other"
+    base.mkdir()
+    return Workspace(base)
+
+
+@pytest.fixture
+def run_there(other: Workspace) -> Run:
+    return lambda *arguments, **env: run_in_own_process(other, *arguments, **env)
+
+
+def fill(workspace: Workspace) -> None:
+    for name, text in NOTES.items():
+        workspace.write(name, text)
+
+
+def export(run: Run, workspace: Workspace, *arguments: str) -> Path:
+    target = workspace.path.parent / "backup.zip"
+    ran = run("export", str(target), "--overwrite", *arguments)
+    assert ran.code == 0, ran.err
+    return target
+
+
+def rewrite(archive: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """Write an archive again with other content."""
+    with zipfile.ZipFile(archive) as file:
+        files = {name: file.read(name) for name in file.namelist()}
+    change(files)
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, data in files.items():
+            file.writestr(name, data)
+    return archive
+
+
+def plant(archive: Path, more: dict[str, bytes]) -> Path:
+    """Add files to an archive as somebody would who knows how its manifest is made."""
+    import hashlib
+
+    def change(files: dict[str, bytes]) -> None:
+        manifest = json.loads(files["manifest.json"])
+        for name, data in more.items():
+            files[name] = data
+            manifest["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        files["manifest.json"] = json.dumps(manifest).encode()
+
+    return rewrite(archive, change)
+
+
+def actions(ran: Ran) -> dict[str, str]:
+    return {one["name"]: one["action"] for one in ran.json["files"]}
+
+
+def test_on_another_machine_every_note_and_every_answer_is_the_same(
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+) -> None:
+    fill(workspace)
+    archive = export(run, workspace)
+    preview = run_there("import", "backup", str(archive), "--json")
+    assert set(actions(preview).values()) == {"new"}
+    assert read_tree(other.path) == {}
+    assert run_there("import", "backup", str(archive), "--apply").code == 0
+    assert read_tree(other.path) == read_tree(workspace.path)
+    assert os.stat(other.path / "MEMORY.md").st_mtime_ns == LONG_AGO_NS
+    for query in ("billing", "who paints", "图书馆", "2026-02-10", "pier"):
+        assert run_there("search", query, "--json").json["results"] == run("search", query, "--json").json["results"]
+    again = run_there("import", "backup", str(archive), "--apply", "--json")
+    assert set(actions(again).values()) == {"same"}
+
+
+def test_a_file_that_differs_stays_unless_somebody_says_otherwise(
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+) -> None:
+    fill(workspace)
+    other.write("MEMORY.md", "my own\n")
+    archive = export(run, workspace)
+    kept = run_there("import", "backup", str(archive), "--apply")
+    assert (kept.code, "1 file differ" in kept.out) == (0, True)
+    assert (other.path / "MEMORY.md").read_text() == "my own\n"
+    assert (other.path / "memory/people/bo.md").exists()
+    assert run_there("import", "backup", str(archive), "--apply", "--overwrite").code == 0
+    assert read_tree(other.path) == read_tree(workspace.path)
+
+
+def test_settings_come_without_secrets_and_only_on_request(
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+) -> None:
+    fill(workspace)
+    secret = "sk-proj-" + "A1b2C3d4E5f6G7h8J9k0" * 2
+    remote = {"apiKey": "plain-word", "headers": {"X-Auth": "abc"}, "baseUrl": "https://ada:pw12345@example.com/v1"}
+    config: dict[str, Any] = {
+        "memorySearch": {"remote": remote, "query": {"maxResults": 4}},
+        "mdrecall": {"rerank": {"apiKey": "${JINA_KEY}"}, "ignore": ["node_modules", secret]},
+        "env": {"vars": {"OPENAI_API_KEY": "whatever"}},
+    }
+    workspace.configure(json.dumps(config))
+    archive = export(run, workspace)
+    with zipfile.ZipFile(archive) as file:
+        saved = json.loads(file.read("settings/mdrecall.json"))
+        data = b"".join(file.read(name) for name in file.namelist())
+    assert saved == {
+        "memorySearch": {"remote": {"headers": {}}, "query": {"maxResults": 4}},
+        "mdrecall": {"rerank": {"apiKey": "${JINA_KEY}"}, "ignore": ["node_modules"]},
+        "env": {"vars": {}},
+    }
+    for text in (secret, "plain-word", "pw12345", "whatever"):
+        assert text.encode() not in data
+    assert archive.stat().st_mode & 0o077 == 0
+    there = other.state / "mdrecall.json"
+    assert run_there("import", "backup", str(archive), "--apply").code == 0
+    assert not there.exists()
+    assert run_there("import", "backup", str(archive), "--apply", "--settings").code == 0
+    assert json.loads(there.read_text()) == saved
+    there.write_text("{}")
+    assert run_there("import", "backup", str(archive), "--apply", "--settings").code == 0
+    assert there.read_text() == "{}"
+
+
+def test_what_was_forgotten_stays_forgotten_on_both_sides(
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+) -> None:
+    fill(workspace)
+    old = export(run, workspace).rename(workspace.path.parent / "old.zip")
+    index = Path(load(env=workspace.env, cwd=str(workspace.path)).settings.index_path)
+    salt = new_salt()
+    entry = build_tombstones(salt).entry("one", "2026-01-01", ["paints the boat house"], {}, {})
+    index.parent.mkdir(parents=True, exist_ok=True)
+    save_entries(tombstones_path(str(index)), salt, [entry])
+    (workspace.path / "memory/people/bo.md").write_text("Bo rests.\n")
+    # A backup from before does not bring it back here.
+    assert run("import", "backup", str(old), "--apply", "--overwrite").code == 0
+    assert "boat house" not in (workspace.path / "memory/people/bo.md").read_text()
+    # What was forgotten goes with a new backup, and a note that comes later is masked there.
+    new = plant(export(run, workspace), {"notes/memory/late.md": b"Bo paints the boat house. Then he rests.\n"})
+    assert run_there("import", "backup", str(new), "--apply").code == 0
+    assert "boat house" not in (other.path / "memory/late.md").read_text()
+    assert "Then he rests." in (other.path / "memory/late.md").read_text()
+    assert run_there("import", "backup", str(old), "--apply", "--overwrite").code == 0
+    assert b"boat house" not in b"".join(read_tree(other.path).values())
+
+
+def test_conversations_are_saved_only_on_request(
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+) -> None:
+    fill(workspace)
+    folder = Path(load(env=workspace.env, cwd=str(workspace.path)).settings.sessions_dir)
+    folder.mkdir(parents=True)
+    line = {"type": "message", "message": {"role": "user", "content": "the zebra is in the shed"}}
+    (folder / "s-1.jsonl").write_text(json.dumps(line) + "\n")
+    (folder / "s-1.jsonl.lock").mkdir()
+    with zipfile.ZipFile(export(run, workspace)) as file:
+        assert not any("zebra" in file.read(name).decode("utf-8", "replace") for name in file.namelist())
+    archive = export(run, workspace, "--sessions")
+    assert run_there("import", "backup", str(archive), "--apply").code == 0
+    there = Path(load(env=other.env, cwd=str(other.path)).settings.sessions_dir)
+    assert (there / "s-1.jsonl").read_bytes() == (folder / "s-1.jsonl").read_bytes()
+
+
+@pytest.mark.skipif(find_spec("lancedb") is None, reason="needs lancedb")
+def test_long_term_memories_come_back_with_their_ids_and_are_recalled(
+    workspace: Workspace, run: Run, run_there: Run
+) -> None:
+    fill(workspace)
+    assert run("ltm", "store", "Ada prefers oolong tea", "--category", "preference").code == 0
+    assert run("ltm", "store", "The boat is called Wren").code == 0
+    before = run("ltm", "list", "--json").json["memories"]
+    archive = export(run, workspace)
+    for _ in range(2):
+        assert run_there("import", "backup", str(archive), "--apply").code == 0
+        there = run_there("ltm", "list", "--json").json["memories"]
+        assert sorted(there, key=lambda one: one["id"]) == sorted(before, key=lambda one: one["id"])
+    assert run_there("ltm", "search", "which tea", "--json").json[0]["text"] == "Ada prefers oolong tea"
+
+
+def test_an_archive_is_not_replaced_and_its_name_is_checked(workspace: Workspace, run: Run) -> None:
+    fill(workspace)
+    ran = run("export", "--json")
+    assert ran.code == 0
+    assert Path(ran.json["path"]).parent == workspace.path
+    assert ran.json["notes"] == len(NOTES)
+    assert run("export").code == 2
+    for name in ("backup.tar.gz", "no/such/folder/b.zip"):
+        assert run("export", name).code == 2
+    assert run("import", "backup").code == 2
+    assert run("import", "backup", ran.json["path"], "--since", "2026-01-01").code == 2
+    assert run("import", "chatgpt", "x", "--settings").code == 2
+
+
+def test_notes_that_change_while_they_are_saved_are_whole_and_fit_together(workspace: Workspace, run: Run) -> None:
+    # Somebody counts up in two notes, the first one first: the second is never ahead in an archive that is sound.
+    texts = ["0\n" * 50_000, "0\n" * 50_000]
+    for name, text in zip("ab", texts, strict=True):
+        workspace.write(f"memory/{name}.md", text)
+    is_done = threading.Event()
+
+    def count() -> None:
+        for number in range(1, 40):
+            for name in "ab":
+                path = workspace.path / f"memory/{name}.md"
+                new = path.with_suffix(".new")
+                new.write_text(f"{number}\n" * 50_000)
+                new.replace(path)
+        is_done.set()
+
+    writer = threading.Thread(target=count)
+    writer.start()
+    try:
+        while not is_done.is_set():
+            ran = run("export", str(workspace.path.parent / "b.zip"), "--overwrite", "--json")
+            assert ran.code == 0
+            with zipfile.ZipFile(workspace.path.parent / "b.zip") as file:
+                found = [set(file.read(f"notes/memory/{name}.md").split()) for name in "ab"]
+            assert all(len(numbers) == 1 for numbers in found)
+            one, two = (int(numbers.pop()) for numbers in found)
+            assert ran.json["changing"] or one in (two, two + 1)
+    finally:
+        writer.join()
+
+
+def test_a_damaged_or_foreign_archive_is_an_error_and_nothing_is_written(
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+) -> None:
+    fill(workspace)
+
+    def drop_file(files: dict[str, bytes]) -> None:
+        del files["notes/MEMORY.md"]
+
+    def change_file(files: dict[str, bytes]) -> None:
+        files["notes/MEMORY.md"] = b"other"
+
+    def add_file(files: dict[str, bytes]) -> None:
+        files["notes/memory/more.md"] = b"more"
+
+    def make_later(files: dict[str, bytes]) -> None:
+        files["manifest.json"] = json.dumps({**json.loads(files["manifest.json"]), "format": 99}).encode()
+
+    def drop_manifest(files: dict[str, bytes]) -> None:
+        del files["manifest.json"]
+
+    def break_manifest(files: dict[str, bytes]) -> None:
+        files["manifest.json"] = b'{"format": 1, "files": []}'
+
+    for change in (drop_file, change_file, add_file, make_later, drop_manifest, break_manifest):
+        archive = rewrite(export(run, workspace), change)
+        ran = run_there("import", "backup", str(archive), "--apply", "--json")
+        assert (ran.code, bool(ran.json["error"]["message"])) == (2, True), change
+    archive = export(run, workspace)
+    archive.write_bytes(archive.read_bytes()[:-200])
+    assert run_there("import", "backup", str(archive), "--apply").code == 2
+    assert run_there("import", "backup", str(workspace.path / "MEMORY.md"), "--apply").code == 2
+    assert run_there("import", "backup", str(archive.with_name("none.zip")), "--apply").code == 2
+    assert read_tree(other.path) == {}
+
+
+def test_an_archive_from_anywhere_writes_notes_and_nothing_else(
+    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+) -> None:
+    fill(workspace)
+    bad = (
+        "notes/../outside.md", "notes//etc/x.md", "notes/memory/../../x.md", "notes/run.sh", "notes/CLAUDE.md",
+        "notes/memory/AGENTS.md", "notes/.claude/commands/x.md", "notes/memory/.git/x.md", "notes/a\\b.md",
+        "state/other", "sessions/../x.jsonl", "sessions/x.sh", "else.txt", "notes/memory/\u202e.md",
+    )  # fmt: skip
+    archive = plant(export(run, workspace), dict.fromkeys(bad, b"bad"))
+    before = read_tree(other.path.parent)
+    ran = run_there("import", "backup", str(archive), "--apply", "--settings", "--overwrite", "--json")
+    assert ran.code == 0
+    assert {name for name, action in actions(ran).items() if action == "refused"} == set(bad)
+    assert b"bad" not in b"".join(read_tree(other.path.parent).values())
+    assert set(read_tree(other.path)) == set(NOTES)
+    assert set(before) <= set(read_tree(other.path.parent))
+
+
+def test_a_link_is_not_followed(workspace: Workspace, run: Run, other: Workspace, run_there: Run) -> None:
+    fill(workspace)
+    archive = export(run, workspace)
+    outside = other.path.parent / "outside"
+    outside.mkdir()
+    (other.path / "memory").symlink_to(outside)
+    ran = run_there("import", "backup", str(archive), "--apply", "--overwrite", "--json")
+    assert ran.code == 2
+    assert actions(ran)["notes/MEMORY.md"] == "new"
+    assert actions(ran)["notes/memory/people/bo.md"] == "failed"
+    assert list(outside.iterdir()) == []
+
+
+def test_which_paths_are_notes() -> None:
+    for path in ("MEMORY.md", "USER.md", "memory/a.md", "memory/.hidden/a.md", "garden.md", "a/b/c.md"):
+        assert _explain_refusal(path) == ""
+    for path in ("", "a.txt", "/a.md", "a//b.md", "./a.md", "memory/../a.md", "soul.md", "sub/USER.md", "a\n.md"):
+        assert _explain_refusal(path)
