@@ -167,7 +167,7 @@ class Forgetting:
         empty_expired(self._settings.index_path, f"{now:%Y-%m-%d}")
         if not plan.has_work:
             return ForgetReport(plan.entry.id, True)
-        with self._locked():
+        with self._take_lock():
             known = load_tombstones(self._path)
             if known.salt not in (b"", plan.salt):
                 raise StoreBusy("Another process was first to forget something.", hint="Try again.")
@@ -182,7 +182,7 @@ class Forgetting:
         """Finish what earlier runs have left; True if nothing is left."""
         if all(entry.is_done for entry in load_tombstones(self._path).entries):
             return True
-        with self._locked():
+        with self._take_lock():
             return self._finish(progress)
 
     def list_forgotten(self) -> list[Forgotten]:
@@ -206,7 +206,7 @@ class Forgetting:
 
         Return how each note was restored; None if nothing was kept, so that only the tombstone is gone.
         """
-        with self._locked():
+        with self._take_lock():
             known = load_tombstones(self._path)
             entry = next((each for each in known.entries if each.id == id), None)
             if entry is None:
@@ -256,8 +256,8 @@ class Forgetting:
                 time.sleep(_BUSY_S)
         raise AssertionError("unreachable")
 
-    def _locked(self) -> "_Locked":
-        return _Locked(f"{self._settings.index_path}.forgetting")
+    def _take_lock(self) -> "_Lock":
+        return _Lock(f"{self._settings.index_path}.forgetting")
 
     def _fill_trash(self, forgotten: Tombstones, until: str) -> None:
         removed = [change.removed for change in self._notes.find(forgotten)]
@@ -358,7 +358,7 @@ class Forgetting:
         return matches, list(dict.fromkeys(participants)), keys
 
 
-class _Locked:
+class _Lock:
     """Keeps other processes from forgetting at the same time."""
 
     def __init__(self, path: str) -> None:
