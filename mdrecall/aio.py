@@ -24,6 +24,7 @@ from mdrecall.types import (
     Appended,
     Conversation,
     Issue,
+    MessagePage,
     NoteFile,
     Probe,
     ProgressCallback,
@@ -170,8 +171,8 @@ class AsyncMemory:
         finally:
             cancelled.set()
 
-    async def sessions(self) -> list[Conversation]:
-        return await self._call(self._memory.sessions)
+    async def sessions(self, session_key: str = "") -> list[Conversation]:
+        return await self._call(self._memory.sessions, session_key)
 
     async def compacted(self, session: str) -> SyncReport:
         return await self._call(self._memory.compacted, session)
@@ -188,6 +189,26 @@ class AsyncMemory:
         read = self._memory.read_session
         return await self._call(
             read, session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
+        )
+
+    async def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        record: int | None = None,
+        session_id: str = "",
+        session_key: str = "",
+    ) -> MessagePage:
+        return await self._call(
+            self._memory.read_messages,
+            session,
+            limit=limit,
+            offset=offset,
+            record=record,
+            session_id=session_id,
+            session_key=session_key,
         )
 
     async def watch(self) -> None:

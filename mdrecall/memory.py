@@ -15,6 +15,7 @@ from mdrecall.types import (
     Appended,
     Conversation,
     Issue,
+    MessagePage,
     NoteFile,
     Probe,
     ProgressCallback,
@@ -103,9 +104,14 @@ class Memory:
         files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
         ``since`` and ``until`` are the first and last day to search, as a date or in words such as ``last week``.
         ``now`` is the moment that such words, and ages, are measured from. ``queries`` are up to four further ways to
-        ask: a passage that several of them find keeps its best score.
+        ask: a passage that several of them find keeps its best score. With a ``session_key`` only those conversations
+        are searched that this one may see, and ``withheld`` says if that is not all. ``session`` chooses one of them.
         """
         request = SearchRequest(query, **options)
+        if request.progress and request.session_key.strip():
+            # The names of transcripts that are indexed meanwhile are not for every conversation.
+            tell = request.progress
+            request = request._replace(progress=lambda progress: tell(progress._replace(label="")))
         if request.min_score is not None and isnan(request.min_score):
             raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
         if not request.queries:
@@ -208,9 +214,12 @@ class Memory:
         logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
-    def sessions(self) -> list[Conversation]:
-        """Return the transcripts of this agent's conversations, the one that changed last first."""
-        return self._backend.sessions.list_all()
+    def sessions(self, session_key: str = "") -> list[Conversation]:
+        """Return the transcripts of this agent's conversations, the one that changed last first.
+
+        With a ``session_key`` only those that this conversation may see.
+        """
+        return self._backend.sessions.list_all(session_key)
 
     def compacted(self, session: str) -> SyncReport:
         """Index the transcript of a conversation that was just compacted, however little it has grown.
@@ -228,13 +237,39 @@ class Memory:
         from_char: int = 0,
         session_key: str = "",
     ) -> ReadResult:
-        """Return messages of a transcript, without secrets; ``session`` is an id, a file name or a path.
+        """Return messages of a transcript, without secrets; ``session`` is a session key, an id, a file name or a path.
 
         Lines are records. ``from_char`` skips characters of the first one: if it was cut, ``next_char`` reads on in it.
-        A conversation, named by its ``session_key``, that may not search may not read either (``ScopeDenied``).
+        A conversation, named by its ``session_key``, that may not search may not read either (``ScopeDenied``), and
+        what it may not see is missing (``FileMissing``).
         """
         return self._backend.sessions.read(
             session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
+        )
+
+    def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        record: int | None = None,
+        session_id: str = "",
+        session_key: str = "",
+    ) -> MessagePage:
+        """Return the last messages of a conversation, without secrets and at most ``limit``.
+
+        ``session`` is as for ``read_session``, or ``current`` for the conversation that asks. ``offset`` leaves out the
+        newest ones. With ``record``, the number of a message as search results have it, those around it are returned.
+        ``session_id`` chooses one of several transcripts of the conversation.
+        """
+        return self._backend.sessions.read_messages(
+            session,
+            limit=max(1, limit),
+            offset=max(0, offset),
+            record=record,
+            session_id=session_id,
+            session_key=session_key,
         )
 
     def watch(self) -> None:

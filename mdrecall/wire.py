@@ -54,6 +54,8 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
         json["notReranked"] = {"reason": answer.not_reranked}
     if answer.stale:
         json["stale"] = {"reason": answer.stale}
+    if answer.withheld:
+        json["withheld"] = {"reason": answer.withheld}
     if answer.issues:
         json["issues"] = to_json(answer.issues)
     return json

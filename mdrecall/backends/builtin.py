@@ -15,8 +15,10 @@ from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
+    EVERYTHING,
     Conversation,
     Issue,
+    MessagePage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -26,6 +28,7 @@ from mdrecall.types import (
     Status,
     Stop,
     SyncReport,
+    Visible,
     never,
 )
 
@@ -85,7 +88,8 @@ class BuiltinBackend:
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
-        answer = self._search_index(request)
+        visible = self.sessions.find_visible(request)
+        answer = self._search_index(request, visible)
         for _ in range(_EMPTY_TRIES):
             # What is wrong with the index itself, such as missing vectors, is no reason for it to be empty.
             notes_fail = any(issue.path != self._store.admin.place for issue in result.issues)
@@ -93,14 +97,15 @@ class BuiltinBackend:
                 break
             # The index was deleted or replaced since it was brought up to date.
             result = self._catch_up(request)
-            answer = self._search_index(request)
+            answer = self._search_index(request, visible)
         else:
             if not self._store.health.write_problem:
                 stale = result.stale or "the index is being deleted or replaced by another program"
                 result = result._replace(stale=stale)
-        issues = (*result.issues, *self._index_issues(result.issues))
+        issues = visible.filter_issues((*result.issues, *self._index_issues(result.issues)))
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
-        return self._files.name_unsearched(answer.replace(action=action, stale=result.stale, issues=issues))
+        answer = answer.replace(action=action, stale=result.stale, issues=issues, withheld=visible.withheld)
+        return self._files.name_unsearched(answer)
 
     def _is_truly_empty(self) -> bool:
         """True if the index is empty because there is nothing to index, or because searches do not look for changes."""
@@ -111,9 +116,9 @@ class BuiltinBackend:
         except (StoreBusy, StoreUnavailable):
             return False
 
-    def _search_index(self, request: SearchRequest) -> SearchAnswer:
+    def _search_index(self, request: SearchRequest, visible: Visible) -> SearchAnswer:
         now = user_moment(request.now, self._settings.defaults.user_timezone)
-        return self._repair.run(lambda: self._searcher.search(request, now=now))
+        return self._repair.run(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written.
@@ -287,14 +292,25 @@ class BuiltinSessions:
         self._refresh = refresh
         self._repair = repair
 
-    def list_all(self) -> list[Conversation]:
-        """Return all transcripts, the one that changed last first."""
-        from mdrecall.sources.tombstones import open_masks
+    def list_all(self, session_key: str = "") -> list[Conversation]:
+        """Return the transcripts that a conversation may see, the one that changed last first."""
         from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
+        from mdrecall.sources.transcripts.visibility import filter_visible
 
-        redact = open_masks(self._settings).redact
         found = list_conversations(open_transcripts(self._settings))
-        return [each._replace(title=redact(each.title)) if each.title else each for each in found]
+        visible, _ = filter_visible(self._settings, found, session_key)
+        redact = self._make_redactor()
+        return [each._replace(title=redact(each.title)) if each.title else each for each in visible]
+
+    def find_visible(self, request: SearchRequest) -> Visible:
+        """Return which transcripts the conversation of a request may see."""
+        is_searched = "sessions" in self._settings.memory_search.sources and request.source != "memory"
+        if not is_searched or not (request.session_key.strip() or request.session):
+            return EVERYTHING
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.visibility import find_visible
+
+        return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
 
     def read(
         self,
@@ -305,13 +321,37 @@ class BuiltinSessions:
         from_char: int = 0,
         session_key: str = "",
     ) -> ReadResult:
-        """Return the messages of a transcript, without secrets; every conversation that may search may read."""
-        from mdrecall.sources.tombstones import open_masks
+        """Return the messages of a transcript that a conversation may see, without secrets."""
         from mdrecall.sources.transcripts.readers import open_transcripts, read_transcript
+        from mdrecall.sources.transcripts.visibility import find_readable
 
-        redact = open_masks(self._settings).redact
         transcripts = open_transcripts(self._settings)
-        return read_transcript(transcripts, session, redact, from_line=from_line, lines=lines, from_char=from_char)
+        path = find_readable(self._settings, transcripts, session, session_key).path
+        redact = self._make_redactor()
+        return read_transcript(transcripts, path, redact, from_line=from_line, lines=lines, from_char=from_char)
+
+    def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        record: int | None = None,
+        session_id: str = "",
+        session_key: str = "",
+    ) -> MessagePage:
+        """Return the last messages before ``offset`` others, or those around a record, without secrets."""
+        from mdrecall.sources.transcripts.readers import open_transcripts, read_messages
+        from mdrecall.sources.transcripts.visibility import find_readable
+
+        transcripts = open_transcripts(self._settings)
+        found = find_readable(self._settings, transcripts, session, session_key, session_id)
+        return read_messages(transcripts, found, self._make_redactor(), limit=limit, offset=offset, record=record)
+
+    def _make_redactor(self) -> Callable[[str], str]:
+        from mdrecall.sources.tombstones import open_masks
+
+        return open_masks(self._settings).redact
 
     def note_compaction(self, session: str) -> SyncReport:
         """Index a transcript whose conversation was just compacted, as the settings say."""

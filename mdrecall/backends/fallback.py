@@ -29,6 +29,7 @@ from mdrecall.types import (
     Conversation,
     FallbackNotice,
     Issue,
+    MessagePage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -338,8 +339,8 @@ class _FallbackSessions:
     def __init__(self, backend: FallbackBackend) -> None:
         self._backend = backend
 
-    def list_all(self) -> list[Conversation]:
-        return self._backend.call(lambda backend: backend.sessions.list_all())
+    def list_all(self, session_key: str = "") -> list[Conversation]:
+        return self._backend.call(lambda backend: backend.sessions.list_all(session_key))
 
     def read(
         self,
@@ -352,7 +353,31 @@ class _FallbackSessions:
     ) -> ReadResult:
         self._backend.require_allowed(session_key, session)
         return self._backend.call(
-            lambda backend: backend.sessions.read(session, from_line=from_line, lines=lines, from_char=from_char)
+            lambda backend: backend.sessions.read(
+                session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
+            )
+        )
+
+    def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        record: int | None = None,
+        session_id: str = "",
+        session_key: str = "",
+    ) -> MessagePage:
+        self._backend.require_allowed(session_key, session)
+        return self._backend.call(
+            lambda backend: backend.sessions.read_messages(
+                session,
+                limit=limit,
+                offset=offset,
+                record=record,
+                session_id=session_id,
+                session_key=session_key,
+            )
         )
 
     def note_compaction(self, session: str) -> SyncReport:

@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since", metavar="DAY", help='only notes of this day or later: 2026-03-01, "last week", "3 days ago"'
     )
     parser.add_argument("--until", metavar="DAY", help="only notes of this day or earlier")
+    about = "search as this conversation: of past conversations, only those that it may see"
+    parser.add_argument("--session-key", metavar="KEY", default="", help=about)
     parser.add_argument(
         "--explain", action="store_true", help="show what the score of each result is made of, stage by stage"
     )
@@ -57,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
             source=options.source,
             since=options.since,
             until=options.until,
+            session_key=options.session_key,
             progress=progress,
         )
     if memory.settings.mdrecall.recalls.record:
@@ -99,6 +102,8 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         _print_notice(f"Used the embeddings of {answer.provider} instead", answer.fallback)
     if answer.not_reranked:
         _print_notice("Not reranked", answer.not_reranked)
+    if answer.withheld:
+        print(answer.withheld, file=sys.stderr)
     if answer.caution:
         print(answer.caution, file=sys.stderr)
     if answer.results and (hint := suggest_minilm(answer)):

@@ -1,4 +1,4 @@
-"""``mdrecall sessions``: list, read or save past conversations."""
+"""``mdrecall sessions``: list, search, read or save past conversations."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import add_common, open_memory, parse_positive
-from mdrecall.cli.output import plural, print_json, printable, shorten_home, style
+from mdrecall.cli.output import plural, print_json, printable, progress_line, shorten_home, style
 
 if TYPE_CHECKING:
     from mdrecall.types import Conversation
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("list", "show", "save"),
-        help="list: list the sessions; show: print what was said in one; save: turn its last messages into a note",
+        choices=("list", "search", "history", "show", "save"),
+        help="list: list the sessions; search: find messages by their words; history: print the last messages of a"
+        " session; show: print its records; save: turn its last messages into a note",
     )
-    parser.add_argument("session", nargs="?", metavar="ID", help="a session from `mdrecall sessions list`")
+    about = "a session from `mdrecall sessions list`, also by its session key; search: the words to look for"
+    parser.add_argument("session", nargs="*", metavar="ID", help=about)
     parser.add_argument(
         "--from", dest="from_line", type=parse_positive, metavar="LINE", help="show: start at this record"
     )
@@ -26,11 +28,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from-char", type=parse_positive, default=0, metavar="N", help="show: skip N characters of the first record"
     )
     parser.add_argument("--lines", type=parse_positive, metavar="N", help="show: print at most N records")
+    parser.add_argument("--in", dest="within", metavar="ID", default="", help="search: only in this session")
+    about = "search: print at most N messages, up to 25 (default: 10); history: up to 1000 (default: 100)"
+    parser.add_argument("-n", "--limit", type=parse_positive, metavar="N", help=about)
+    about = "history: leave out the N newest messages"
+    parser.add_argument("--offset", type=parse_positive, default=0, metavar="N", help=about)
+    about = "history: print the messages around this record"
+    parser.add_argument("--message", type=parse_positive, metavar="RECORD", help=about)
     parser.add_argument(
         "--messages", type=parse_positive, metavar="N", help="save: keep the last N messages (default: 15)"
     )
     parser.add_argument("--slug", metavar="WORDS", default="", help="save: a few words for the name of the note")
-    about = "save: the session key (the name of the conversation) to write into the note"
+    about = (
+        "the session key (the name of a conversation) that asks: only what it may see is listed, searched and shown;"
+        " save: the one to write into the note"
+    )
     parser.add_argument("--session-key", metavar="KEY", default="", help=about)
     add_common(parser)
 
@@ -38,17 +50,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.action == "list":
         return _list(options)
-    if not options.session:
+    if not options.session or (len(options.session) > 1 and options.action != "search"):
         from mdrecall.errors import QueryError
 
+        if options.action == "search":
+            raise QueryError("The query is empty.", hint='Say what to look for: mdrecall sessions search "blue door"')
         hint = f"Run `mdrecall sessions list`, then `mdrecall sessions {options.action} ID`."
         raise QueryError("Which session?", hint=hint)
-    return _show(options) if options.action == "show" else _save(options)
+    options.session = " ".join(options.session)
+    return _ACTIONS[options.action](options)
 
 
 def _list(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
-        sessions = memory.sessions()
+        sessions = memory.sessions(options.session_key)
         folder = memory.settings.sessions_dir
     if options.json:
         from mdrecall.wire import to_json
@@ -60,7 +75,9 @@ def _list(options: argparse.Namespace) -> int:
         name = entry.path.rpartition("/")[2] if entry.archived else entry.session
         about = _describe_host(entry) if entry.host else ""
         print(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}{about}")
-    if not sessions:
+    if options.session_key.strip():
+        print(f"Listed is what {printable(options.session_key.strip())} may see.", file=sys.stderr)
+    elif not sessions:
         print(f"There are no sessions in {shorten_home(folder)}.", file=sys.stderr)
     return 0 if sessions else 1
 
@@ -71,10 +88,67 @@ def _describe_host(entry: "Conversation") -> str:
     return printable(f"  {place}  {entry.title}".rstrip())
 
 
+def _search(options: argparse.Namespace) -> int:
+    from mdrecall.tools.sessions import DEFAULT_HITS, MAX_HITS, search_sessions
+
+    with open_memory(options) as memory, progress_line("Indexing") as progress:
+        found = search_sessions(
+            memory,
+            options.session,
+            session=options.within,
+            limit=min(options.limit or DEFAULT_HITS, MAX_HITS),
+            session_key=options.session_key,
+            progress=progress,
+        )
+    if options.json:
+        print_json(found)
+        return 0 if found["results"] else 1
+    for hit in found["results"]:
+        place = f"{printable(hit['sessionKey'])}  {printable(hit['sessionId'])}  message {hit['messageId']}"
+        print(f"{style(place, 'bold')}  {hit['role']}  {hit.get('date', '')}".rstrip())
+        print(f"    {printable(hit['snippet'])}")
+    if found["results"]:
+        first = found["results"][0]
+        command = f"mdrecall sessions history {first['sessionId']} --message {first['messageId']}"
+        print(f"Read around the first one with `{printable(command)}`.", file=sys.stderr)
+    else:
+        print(f"No messages ({found['reason']}) in {printable(found['scope'])}. {found['action']}", file=sys.stderr)
+    for note in (found.get("withheld", {}).get("reason"), found.get("warning")):
+        if note:
+            print(note, file=sys.stderr)
+    return 0 if found["results"] else 1
+
+
+def _history(options: argparse.Namespace) -> int:
+    from mdrecall.tools.sessions import DEFAULT_MESSAGES, MAX_MESSAGES, read_history
+
+    with open_memory(options) as memory:
+        found = read_history(
+            memory,
+            options.session,
+            limit=min(options.limit or DEFAULT_MESSAGES, MAX_MESSAGES),
+            offset=options.offset,
+            message=options.message,
+            session_key=options.session_key,
+        )
+    if options.json:
+        print_json(found)
+    for message in found["messages"] if not options.json else ():
+        who = f"{message['id']}  {message['role']}  {message.get('date', '')}".rstrip()
+        print(f"{style(who, 'bold')}\n    {printable(message['content'])}")
+    if found["hasMore"] and not options.json:
+        print(f"Read earlier ones with --offset {found['nextOffset']}.", file=sys.stderr)
+    return 0 if found["messages"] else 1
+
+
 def _show(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
         result = memory.read_session(
-            options.session, from_line=options.from_line, lines=options.lines, from_char=options.from_char
+            options.session,
+            from_line=options.from_line,
+            lines=options.lines,
+            from_char=options.from_char,
+            session_key=options.session_key,
         )
     if options.json:
         from mdrecall.wire import read_to_json
@@ -114,3 +188,6 @@ def _save(options: argparse.Namespace) -> int:
     else:
         print(f"Saved as {path}.")
     return 0
+
+
+_ACTIONS = {"search": _search, "history": _history, "show": _show, "save": _save}

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import select
 import signal
 import sys
 import threading
@@ -13,12 +14,14 @@ from mdrecall.cli.hints import hint_for
 from mdrecall.cli.options import add_common, choose_agents, load_settings
 from mdrecall.cli.output import error_to_json, plural, print_error, printable, shorten_home, style
 from mdrecall.cli.warm_server import WarmDoor
-from mdrecall.errors import RecallError
+from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.types import SyncReport, WatchEvent
 
 #: Files logged for one update: more would scroll the rest of the log away.
 _MAX_FILES = 10
+#: How often to look if it is time to promote, which is once a day.
+_PROMOTE_CHECK_S = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         thread.start()
     for memory in memories.values():
         door.open(memory)
-    os.read(end, 1)
+    _wait_for_end(end, memories, loggers)
     door.close()
     for memory in memories.values():
         memory.stop_following()
@@ -60,6 +63,28 @@ def run(options: argparse.Namespace) -> int:
     for error in errors:
         _print_line_error(error, options)
     return 2 if errors else 0
+
+
+def _wait_for_end(end: int, memories: dict[str, Memory], loggers: dict[str, Callable[[WatchEvent], None]]) -> None:
+    """Return when watching should end; until then, promote where the settings want it every day."""
+    daily = [agent for agent, memory in memories.items() if memory.settings.mdrecall.promote.schedule == "daily"]
+    has_ended = not daily
+    while not has_ended:
+        for agent in daily:
+            if event := _promote_if_due(memories[agent]):
+                loggers[agent](event)
+        has_ended = bool(select.select([end], [], [], _PROMOTE_CHECK_S)[0])
+    os.read(end, 1)
+
+
+def _promote_if_due(memory: Memory) -> WatchEvent | None:
+    from mdrecall.life.promote import promote_if_due
+
+    try:
+        made = promote_if_due(memory.settings, memory.loaded.home if memory.loaded else "")
+    except RecallError as error:
+        return WatchEvent("failed", error=f"Nothing was promoted: {message_with_hint(error)}")
+    return WatchEvent("promoted", entries=len(made.promotions)) if made and made.promotions else None
 
 
 def _print_line_error(error: RecallError, options: argparse.Namespace) -> None:
@@ -116,6 +141,8 @@ def _format_event(memory: Memory, event: WatchEvent) -> list[str]:
         workspace = shorten_home(memory.settings.workspace)
         index = f"{plural(files, 'file')} indexed as {plural(chunks, 'chunk')}"
         return [f"watching {workspace}: {plural(event.folders, 'folder')}, {index}"]
+    if event.kind == "promoted":
+        return [f"promoted {plural(event.entries, 'entry', 'entries')} to MEMORY.md"]
     if event.report:
         return _format_changes(event.report)
     return [f"! {event.error}"]
@@ -141,6 +168,8 @@ def _event_to_json(agent: str, event: WatchEvent) -> dict[str, Any]:
         record |= to_json(event.report)
     elif event.error:
         record["error"] = event.error
+    elif event.entries:
+        record["entries"] = event.entries
     else:
         record["folders"] = event.folders
     return record

@@ -53,10 +53,11 @@ from mdrecall.core.ranking.stages import (
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.time_search import TimeSearch, put_first
-from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
+from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
+from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
-from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -168,8 +169,13 @@ class Searcher:
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker
 
-    def search(self, request: SearchRequest, *, now: Moment = NO_MOMENT) -> SearchAnswer:
-        """Return the best passages for a query, or an empty answer that says why there are none."""
+    def search(
+        self, request: SearchRequest, *, now: Moment = NO_MOMENT, transcripts: frozenset[str] | None = None
+    ) -> SearchAnswer:
+        """Return the best passages for a query, or an empty answer that says why there are none.
+
+        ``transcripts`` are the paths of those that may be seen; None means all. No other one influences the answer.
+        """
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
@@ -179,7 +185,7 @@ class Searcher:
         if not terms:
             return NO_SEARCHABLE_WORDS
         asked = _Asked(query, terms, times, limits, _apply_request(self.options, request), request.source)
-        by_time = TimeSearch(self._chunks, now, request.source)
+        by_time = TimeSearch(self._chunks, now, request.source, transcripts)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
             with self._chunks.snapshot():
@@ -211,13 +217,17 @@ class Searcher:
             chunk_count = self._chunks.count()
             if not chunk_count:
                 return SearchAnswer((), reason="index_empty", action="")
-            matches = self._match(asked.terms)
+            visible = by_time.visible_chunks()
+            if visible is not None and not visible:
+                return NOTHING_VISIBLE
+            chunk_count = chunk_count if visible is None else len(visible)
+            matches = match_query(self._chunks, asked.terms, visible)
             naming = read_naming(asked.query, asked.terms)
             weights = weigh(matches, chunk_count, naming.identifiers)
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 by_word = word_weights(matches, chunk_count, asked.terms)
-                embedded, degraded = _embed(self._vectors, asked.query, options.mode, by_word)
-            within = by_time.chunks_within(asked.limits) if asked.limits else None
+                embedded, degraded = try_embed(self._vectors, asked.query, options.mode, by_word)
+            within = by_time.chunks_within(asked.limits) if asked.limits or (asked.source and visible) else visible
             if asked.limits and not within:
                 return asked.limits.explain_empty()
             of_times = by_time.chunks_of_times(asked.times) if asked.times.has_bonus else ()
@@ -246,11 +256,6 @@ class Searcher:
             self._texts,
         )
 
-    def _match(self, terms: Sequence[Term]) -> list[Match]:
-        """Look up the terms of a query; its stop words only if nothing else of it is found."""
-        matches = self._chunks.match_terms([term for term in terms if not term.stop])
-        return matches if any(match.chunks for match in matches) else self._chunks.match_terms(terms)
-
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""
         if self._reranker is None:
@@ -265,7 +270,7 @@ class Searcher:
             return None, ""
         if self._vectors is None:
             return None, self._why_no_vectors
-        return (None, "") if self._vectors.never_waits else _embed(self._vectors, query, mode, {})
+        return (None, "") if self._vectors.never_waits else try_embed(self._vectors, query, mode, {})
 
     def _gather(self, lookup: _Lookup) -> _Pool:
         """Return the candidates of both searches, with more notes if sessions would leave none for their places."""
@@ -309,8 +314,13 @@ class Searcher:
         if lookup.within is None:
             return dict(self._vectors.nearest(embedded, limit))
         if len(lookup.within) > _MAX_COMPARED:
-            near = self._vectors.nearest(embedded, _WIDER * limit)
-            return dict([entry for entry in near if entry[0] in lookup.within][:limit])
+            found: list[tuple[int, float]] = []
+            for count in (_WIDER * limit, self._chunks.count()):
+                near = self._vectors.nearest(embedded, count)
+                found = [entry for entry in near if entry[0] in lookup.within][:limit]
+                if len(found) == limit or len(near) < count:
+                    break
+            return dict(found)
         cosines = self._vectors.cosines(embedded, sorted(lookup.within))
         return dict(sorted(cosines.items(), key=lambda entry: (-entry[1], entry[0]))[:limit])
 
@@ -365,7 +375,7 @@ class Searcher:
         chunks = {chunk.id: chunk for chunk in self._chunks.load(ids)}
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
-        translated = _find_translated(embedded, list(chunks.values()))
+        translated = find_translated(embedded, list(chunks.values()))
         found = []
         for entry in best:
             if chunk := chunks.get(entry.chunk_id):
@@ -399,30 +409,6 @@ def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOp
         mode=request.mode or options.mode,
         min_reranked_score=request.min_score or 0.0,
     )
-
-
-def _embed(
-    vectors: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]
-) -> tuple[EmbeddedQuery | None, str]:
-    """Return the embedded query, or why there is none; a script that the embedder cannot read is no failure."""
-    try:
-        embedded = vectors.embed_query(query, weights)
-    except Unavailable as reason:
-        return None, str(reason)
-    if embedded.trust:
-        return embedded, ""
-    return None, "the embedder knows no word of this query" if mode == "vector" else ""
-
-
-def _find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk]) -> dict[int, float]:
-    """Return the share of the query's words that each chunk in another script holds; no other chunk is in it."""
-    if embedded is None:
-        return {}
-    others = [chunk for chunk in chunks if is_unspaced_text(chunk.text) != embedded.is_unspaced]
-    if not others or embedded.translate is None:
-        return dict.fromkeys((chunk.id for chunk in others), 0.0)
-    shares = embedded.translate([chunk.text for chunk in others])
-    return {chunk.id: share for chunk, share in zip(others, shares, strict=True)}
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

@@ -35,17 +35,29 @@ _MAX_SCANNED_CHUNKS = 100_000
 class TimeSearch:
     """Finds notes by their day, within one snapshot of the index."""
 
-    def __init__(self, chunks: ChunkReader, now: Moment, source: SourceName | None) -> None:
+    def __init__(
+        self, chunks: ChunkReader, now: Moment, source: SourceName | None, transcripts: frozenset[str] | None = None
+    ) -> None:
+        """``transcripts`` are the paths of those that may be seen; None means all."""
         self._chunks = chunks
         self._now = now
         self._source = source
+        self._transcripts = transcripts
 
-    def chunks_within(self, limits: DayLimits) -> frozenset[int]:
+    def visible_chunks(self) -> frozenset[int] | None:
+        """Return the chunks of notes and of the transcripts that may be seen; None if nothing is hidden."""
+        if self._transcripts is None:
+            return None
+        documents = self._chunks.list_documents()
+        visible = [document.id for document in documents if self._is_visible(document)]
+        return None if len(visible) == len(documents) else frozenset(self._chunks.chunks_of(visible))
+
+    def chunks_within(self, limits: DayLimits | None) -> frozenset[int]:
         """Return the chunks within limits: notes by the day they are about, else by when the file was changed."""
         kept = [
             document.id
             for document in self._documents()
-            if limits.has(_told_day(document) or self._now.day_of(document.mtime_ns / 1e6))
+            if limits is None or limits.has(_told_day(document) or self._now.day_of(document.mtime_ns / 1e6))
         ]
         return frozenset(self._chunks.chunks_of(kept))
 
@@ -96,7 +108,10 @@ class TimeSearch:
 
     def _documents(self) -> list[StoredDocument]:
         documents = self._chunks.list_documents()
-        return [document for document in documents if self._source in (None, document.source)]
+        return [each for each in documents if self._source in (None, each.source) and self._is_visible(each)]
+
+    def _is_visible(self, document: StoredDocument) -> bool:
+        return self._transcripts is None or document.source != "sessions" or document.path in self._transcripts
 
 
 def put_first(listed: SearchAnswer, found: SearchAnswer, most: int) -> SearchAnswer:

@@ -11,7 +11,7 @@ from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, Translates, VectorIndex
-from mdrecall.types import Space, StoredSpace, Traits
+from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
 
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
@@ -284,3 +284,27 @@ def _find_trust(query: str, traits: Traits) -> float:
 def _own_space(embedder: Embedder, stored: Sequence[StoredSpace]) -> StoredSpace | None:
     own = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
     return own.find_in(stored)
+
+
+def find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk]) -> dict[int, float]:
+    """Return the share of the query's words that each chunk in another script holds; no other chunk is in it."""
+    if embedded is None:
+        return {}
+    others = [chunk for chunk in chunks if is_unspaced_text(chunk.text) != embedded.is_unspaced]
+    if not others or embedded.translate is None:
+        return dict.fromkeys((chunk.id for chunk in others), 0.0)
+    shares = embedded.translate([chunk.text for chunk in others])
+    return {chunk.id: share for chunk, share in zip(others, shares, strict=True)}
+
+
+def try_embed(
+    vectors: VectorSearcher, query: str, mode: Mode, weights: Mapping[str, float]
+) -> tuple[EmbeddedQuery | None, str]:
+    """Return the embedded query, or why there is none; a script that the embedder cannot read is no failure."""
+    try:
+        embedded = vectors.embed_query(query, weights)
+    except Unavailable as reason:
+        return None, str(reason)
+    if embedded.trust:
+        return embedded, ""
+    return None, "the embedder knows no word of this query" if mode == "vector" else ""

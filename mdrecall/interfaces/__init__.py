@@ -23,6 +23,7 @@ from mdrecall.types import (
     Issue,
     JobState,
     Listing,
+    MessagePage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -284,8 +285,8 @@ class BackendWatch(Protocol):
 class BackendSessions(Protocol):
     """The transcripts of one agent."""
 
-    def list_all(self) -> list[Conversation]:
-        """Return all transcripts, the one that changed last first."""
+    def list_all(self, session_key: str = "") -> list[Conversation]:
+        """Return the transcripts that a conversation may see, the one that changed last first."""
         ...
 
     def read(
@@ -298,6 +299,19 @@ class BackendSessions(Protocol):
         session_key: str = "",
     ) -> ReadResult:
         """Return the messages of a transcript, without secrets; raise ``ScopeDenied`` where a search is denied."""
+        ...
+
+    def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        record: int | None = None,
+        session_id: str = "",
+        session_key: str = "",
+    ) -> MessagePage:
+        """Return the last messages of a conversation before ``offset`` others, or those around a record."""
         ...
 
     def note_compaction(self, session: str) -> SyncReport:

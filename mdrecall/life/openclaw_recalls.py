@@ -91,7 +91,7 @@ def _read_record(key: str, entry: Mapping[str, Any], now_ms: float) -> Record | 
         queries = [] if daily or grounded else _texts(entry.get("queryHashes"), _MAX_QUERIES) or []
     days = tuple(day[:10] for day in _texts(entry.get("recallDays")) or ())[-_MAX_DAYS:]
     tags = _texts(entry.get("conceptTags"), _MAX_TAGS)
-    origin, kind = _read_origin(entry.get("provenance"))
+    origin, kind, observed_ms = _read_origin(entry.get("provenance"))
     return Record(
         key=key or f"memory:{path}:{lines[0]}:{lines[1]}",
         path=path.replace("\\", "/").removeprefix("./"),
@@ -111,6 +111,7 @@ def _read_record(key: str, entry: Mapping[str, Any], now_ms: float) -> Record | 
         tags=find_tags(snippet) if tags is None else tuple(tag.lower() for tag in tags),
         origin=origin,
         session_kind=kind,
+        observed_ms=observed_ms,
         claim_hash=_text(entry.get("claimHash")).strip(),
         promoted_on=_text(entry.get("promotedAt"))[:10],
     )
@@ -130,11 +131,12 @@ def _add_hits(record: Record, hits: Mapping[str, tuple[PhaseHits, PhaseHits]]) -
     return record._replace(light=light, rem=rem)
 
 
-def _read_origin(provenance: Any) -> tuple[str, str]:
+def _read_origin(provenance: Any) -> tuple[str, str, float | None]:
     if not isinstance(provenance, dict):
-        return "", ""
+        return "", "", None
     origin = provenance.get("originClass")
-    return origin if origin in _ORIGINS else "untrusted", _text(provenance.get("sessionKind"))
+    known = origin if origin in _ORIGINS else "untrusted"
+    return known, _text(provenance.get("sessionKind")), _number(provenance.get("observedAt")) or None
 
 
 def _read_time(value: Any, missing: float | None) -> float | None:

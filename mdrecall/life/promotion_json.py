@@ -38,7 +38,11 @@ def judged_to_json(judged: Judged) -> dict[str, Any]:
         "recallDays": list(record.days),
         "conceptTags": list(record.tags),
         "components": to_json(candidate.components),
-        "provenance": {"originClass": record.origin or "agent", "sessionKind": record.session_kind or "unknown"},
+        "provenance": {
+            "originClass": record.origin or "agent",
+            "sessionKind": record.session_kind or "unknown",
+            "observedAt": record.observed_ms or record.last_ms,
+        },
         "text": judged.text,
         "refused": judged.refusal,
         "supersedes": judged.supersedes,

@@ -105,6 +105,10 @@ class Toolbox:
         if tool not in tools.names:
             return None
         start = time.monotonic()
+        if progress and session_key:
+            # Not every conversation may know the names of the transcripts that are indexed meanwhile.
+            tell = progress
+            progress = lambda step: tell(step._replace(label=""))  # noqa: E731
         with self._memories.progress(name).subscribe(progress):
             answer = tools.call(tool, arguments)
         _log.debug("%s of %s took %d ms.", tool, name, (time.monotonic() - start) * 1000)

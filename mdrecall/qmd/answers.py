@@ -16,7 +16,7 @@ from mdrecall.qmd.search import QmdSearch, SearchHits
 from mdrecall.qmd.tool_client import Mode as QmdMode
 from mdrecall.qmd.updater import Updater
 from mdrecall.sources.clock import user_moment
-from mdrecall.types import Mode, ProgressCallback, SearchAnswer, SearchRequest
+from mdrecall.types import EVERYTHING, Mode, ProgressCallback, SearchAnswer, SearchRequest, Visible
 
 if TYPE_CHECKING:
     from mdrecall.qmd.status import QmdParts
@@ -75,13 +75,30 @@ class QmdAnswers:
             raise BackendNotReady("qmd is building its first index.")
         mode, degraded = self._choose_mode(request.mode)
         most = max(1, min(limits.max_results, request.max_results or limits.max_results))
-        names = [entry.name for entry in self._parts.collections if request.source in (None, entry.source)]
+        visible = self._find_visible(request)
+        entries = [entry for entry in self._parts.collections if request.source in (None, entry.source)]
+        if visible.paths is not None:
+            counts = self._parts.status.documents()
+            total = len(visible.paths) + sum(counts.get(entry.name, 0) for entry in entries if entry.source == "memory")
+            entries = [entry for entry in entries if entry.source != "sessions" or visible.paths]
+        names = [entry.name for entry in entries]
         left_s = max(_MIN_SEARCH_S, until - time.monotonic())
-        limit = (2 if asked.limits is None else _WIDER_WITH_LIMITS) * most
+        limit = (2 if asked.limits is None and not visible.withheld else _WIDER_WITH_LIMITS) * most
         found = self._search.search(request.query, mode, limit=limit, within_s=left_s, names=names)
-        answer = self._build_answer(request, asked, found, total, most)
-        issues = (*refresh.issues, *found.issues, *answer.issues)
-        return mark_answer(answer.replace(stale=refresh.stale, issues=issues, degraded=degraded), found.mode)
+        answer = self._build_answer(request, asked, found, total, most, visible)
+        issues = visible.filter_issues((*refresh.issues, *found.issues, *answer.issues))
+        answer = answer.replace(stale=refresh.stale, issues=issues, degraded=degraded, withheld=visible.withheld)
+        return mark_answer(answer, found.mode)
+
+    def _find_visible(self, request: SearchRequest) -> Visible:
+        """Return which transcripts the conversation of a request may see."""
+        is_searched = self._settings.memory.qmd.sessions.enabled and request.source != "memory"
+        if not is_searched or not (request.session_key.strip() or request.session):
+            return EVERYTHING
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.visibility import find_visible
+
+        return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
 
     def probe(self) -> None:
         """Search for a word as a request would; raise ``BackendUnavailable``."""
@@ -114,10 +131,16 @@ class QmdAnswers:
         return mode, ""
 
     def _build_answer(
-        self, request: SearchRequest, asked: AskedTimes, found: SearchHits, total: int, most: int
+        self,
+        request: SearchRequest,
+        asked: AskedTimes,
+        found: SearchHits,
+        total: int,
+        most: int,
+        visible: Visible,
     ) -> SearchAnswer:
         options = read_ranking_options(self._settings)._replace(max_results=most, min_score=request.min_score or 0.0)
-        answer = self._results.find(found.hits, found.mode, request, asked, total, options)
+        answer = self._results.find(found.hits, found.mode, request, asked, total, options, visible)
         chosen = interleave_sources(answer.results, most)
         budget = self._settings.memory.qmd.limits.max_injected_chars
         return answer.replace(results=tuple(fit_results(chosen, budget)))

@@ -15,6 +15,7 @@ from mdrecall.locks import FileLock
 from mdrecall.types import (
     Conversation,
     Issue,
+    MessagePage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -229,8 +230,8 @@ class _QmdSessions:
         self._builtin = builtin
         self._backend = backend
 
-    def list_all(self) -> list[Conversation]:
-        return self._builtin().sessions.list_all()
+    def list_all(self, session_key: str = "") -> list[Conversation]:
+        return self._builtin().sessions.list_all(session_key)
 
     def read(
         self,
@@ -243,6 +244,20 @@ class _QmdSessions:
     ) -> ReadResult:
         return self._builtin().sessions.read(
             session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
+        )
+
+    def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        record: int | None = None,
+        session_id: str = "",
+        session_key: str = "",
+    ) -> MessagePage:
+        return self._builtin().sessions.read_messages(
+            session, limit=limit, offset=offset, record=record, session_id=session_id, session_key=session_key
         )
 
     def note_compaction(self, session: str) -> SyncReport:

@@ -104,15 +104,17 @@ class SessionExport:
 
     def find_origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
         """Return the records that some lines of an exported file come from; None for any other file."""
-        name = path.removesuffix(".md")
-        if "/" in name or name == path:
-            return None
-        numbers = self._load_numbers(name)
-        if not numbers:
+        transcript = self.path_of_transcript(path)
+        numbers = self._load_numbers(path.removesuffix(".md")) if transcript else ()
+        if not transcript or not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
-        transcript = self._reader.path_of_export(name)
-        return Origin(transcript, numbers[first], numbers[last]) if transcript else None
+        return Origin(transcript, numbers[first], numbers[last])
+
+    def path_of_transcript(self, path: str) -> str | None:
+        """Return the path of the transcript that an exported file was made from; None for any other file."""
+        name = path.removesuffix(".md")
+        return None if "/" in name or name == path else self._reader.path_of_export(name)
 
     def _export_changed(
         self, listing: Listing, known: dict[str, _ExportState], issues: list[Issue], stop: Stop

@@ -106,7 +106,7 @@ class CollectionPaths:
         if collection.kind == "sessions":
             hint = "Read it as a session instead."
             raise TranscriptRefused(
-                f"{path} is an exported transcript, not one of the memory files.", path=path, hint=hint
+                f"{path} is an exported transcript, not an allowed Markdown memory file.", path=path, hint=hint
             )
         if not covers(collection, inside):
             raise PathOutside(f"{path} is not in the collection {name}.", path=path)

@@ -20,7 +20,7 @@ from mdrecall.qmd.hits import RawHit
 from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate
 from mdrecall.qmd.paths import CollectionFile, CollectionPaths, explain_read_error
 from mdrecall.qmd.tool_client import Mode
-from mdrecall.types import Issue, SearchAnswer, SearchRequest, SearchResult
+from mdrecall.types import EVERYTHING, Issue, SearchAnswer, SearchRequest, SearchResult, Visible
 
 if TYPE_CHECKING:
     from mdrecall.qmd.export import SessionExport
@@ -71,13 +71,15 @@ class Results:
         asked: AskedTimes,
         total: int,
         options: RankingOptions,
+        visible: Visible = EVERYTHING,
     ) -> SearchAnswer:
         """Return every passage of the files that contains a word of the query or that qmd's models name, best first.
 
-        ``total`` is how many documents qmd has. An empty answer says why it is empty.
+        ``total`` is how many documents qmd has. An empty answer says why it is empty. Transcripts that are not
+        ``visible`` are not read.
         """
         issues: list[Issue] = []
-        files = list(self._read_files(hits, asked, issues))
+        files = list(self._read_files((hit for hit in hits if self._is_visible(hit, visible)), asked, issues))
         located = locate(
             [_describe(entry) for entry in files],
             request.query,
@@ -97,6 +99,16 @@ class Results:
         if not results:
             return located.empty.replace(issues=tuple(issues))
         return SearchAnswer(results, caution=located.caution, issues=tuple(issues))
+
+    def _is_visible(self, hit: RawHit, visible: Visible) -> bool:
+        if visible.paths is None:
+            return True
+        file = self._paths.resolve_hit(hit)
+        if file is None or file.collection.source != "sessions":
+            # One that cannot be found may be a transcript that is not to be named.
+            return file is not None
+        path = self._export.path_of_transcript(file.inside) if self._export else None
+        return path is not None and visible.has(path)
 
     def _read_files(self, hits: Iterable[RawHit], asked: AskedTimes, issues: list[Issue]) -> Iterator[_ReadHit]:
         """Yield each file of the days once. One that is missing, too large or a symbolic link becomes an issue."""

@@ -170,7 +170,7 @@ class QmdSearch:
             mode,
             _QUERY_PREFIX.sub(r"\1 ", _LEADING_DASH.sub("", " ".join(query.split()))),
             tuple(build_word_lists(extract_keywords(query))),
-            POOL if mode == "search" else limit,
+            max(POOL, limit) if mode == "search" else limit,
             self._names if names is None else tuple(names),
             time.monotonic() + within_s,
         )

@@ -55,7 +55,7 @@ ADVICE_BY_ERROR: dict[type[RecallError], str] = {
     ArgumentError: "",
     QueryError: "Call memory_search again with another query.",
     ReadError: "Call memory_search to find a path that can be read.",
-    TranscriptRefused: "Call session_get with this path.",
+    TranscriptRefused: "Call session_get with this path, or sessions_search and then sessions_history.",
     ScopeDenied: "Do not read transcripts in this conversation; tell the user that they are not available here.",
     FileMissing: "Call memory_search to find the right path.",
     FileTooLarge: "Ask the user to split the file.",

@@ -22,11 +22,13 @@ from mdrecall.errors import (
     RateLimited,
     ReadError,
     RecallError,
+    TranscriptRefused,
     WriteError,
 )
 from mdrecall.memory import Memory
 from mdrecall.tools.hints import action_for_answer, action_for_error
 from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
+from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, SessionsHistory, SessionsSearch
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -241,6 +243,9 @@ def _call_read(
         return answer(details, plain=render(details))
     except FileMissing as error:
         return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
+    except TranscriptRefused as error:
+        refused = {"status": "error", "code": "MEMORY_PATH_NOT_ALLOWED", "path": path, "text": ""}
+        return _answer_failure(refused | error_fields(error), is_error=True)
     except ReadError as error:
         # Memory is not switched off because one path is refused, so this answer is not `disabled`.
         return _answer_failure({"path": path, "text": ""} | error_fields(error), is_error=True)
@@ -262,16 +267,17 @@ def memory_tools(
 ) -> list[Tool]:
     """Return the tools of a conversation, named by its session key; a sub-agent has none.
 
-    ``session_get`` is among them if transcripts are searched, and ``memory_append`` if ``can_append`` says so, by
-    default as the setting ``mdrecall.tools.append`` does. ``memory_forget`` is there if ``mdrecall.forget.tool`` is on,
-    in the agent's main conversation. ``progress`` receives how far a search has come with indexing. ``author`` is noted
-    with what is appended.
+    Where transcripts are searched, ``session_get``, ``sessions_search`` and ``sessions_history`` are among them, and
+    ``memory_append`` if ``can_append`` says so, by default as the setting ``mdrecall.tools.append`` does.
+    ``memory_forget`` is there if ``mdrecall.forget.tool`` is on, in the agent's main conversation. ``progress``
+    receives how far a search has come with indexing. ``author`` is noted with what is appended.
     """
     if parse(session_key).kind == "subagent":
         return []
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
     if _searches_transcripts(memory.settings):
         tools.append(SessionGet(memory, session_key))
+        tools += [SessionsSearch(memory, session_key, progress), SessionsHistory(memory, session_key)]
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
         tools.append(MemoryAppend(memory, session_key, author))
     if _may_forget(memory.settings, can_append) and _is_own(session_key, memory.settings):
@@ -295,7 +301,7 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
     """Return the descriptions of what ``memory_tools`` has for a memory with these settings, without a session key."""
     specs = [SEARCH, GET]
     if _searches_transcripts(settings):
-        specs.append(SESSION_GET)
+        specs += [SESSION_GET, SESSIONS_SEARCH, SESSIONS_HISTORY]
     if can_append:
         specs.append(append_spec(may_choose=True))
     if _may_forget(settings, can_append):

@@ -91,6 +91,17 @@ def read_integer(arguments: Mapping[str, Any], name: str, *, least: int, most: i
     return None if value is None else int(max(least, min(most, value)))
 
 
+def read_flag(arguments: Mapping[str, Any], name: str) -> bool:
+    """Return True or False, also if it is given as a text; False if it is missing."""
+    value = _get(arguments, name)
+    value = (
+        {"true": True, "false": False, "": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
+    )
+    if value is not None and not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be true or false, not {_quote(value)}.", name=name)
+    return bool(value)
+
+
 def read_choice(arguments: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str | None:
     """Return one of several words, in lower case; None if it is missing."""
     value = read_text(arguments, name)

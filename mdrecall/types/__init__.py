@@ -48,7 +48,16 @@ from mdrecall.types.sync import (
     WatchEvent,
     never,
 )
-from mdrecall.types.transcripts import Conversation, HostRecord, Step, Transcript, TranscriptRecord
+from mdrecall.types.transcripts import (
+    EVERYTHING,
+    Conversation,
+    HostRecord,
+    MessagePage,
+    Step,
+    Transcript,
+    TranscriptRecord,
+    Visible,
+)
 from mdrecall.types.vectors import (
     Embedding,
     EmbedInput,
@@ -62,6 +71,7 @@ from mdrecall.types.vectors import (
 )
 
 __all__ = [
+    "EVERYTHING",
     "MODES",
     "NO_MARKS",
     "Appended",
@@ -83,6 +93,7 @@ __all__ = [
     "Listing",
     "Marks",
     "Match",
+    "MessagePage",
     "Mode",
     "NoteFile",
     "Origin",
@@ -113,6 +124,7 @@ __all__ = [
     "Traits",
     "Transcript",
     "TranscriptRecord",
+    "Visible",
     "WatchEvent",
     "Why",
     "confidence_of",

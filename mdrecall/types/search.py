@@ -43,6 +43,7 @@ class SearchOptions(TypedDict, total=False):
     until: "str | date | None"
     now: "datetime | None"
     queries: Sequence[str]
+    session: str
 
 
 class SearchRequest(NamedTuple):
@@ -60,7 +61,7 @@ class SearchRequest(NamedTuple):
     source: SourceName | None = None
     """Search only this source; None means every configured source."""
     session_key: str = ""
-    """The conversation that asks. A new one may start a sync, and scope rules may deny it."""
+    """The conversation that asks. A new one may start a sync, scope rules may deny it, and it sees only what it may."""
     progress: ProgressCallback | None = None
     """Called with the progress of indexing changed files, which comes before the search."""
     since: "str | date | None" = None
@@ -71,6 +72,8 @@ class SearchRequest(NamedTuple):
     """The moment that ages and words such as "yesterday" are measured from; None means the present."""
     queries: Sequence[str] = ()
     """The same question in other words; the results of all queries are merged."""
+    session: str = ""
+    """Search only this conversation, given by its session key or id; empty means every one that may be seen."""
 
 
 class Term(NamedTuple):
@@ -281,6 +284,8 @@ class SearchAnswer:
     """The configured backend that could not answer, and why; None if it did answer."""
     caution: str = ""
     """Why the results should be doubted, as a sentence; empty if there is no reason to."""
+    withheld: str = ""
+    """A sentence if there are conversations that the one that asks may not see; it does not say which."""
 
     @property
     def confidence(self) -> Confidence:

@@ -66,10 +66,12 @@ class WatchEvent(NamedTuple):
     """An event of a watcher."""
 
     kind: str
-    """``watching``, ``synced``, ``failed`` or ``problem``."""
+    """``watching``, ``synced``, ``promoted``, ``failed`` or ``problem``."""
     report: SyncReport | None = None
     folders: int = 0
     error: str = ""
+    entries: int = 0
+    """How many entries were promoted into ``MEMORY.md``."""
 
 
 class Holder(NamedTuple):

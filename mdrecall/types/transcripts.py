@@ -1,7 +1,9 @@
 """Transcripts: a record, a conversation, a step of a coding agent, and how far a transcript has been indexed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
+
+from mdrecall.types.documents import Issue
 
 
 class TranscriptRecord(NamedTuple):
@@ -96,6 +98,40 @@ class Conversation(NamedTuple):
     """Where it takes place, such as ``telegram``."""
     parent_key: str = ""
     """The session key of the conversation that began it, for a sub-agent's."""
+
+
+class MessagePage(NamedTuple):
+    """Some messages of a conversation, in their order."""
+
+    conversation: Conversation
+    messages: tuple[TranscriptRecord, ...]
+    total: int
+    """How many messages the conversation has."""
+    after: int
+    """How many messages come after these."""
+    is_redacted: bool = False
+    """True if a secret was masked in them."""
+
+
+class Visible(NamedTuple):
+    """What the conversation that asks may see of the transcripts."""
+
+    paths: frozenset[str] | None = None
+    """The paths of those that it may see; None means every transcript."""
+    withheld: str = ""
+    """A sentence that says that some were withheld, and not which; empty if none were."""
+
+    def has(self, path: str) -> bool:
+        """True if a transcript may be seen."""
+        return self.paths is None or path in self.paths
+
+    def filter_issues(self, issues: Sequence[Issue]) -> tuple[Issue, ...]:
+        """Return the issues that do not name a transcript which may not be seen."""
+        return tuple(issue for issue in issues if not issue.path.startswith("sessions/") or self.has(issue.path))
+
+
+#: Every transcript is visible.
+EVERYTHING = Visible()
 
 
 class Transcript(NamedTuple):

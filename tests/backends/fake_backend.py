@@ -7,6 +7,7 @@ from typing import Any
 from mdrecall.types import (
     Conversation,
     Issue,
+    MessagePage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -109,7 +110,7 @@ class _FakeSessions:
     def __init__(self, backend: FakeBackend) -> None:
         self._backend = backend
 
-    def list_all(self) -> list[Conversation]:
+    def list_all(self, session_key: str = "") -> list[Conversation]:
         self._backend.note("sessions")
         return []
 
@@ -123,6 +124,19 @@ class _FakeSessions:
         session_key: str = "",
     ) -> ReadResult:
         return self._backend.read(session)
+
+    def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        record: int | None = None,
+        session_id: str = "",
+        session_key: str = "",
+    ) -> MessagePage:
+        self._backend.note("messages")
+        return MessagePage(Conversation(session, session, 0, 0.0, False), (), 0, 0)
 
     def note_compaction(self, session: str) -> SyncReport:
         self._backend.note("compacted")

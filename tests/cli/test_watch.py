@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
+from tests.life.conftest import recall_line
 from tests.processes import PATIENCE_S, until
 from tests.reliability.content import files_beside
 
@@ -316,3 +318,22 @@ def test_in_json_an_error_is_an_object_on_a_line_too(watch: Watch, run: Run) -> 
     assert watch().said("indexed")
     ran = run("watch", "--json")
     assert [json.loads(line)["error"]["type"] for line in ran.out.splitlines()] == ["StoreBusy"]
+
+
+def test_a_watcher_promotes_once_a_day_if_the_settings_want_it(workspace: Workspace) -> None:
+    now = datetime.now(UTC)
+    # A zone in which it is later than three in the morning.
+    zone = "UTC" if now.hour >= 3 else "Asia/Tokyo"
+    settings = {"recalls": {"record": True}, "promote": {"schedule": "daily"}}
+    workspace.configure(json.dumps({"mdrecall": settings, "agents": {"defaults": {"userTimezone": zone}}}))
+    path = f"memory/{now - timedelta(days=2):%Y-%m-%d}.md"
+    workspace.write(path, "- The greenhouse pump must be replaced before winter.\n")
+    recall_line(workspace.memory(), path, 1, now=now)
+    for count in (1, 0):
+        watcher = Watcher(workspace, "--json")
+        watcher.events("watching")
+        if count:
+            assert watcher.events("promoted")[0]["entries"] == 1
+        assert watcher.end() == (0, "")
+        assert len([line for line in watcher.lines if '"promoted"' in line]) == count
+    assert (workspace.path / "MEMORY.md").read_text().count("greenhouse pump") == 1

@@ -350,7 +350,7 @@ def test_the_state_of_a_folder_is_its_own(tmp_path: Path) -> None:
     first, second = folder(tmp_path / "a" / "notes"), folder(tmp_path / "b" / "notes")
     env = {"HOME": str(tmp_path), "MDRECALL_STATE_DIR": str(tmp_path / "own")}
     settings = [load(env=env, cwd=str(place)).settings for place in (first, second)]
-    for kind in ("sessions_dir", "state_dir", "qmd_dir", "index_path"):
+    for kind in ("sessions_dir", "agent_dir", "state_dir", "qmd_dir", "index_path"):
         one, other = (getattr(each, kind) for each in settings)
         assert one != other
         assert one.startswith(str(tmp_path / "own"))
@@ -365,8 +365,15 @@ def test_openclaws_state_belongs_to_openclaws_workspace_however_it_is_named(tmp_
     assert load(env=env, cwd="/", workspace="~/.openclaw/workspace").settings == openclaws
     own = load(env=env, cwd="/", workspace=str(notes)).settings
     assert (own.standalone, openclaws.standalone) == (True, False)
-    for kind in ("sessions_dir", "state_dir", "qmd_dir", "index_path"):
+    for kind in ("sessions_dir", "agent_dir", "state_dir", "qmd_dir", "index_path"):
         assert getattr(own, kind).startswith(str(tmp_path / "own"))
+
+
+def test_the_database_is_in_the_agents_folder_and_never_that_of_another_workspace(tmp_path: Path) -> None:
+    env = openclaw_home(tmp_path, {"agents": {"list": [{"id": "main", "agentDir": "~/elsewhere"}]}})
+    assert load(env=env, cwd="/").settings.agent_dir == str(tmp_path / "elsewhere")
+    own = load(env=env, cwd="/", workspace=str(folder(tmp_path / "notes"))).settings
+    assert own.agent_dir.startswith(str(tmp_path / "own"))
 
 
 @pytest.mark.parametrize("note", ["MEMORY.md", "memory.md", "memory/x.md", "memory/people/x.md", "ideas.md", "会议.md"])

@@ -13,7 +13,7 @@ import pytest
 from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.memory import Memory
-from mdrecall.types import Issue, SearchAnswer, SearchRequest
+from mdrecall.types import Issue, SearchAnswer, SearchRequest, Visible
 from tests.conftest import Workspace
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
 
@@ -70,11 +70,11 @@ def test_an_answer_is_never_empty_because_the_index_was_just_deleted(
     memory = workspace.memory()
     real, deleted = BuiltinBackend._search_index, list[int]()
 
-    def search_index(self: BuiltinBackend, request: SearchRequest) -> SearchAnswer:
+    def search_index(self: BuiltinBackend, request: SearchRequest, visible: Visible) -> SearchAnswer:
         if len(deleted) < times:
             deleted.append(1)
             delete(index)
-        return real(self, request)
+        return real(self, request, visible)
 
     monkeypatch.setattr(BuiltinBackend, "_search_index", search_index)
     answer = memory.search("walrus")

@@ -93,6 +93,20 @@ def test_without_zstd_a_text_that_the_full_text_index_lacks_is_a_problem_of_its_
     assert records_of(store.reader(), "sessions/main/s1.jsonl")[1].text == LONG
 
 
+def test_without_zstd_an_event_that_a_rewind_has_copied_is_read_where_it_came_from(store: OpenClawStore) -> None:
+    said = message("e1", "user", LONG)
+    store.begin("s1")
+    store.add("s1", said)
+    store.begin("s2")
+    store.begin("s3", "agent:main:telegram:group:7")
+    for session in ("s2", "s3"):
+        store.add(session, said, is_active=False)
+    reader = store.reader(has_zstd=False)
+    assert records_of(reader, "sessions/main/s2.jsonl")[1].text == LONG
+    # Another conversation may have an event of the same name, and must not show somebody else's text.
+    assert records_of(reader, "sessions/main/s3.jsonl")[1].problem
+
+
 def test_without_zstd_texts_are_found_after_openclaw_has_indexed_them_anew(store: OpenClawStore) -> None:
     fill(store)
     reader = store.reader(has_zstd=False)

@@ -195,7 +195,13 @@ def test_a_transcript_is_read_by_a_tool_of_its_own_and_only_where_transcripts_ar
             own = Toolset(memory_tools(memory, key))
             refused = own.call("memory_get", {"path": "sessions/talk.jsonl"})
             assert (refused.is_error, refused.details["text"]) == (True, "")
-            assert refused.details["action"].endswith("Call session_get with this path.")
+            assert refused.details["action"].endswith(
+                "Call session_get with this path, or sessions_search and then sessions_history."
+            )
+            assert (refused.details["status"], refused.details["code"]) == ("error", "MEMORY_PATH_NOT_ALLOWED")
+        # Nobody knows who takes part in this conversation.
+        assert own.call("session_get", {"path": "sessions/talk.jsonl"}).details["missing"]
+        own = Toolset(memory_tools(memory))
         read = own.call("session_get", {"path": "sessions/talk.jsonl", "from": 2})
         assert (read.details["text"], read.details["notice"]) == ("2  User: the seal", SESSION_NOTICE)
         assert own.call("session_get", {"path": "sessions/none.jsonl"}).details["missing"]

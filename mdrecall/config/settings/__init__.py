@@ -74,6 +74,8 @@ class Settings(NamedTuple):
     """True if only mdrecall writes to the path; False if it comes from ``store.path``."""
     sessions_dir: str
     """The folder with this agent's transcripts and ``sessions.json``."""
+    agent_dir: str
+    """The folder with this agent's database: ``agentDir`` of OpenClaw's configuration, else beside the transcripts."""
     state_dir: str
     """OpenClaw's state folder; for a workspace that is not OpenClaw's, a folder of its own in mdrecall's."""
     shared_dir: str

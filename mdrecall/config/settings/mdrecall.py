@@ -125,6 +125,17 @@ class PromoteOptions(NamedTuple):
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
 
+class SessionOptions(NamedTuple):
+    """``mdrecall.sessions``."""
+
+    visibility: str = setting(
+        choice("private", "openclaw"),
+        "private",
+        "Which conversations one may see: private ones each other and others only themselves, or as OpenClaw's settings"
+        " say (`tools.sessions.visibility`).",
+    )
+
+
 class MdrecallSettings(NamedTuple):
     """``mdrecall``: the settings that only mdrecall has."""
 
@@ -152,3 +163,4 @@ class MdrecallSettings(NamedTuple):
     hosts: HostOptions = section(HostOptions)
     recalls: RecallOptions = section(RecallOptions)
     promote: PromoteOptions = section(PromoteOptions)
+    sessions: SessionOptions = section(SessionOptions)

@@ -5,7 +5,8 @@ before agents had names. The rest is one of:
 
 * ``main`` or the configured main key: the private conversation with the owner;
 * ``direct:<peer>``, ``<channel>:direct:<peer>``, ``<channel>:<account>:direct:<peer>`` (``dm`` is ``direct``);
-* ``<channel>:group:<id>``, ``<channel>:channel:<id>``, also with an account between;
+* ``<channel>:group:<id>``, ``<channel>:channel:<id>``, also with an account between (``room`` is ``group``);
+* ``dashboard:<id>``: the owner at OpenClaw's own page; ``explicit:<id>``: a conversation that a program named itself;
 * ``subagent:…``, ``cron:…``, ``acp:…``, ``hook:…``;
 
 and any of these followed by ``:thread:<id>`` or ``:topic:<id>``. Upper and lower case are the same; blanks around
@@ -15,7 +16,8 @@ OpenClaw parses keys in three places in three ways, and each of them takes an un
 Here:
 
 * a key of any other form is ``unknown``, and unknown is never private;
-* cron, hook, ACP and sub-agent sessions are not direct conversations: their chat type is ``unknown``;
+* cron, hook, ACP and sub-agent sessions are not direct conversations: their chat type is ``unknown``. So is that of
+  explicit ones, which only their entry can tell;
 * ``subagent`` anywhere makes a sub-agent's key, not only at the beginning;
 * if a key has both ``group`` and ``channel``, the first one decides;
 * a direct key that has another form's word in its peer (``direct:x:group:y``) is unknown;
@@ -28,16 +30,25 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.types.agents import normalize_agent_id
 
-Kind: TypeAlias = Literal["direct", "group", "channel", "subagent", "cron", "acp", "hook", "unknown"]
+Kind: TypeAlias = Literal[
+    "direct", "dashboard", "explicit", "group", "channel", "subagent", "cron", "acp", "hook", "unknown"
+]
 ChatType: TypeAlias = Literal["direct", "group", "channel", "unknown"]
 
-_CHATS: dict[str, Kind] = {"direct": "direct", "dm": "direct", "group": "group", "channel": "channel"}
-_MACHINES: dict[str, Kind] = {"cron": "cron", "acp": "acp", "hook": "hook"}
-_CHAT_TYPES: dict[Kind, ChatType] = {"direct": "direct", "group": "group", "channel": "channel"}
+_CHATS: dict[str, Kind] = {"direct": "direct", "dm": "direct", "group": "group", "channel": "channel", "room": "group"}
+#: Words that a key begins with, and that say everything about its kind.
+_FIRST: dict[str, Kind] = {
+    "cron": "cron", "acp": "acp", "hook": "hook", "dashboard": "dashboard", "explicit": "explicit"
+}  # fmt: skip
+_CHAT_TYPES: dict[Kind, ChatType] = {
+    "direct": "direct", "dashboard": "direct", "group": "group", "channel": "channel"
+}  # fmt: skip
 _THREADS = ("thread", "topic")
 _MAIN = "main"
 #: Words with a meaning of their own; a direct key with one of them in place of its peer is unknown.
-_RESERVED = frozenset((*_CHATS, *_MACHINES, *_THREADS, "agent", "subagent"))
+_RESERVED = frozenset((*_CHATS, *_FIRST, *_THREADS, "agent", "subagent"))
+#: OpenClaw adds these to the key of a conversation for runs of its own, which are not that conversation.
+_OWN_RUNS = frozenset(("active-memory", "heartbeat", "node", "internal-session-effects"))
 #: Only a channel and an account may precede the word for the kind of chat.
 _MAX_BEFORE = 2
 #: The channel of a search without a session key.
@@ -70,7 +81,7 @@ class SessionKey(NamedTuple):
     @property
     def is_private(self) -> bool:
         """True if private notes may be shown: only in a conversation that is known to be with one person."""
-        return self.kind == "direct"
+        return self.kind in ("direct", "dashboard")
 
     def is_main_of(self, agent: str) -> bool:
         """True if it is an agent's main private conversation; a key without an agent counts as the agent's own."""
@@ -89,6 +100,10 @@ def parse(key: str, *, main_key: str = _MAIN) -> SessionKey:
         agent, rest = (normalize_agent_id(parts[1]), parts[2:]) if len(parts) > 2 else ("", [])
     base, thread = _without_thread(rest)
     parsed = SessionKey(":".join(parts), agent, ":".join(rest), "unknown", thread=thread)
+    if "subagent" in rest:
+        return parsed._replace(kind="subagent", peer=":".join(rest[rest.index("subagent") + 1 :]), thread="")
+    if _OWN_RUNS.intersection(rest):
+        return parsed
     if base and base in ([_MAIN], _parts(main_key)) and not _RESERVED.intersection(base):
         return parsed._replace(kind="direct", is_main=not thread)
     return _classify(parsed, base)
@@ -113,11 +128,11 @@ def _without_thread(rest: list[str]) -> tuple[list[str], str]:
 
 def _classify(key: SessionKey, base: list[str]) -> SessionKey:
     """Return the key with its kind and peer; unchanged if it has none of the forms."""
-    if "subagent" in base:
-        run = base[base.index("subagent") + 1 :]
-        return key._replace(kind="subagent", peer=":".join(run))
-    if base and base[0] in _MACHINES:
-        return key._replace(kind=_MACHINES[base[0]], peer=":".join(base[1:]))
+    if base and base[0] in _FIRST:
+        kind, peer = _FIRST[base[0]], base[1:]
+        if kind in ("dashboard", "explicit") and (not peer or _RESERVED.intersection(peer)):
+            return key
+        return key._replace(kind=kind, peer=":".join(peer))
     at = next((at for at, part in enumerate(base) if part in _CHATS), len(base))
     before, after = base[:at], base[at + 1 :]
     if at > _MAX_BEFORE or not after or _RESERVED.intersection(before):

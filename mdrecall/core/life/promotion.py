@@ -62,6 +62,8 @@ class Record(NamedTuple):
     tags: tuple[str, ...] = ()
     origin: str = ""
     session_kind: str = ""
+    observed_ms: float | None = None
+    """When OpenClaw saw who wrote it."""
     claim_hash: str = ""
     promoted_on: str = ""
     """When it was promoted; empty if it was not."""

@@ -170,14 +170,14 @@ class OpenClawDatabase:
         events: list[Event] = []
         size = 0
         for row in connection.execute(query, (window.session, *values)):
-            events.append(self._make_event(connection, window.session, *row))
+            events.append(self._make_event(connection, window, *row))
             size += events[-1].size
             if len(events) >= _BATCH_ROWS or size >= _BATCH_BYTES:
                 break
         return events
 
     def _make_event(
-        self, connection: apsw.Connection, session: str, row: int, text: Any, blob: Any, about: Any, size: int
+        self, connection: apsw.Connection, window: Window, row: int, text: Any, blob: Any, about: Any, size: int
     ) -> Event:
         if isinstance(text, str):
             return Event(row, _parse(text), size)
@@ -193,47 +193,55 @@ class OpenClawDatabase:
         role = (event.get("message") or {}).get("role")
         if role not in ("user", "assistant"):
             return Event(row, event, size)
-        said = self._texts.read(connection, session, str(event.get("id")))
+        said = self._texts.read(connection, window, str(event.get("id")))
         if said is None:
             return Event(row, {}, size, "is compressed with zstd, which this Python cannot read")
         return Event(row, {**event, "message": {"role": role, "content": said}}, size)
 
 
 class _TextPlaces:
-    """Where the full-text index has the texts of compressed events. Its rows can only be found by their numbers."""
+    """Where the full-text index has the texts of compressed events. Its rows can only be found by their numbers.
+
+    A rewind copies events into another window of the same key; there the index has only those that were kept.
+    """
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], int] = {}
+        self._rows: dict[tuple[str, str], tuple[int, str]] = {}
+        """The row and the session of a text, by the id of the event and its session, or its session key."""
         self._until = 0
         """The number of the last row that was looked at."""
 
-    def read(self, connection: apsw.Connection, session: str, event: str) -> str | None:
+    def read(self, connection: apsw.Connection, window: Window, event: str) -> str | None:
         """Return the text of an event; None if it is not there."""
-        if (said := self._read_known(connection, session, event)) is None:
-            if self._rows.pop((session, event), None) is not None:
-                self._until = 0  # The row holds another text now: OpenClaw has indexed the conversation anew.
+        if (said := self._read_known(connection, window, event)) is None:
             self._look_up(connection)
-            said = self._read_known(connection, session, event)
+            said = self._read_known(connection, window, event)
         return said
 
-    def _read_known(self, connection: apsw.Connection, session: str, event: str) -> str | None:
+    def _read_known(self, connection: apsw.Connection, window: Window, event: str) -> str | None:
         query = f"SELECT c0 FROM {_TEXTS} WHERE id = ? AND c1 = ? AND c2 = ?"
-        row = self._rows.get((session, event))
-        found = connection.execute(query, (row, session, event)).fetchall() if row is not None else []
-        return str(found[0][0]) if found else None
+        for owner in (window.session, window.key):
+            if place := self._rows.get((owner, event)):
+                if found := connection.execute(query, (*place, event)).fetchall():
+                    return str(found[0][0])
+                # The row holds another text now: OpenClaw has indexed the conversation anew.
+                del self._rows[owner, event]
+                self._until = 0
+        return None
 
     def _look_up(self, connection: apsw.Connection) -> None:
         """Look at the rows that were added; at all of them if the last ones were removed, as when history changes."""
         last: Any = connection.execute(f"SELECT coalesce(max(id), 0) FROM {_TEXTS}").get
-        self._until = self._until if self._until <= last else 0
         query = (
-            f"SELECT text.id, text.c1, text.c2 FROM {_TEXTS} text"
+            f"SELECT text.id, text.c1, window.session_key, text.c2 FROM {_TEXTS} text"
             " JOIN transcript_event_identities one ON one.session_id = text.c1 AND one.event_id = text.c2"
             " JOIN transcript_events event ON event.session_id = one.session_id AND event.seq = one.seq"
+            " JOIN session_windows window ON window.session_id = text.c1"
             " WHERE text.id > ? AND event.event_zstd IS NOT NULL"
         )
-        rows: Iterator[Any] = connection.execute(query, (self._until,))
-        self._rows.update(((session, event), row) for row, session, event in rows)
+        rows: list[Any] = connection.execute(query, (self._until if self._until <= last else 0,)).fetchall()
+        for row, session, key, event in rows:
+            self._rows[session, event] = self._rows[key, event] = (row, session)
         self._until = last
 
 

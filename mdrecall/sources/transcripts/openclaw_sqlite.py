@@ -52,9 +52,8 @@ class OpenClawTranscripts:
     @classmethod
     def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
         """Return the reader of the configured agent's conversations."""
-        folder = os.path.dirname(settings.sessions_dir)
-        path = os.path.join(folder, "agent", "openclaw-agent.sqlite")
-        return cls(OpenClawJsonl.from_settings(settings), OpenClawDatabase(path), os.path.basename(folder))
+        database = OpenClawDatabase(os.path.join(settings.agent_dir, "openclaw-agent.sqlite"))
+        return cls(OpenClawJsonl.from_settings(settings), database, settings.agent_id)
 
     def scan(self) -> Listing:
         """List every conversation with its stamp. What OpenClaw was told to forget is not listed."""

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import TypeAlias
 
 from mdrecall.config.settings import Settings
@@ -12,7 +13,7 @@ from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.sources.tombstones import TombstoneFile, Tombstones, open_unforgotten
 from mdrecall.sources.transcripts.host_reader import HostTranscripts
 from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
-from mdrecall.types import Conversation, Listing, ReadResult, SourceName, Stamp, TranscriptRecord
+from mdrecall.types import Conversation, Listing, MessagePage, ReadResult, SourceName, Stamp, TranscriptRecord
 
 MakeReader: TypeAlias = Callable[[Settings], TranscriptReader]
 
@@ -120,7 +121,7 @@ def refuse_transcript(reader: TranscriptReader, path: str) -> None:
     if reader.owns(path):
         name = path.strip()
         hint = "Read it as a session instead."
-        raise TranscriptRefused(f"{name} is a transcript, not one of the memory files.", path=name, hint=hint)
+        raise TranscriptRefused(f"{name} is a transcript, not an allowed Markdown memory file.", path=name, hint=hint)
 
 
 def read_transcript(
@@ -191,6 +192,41 @@ class _Excerpt:
 
 def _show_record(record: TranscriptRecord, redact: Callable[[str], str]) -> str:
     return f"(This record {record.problem}.)" if record.problem else record.redact_text(redact).line
+
+
+def read_messages(
+    reader: TranscriptReader,
+    conversation: Conversation,
+    redact: Callable[[str], str],
+    *,
+    limit: int,
+    offset: int = 0,
+    record: int | None = None,
+) -> MessagePage:
+    """Return the last messages of a transcript before ``offset`` others, or as many around a record.
+
+    It is read twice, so that no other message is held in memory. Raise ``FileMissing`` if nobody speaks in the record.
+    """
+    numbers = _message_numbers(reader, conversation.path)
+    total = at = 0
+    for total, number in enumerate(numbers, 1):
+        at = total if number == record else at
+    if record is not None and not at:
+        message = f"There is no message {record} in {conversation.path}."
+        raise FileMissing(message, path=conversation.path, hint="Give the messageId of a search result.")
+    # Around a record as many messages follow as precede it, as far as there are any.
+    last = min(total, max(limit, at + limit // 2)) if record is not None else max(0, total - offset)
+    with reader.open(conversation.path) as transcript:
+        said = (each for each in transcript.records() if each.is_message)
+        found = list(islice(said, max(0, last - limit), last))
+    shown = tuple(each.redact_text(redact) for each in found)
+    is_redacted = any(one.text != other.text for one, other in zip(shown, found, strict=True))
+    return MessagePage(conversation, shown, total, total - last, is_redacted)
+
+
+def _message_numbers(reader: TranscriptReader, path: str) -> Iterator[int]:
+    with reader.open(path) as transcript:
+        yield from (record.number for record in transcript.records() if record.is_message)
 
 
 def last_messages(

@@ -6,6 +6,7 @@ from mdrecall.core.conversation.session_key import SessionKey, parse
 
 WORDS = (
     "agent", "main", "direct", "dm", "group", "channel", "subagent", "cron", "acp", "hook", "thread", "topic",
+    "room", "dashboard", "explicit", "active-memory", "heartbeat", "node", "internal-session-effects",
     "telegram", "work", "42", "", " ",
 )  # fmt: skip
 keys = st.one_of(
@@ -13,7 +14,7 @@ keys = st.one_of(
     st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=5)), max_size=9).map(":".join),
 )
 unknown_parts = st.text(st.characters(exclude_characters=":"), max_size=8).filter(
-    lambda part: part.strip().lower() not in WORDS[:12]
+    lambda part: part.strip().lower() not in WORDS[:19]
 )
 
 
@@ -45,6 +46,10 @@ def understood(key: str) -> tuple[str, str, str, str, str]:
         ("cron:daily:run:3", ("cron", "", "", "daily:run:3", "")),
         ("acp:session", ("acp", "", "", "session", "")),
         ("hook:9d1f", ("hook", "", "", "9d1f", "")),
+        ("matrix:room:!x", ("group", "matrix", "", "!x", "")),
+        ("dashboard:9", ("dashboard", "", "", "9", "")),
+        ("explicit:9:a", ("explicit", "", "", "9:a", "")),
+        ("main:thread:7:subagent:run-1", ("subagent", "", "", "run-1", "")),
     ],
 )
 def test_every_form_is_understood_with_an_agent_and_without(rest: str, expected: tuple[str, ...]) -> None:
@@ -60,6 +65,9 @@ def test_every_form_is_understood_with_an_agent_and_without(rest: str, expected:
         "", " ", ":", ":::", "agent", "agent:", "agent:main", "agent::main", "agent:main:", "agent:main:openai:1",
         "agent:a:agent:b:main", "telegram:direct", "direct", "group", "main:5", "main:thread", "a:b:c:direct:5",
         "direct:thread:5", "direct:x:group:y", "telegram:direct:x:channel:y", "direct:x:cron:y", "agent:main:global",
+        "dashboard", "explicit", "dashboard:x:group:y", "main:active-memory:0", "direct:x:active-memory:0",
+        "main:heartbeat",
+        "main:thread:1:active-memory:0", "telegram:group:x:heartbeat", "node:x", "internal-session-effects:main",
         "主要", "x" * 10_000, ":".join("x" * 5_000), "main\x00", "\ufeffmain",
     ],
 )  # fmt: skip

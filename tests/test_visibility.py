@@ -1,0 +1,271 @@
+"""Who sees which conversation, through every door: nothing of a hidden one, neither text nor name nor count."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.errors import FileMissing
+from mdrecall.memory import Memory
+from mdrecall.tools.notes import memory_tools
+from mdrecall.tools.toolset import Toolset
+from mdrecall.wire import answer_to_json, read_to_json, to_json
+from tests.conftest import environment
+from tests.doors.doors import run_in_process
+
+PRIVATE = ("main", "direct", "dashboard")
+#: Of each kind a conversation that asks, and another one.
+KEYS = {
+    "main": "agent:main:main",
+    "direct": "agent:main:telegram:direct:ada",
+    "dashboard": "agent:main:dashboard:d1",
+    "group": "agent:main:telegram:group:g1",
+    "channel": "agent:main:slack:channel:c1",
+    "subagent": "agent:main:subagent:s1",
+    "cron": "agent:main:cron:nightly",
+    "unknown": "agent:main:elsewhere:u1",
+}
+OTHERS = {
+    "main": "agent:main:main:thread:7",
+    "direct": "agent:main:telegram:direct:bob",
+    "dashboard": "agent:main:explicit:e1",
+    "group": "agent:main:telegram:group:g2",
+    "channel": "agent:main:slack:channel:c2",
+    "subagent": "agent:main:subagent:s2",
+    "cron": "agent:main:hook:mail",
+    "unknown": "",
+}
+SOURCES = {
+    **{f"own-{kind}": key for kind, key in KEYS.items()},
+    **{f"other-{kind}": key for kind, key in OTHERS.items()},
+}
+CHAT_TYPES = {"other-dashboard": "direct"}
+#: As long as each other, so that no average changes with how many there are.
+SECRETS = {name: f"quartz{number:02}" for number, name in enumerate(SOURCES)}
+SEARCH = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+
+
+def can_see(requester: str, source: str) -> bool:
+    relation, kind = source.split("-")
+    return (relation == "own" and kind == requester) or (requester in PRIVATE and kind in PRIVATE)
+
+
+class Claw:
+    """OpenClaw's home with a conversation of every kind, or with some of them."""
+
+    def __init__(
+        self, base: Path, sources: Mapping[str, str] = SOURCES, *, note: str = "The walrus sleeps.", **config: Any
+    ) -> None:
+        self.workspace = base / ".openclaw" / "workspace"
+        self.sessions = base / ".openclaw" / "agents" / "main" / "sessions"
+        (self.workspace / "memory").mkdir(parents=True)
+        self.sessions.mkdir(parents=True)
+        agents = {"defaults": {"memorySearch": SEARCH}, "list": [{"id": "main"}]}
+        (base / ".openclaw" / "openclaw.json").write_text(json.dumps({"agents": agents, **config}))
+        if note:
+            (self.workspace / "MEMORY.md").write_text(note)
+        self.env = {"HOME": str(base), "PATH": os.environ["PATH"]}
+        entries = {}
+        for name, key in sources.items():
+            self.say(f"id-{SECRETS[name]}", f"The walrus of {SECRETS[name]} sleeps.", f"And {SECRETS[name]} answers.")
+            if key:
+                entries[key] = {"sessionId": f"id-{SECRETS[name]}", "chatType": CHAT_TYPES.get(name)}
+        (self.sessions / "sessions.json").write_text(json.dumps(entries))
+
+    def say(self, session: str, *texts: str) -> Path:
+        path = self.sessions / f"{session}.jsonl"
+        with path.open("a") as file:
+            for number, text in enumerate(texts):
+                message = {"role": "assistant" if number % 2 else "user", "content": text}
+                record = {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": message}
+                file.write(json.dumps(record) + "\n")
+        os.utime(path, (1_770_000_000, 1_770_000_000))
+        return path
+
+    def open(self) -> Memory:
+        return Memory.open(env=self.env)
+
+
+@pytest.fixture(scope="module")
+def claw(tmp_path_factory: pytest.TempPathFactory) -> Claw:
+    return Claw(tmp_path_factory.mktemp("claw"))
+
+
+@pytest.fixture(scope="module")
+def memory(claw: Claw) -> Iterator[Memory]:
+    with claw.open() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def without_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    with Claw(tmp_path_factory.mktemp("no-notes"), note="").open() as opened:
+        yield opened
+
+
+def seen_in(answer: Any) -> set[str]:
+    """The conversations that something in an answer tells of: their text, or their name."""
+    text = json.dumps(answer)
+    named = {name for name, key in SOURCES.items() if key and f'"{key}"' in text}
+    return named | {name for name, secret in SECRETS.items() if secret in text}
+
+
+def expected(requester: str) -> set[str]:
+    return {source for source in SOURCES if can_see(requester, source)}
+
+
+Ask = Callable[[str, Any, str], Any]
+
+
+def ask_python(memory: Memory) -> Ask:
+    def ask(what: str, given: Any, key: str) -> Any:
+        try:
+            if what == "search":
+                return answer_to_json(memory.search(given, max_results=60, session_key=key))
+            if what == "list":
+                return to_json(memory.sessions(key))
+            if what == "history":
+                return to_json(memory.read_messages(given, session_key=key))
+            return read_to_json(memory.read_session(given, session_key=key))
+        except FileMissing as error:
+            return {"error": str(error).replace(given, "X")}
+
+    return ask
+
+
+def _plain(body: dict[str, Any], given: str) -> Any:
+    return {"error": body["error"].replace(given, "X")} if "error" in body else body
+
+
+def ask_tools(call: Callable[[str, dict[str, Any], str], dict[str, Any]]) -> Ask:
+    def ask(what: str, given: Any, key: str) -> Any:
+        if what == "search":
+            every = call("memory_search", {"query": given, "maxResults": 60}, key)
+            return [every, call("sessions_search", {"query": given, "limit": 25}, key)]
+        if what == "history":
+            return _plain(call("sessions_history", {"sessionKey": given}, key), given)
+        return _plain(call("session_get", {"path": f"sessions/{given}.jsonl"}, key), f"sessions/{given}.jsonl")
+
+    return ask
+
+
+def ask_in_process(memory: Memory) -> Ask:
+    return ask_tools(lambda name, arguments, key: Toolset(memory_tools(memory, key)).call(name, arguments).details)
+
+
+def ask_commands(claw: Claw) -> Ask:
+    def run(*arguments: str) -> Any:
+        with environment(claw.env, claw.workspace):
+            _, out = run_in_process([*arguments, "--json"])
+        return json.loads(out)
+
+    def ask(what: str, given: Any, key: str) -> Any:
+        as_key = ("--session-key", key)
+        if what == "search":
+            every = run("search", given, "-n", "60", *as_key)
+            return [every, run("sessions", "search", given, "-n", "25", *as_key)]
+        if what == "list":
+            return run("sessions", "list", *as_key)
+        found = run("sessions", "show" if what == "read" else what, given, *as_key)
+        return {"error": found["error"]["message"].replace(given, "X")} if "error" in found else found
+
+    return ask
+
+
+def check_matrix(ask: Ask, requesters: Mapping[str, str] = KEYS, sources: Mapping[str, str] = SOURCES) -> None:
+    """Every kind of requester asks for every kind of source."""
+    for requester, key in requesters.items():
+        visible = expected(requester)
+        assert seen_in(ask("search", "walrus", key)) == visible, requester
+        missing = {json.dumps(ask(what, "id-none", key)) for what in ("history", "read")}
+        for source in sources:
+            secret = SECRETS[source]
+            allowed = {source} if source in visible else set()
+            seen = seen_in(ask("search", secret, key))
+            assert allowed <= seen <= visible, (requester, source)
+            for what in ("history", "read"):
+                answer = ask(what, f"id-{secret}", key)
+                if allowed:
+                    assert seen_in(answer) == allowed, (requester, source)
+                else:
+                    # As if it did not exist.
+                    assert json.dumps(answer) in missing, (requester, source, answer)
+            if SOURCES[source] and not allowed:
+                assert seen_in(ask("history", SOURCES[source], key)) == set(), (requester, source)
+
+
+def test_nothing_of_another_conversation_leaves_python(memory: Memory) -> None:
+    ask = ask_python(memory)
+    check_matrix(ask)
+    for requester, key in KEYS.items():
+        assert seen_in(ask("list", "", key)) == expected(requester)
+
+
+def test_nothing_of_another_conversation_leaves_the_tools(memory: Memory) -> None:
+    keys = {kind: key for kind, key in KEYS.items() if kind != "subagent"}
+    check_matrix(ask_in_process(memory), keys)
+    assert memory_tools(memory, KEYS["subagent"]) == []
+
+
+def test_nothing_of_another_conversation_leaves_the_commands(claw: Claw, memory: Memory) -> None:
+    memory.sync()
+    ask = ask_commands(claw)
+    few = ("own-main", "other-direct", "own-group", "other-group", "other-unknown")
+    keys = {kind: KEYS[kind] for kind in ("direct", "group", "subagent", "unknown")}
+    check_matrix(ask, keys, {source: SOURCES[source] for source in few})
+    for requester, key in KEYS.items():
+        assert seen_in(ask("list", "", key)) == expected(requester)
+
+
+@pytest.mark.slow
+def test_nothing_of_another_conversation_leaves_a_server(claw: Claw, memory: Memory) -> None:
+    pytest.importorskip("mcp")
+    from tests.doors.mcp import McpServer
+
+    memory.sync()
+    with McpServer(str(claw.workspace), claw.env) as server:
+        keys = {kind: key for kind, key in KEYS.items() if kind != "subagent"}
+        check_matrix(ask_tools(lambda name, arguments, key: server.call(name, arguments, key)[0]), keys)
+
+
+def test_who_has_no_session_key_sees_every_conversation_of_the_agent(memory: Memory) -> None:
+    ask = ask_python(memory)
+    assert seen_in(ask("search", "walrus", "")) == set(SOURCES)
+    assert seen_in(ask("list", "", "")) == set(SOURCES)
+    assert "withheld" not in ask("search", "walrus", "")
+    for source, secret in SECRETS.items():
+        assert seen_in(ask("read", f"id-{secret}", "")) == {source}
+
+
+@pytest.mark.parametrize(
+    "key", ["agent:other:main", "agent:other:telegram:group:g1", ":", ":::", "agent:main", "global"]
+)
+def test_another_agent_and_a_key_that_means_nothing_see_no_conversation(memory: Memory, key: str) -> None:
+    ask = ask_python(memory)
+    answer = ask("search", "walrus", key)
+    assert (seen_in(answer), [hit["source"] for hit in answer["results"]]) == (set(), ["memory"])
+    assert ask("list", "", key) == []
+
+
+@pytest.mark.parametrize("requester", KEYS)
+def test_a_hidden_conversation_changes_nothing_in_the_answer(
+    without_notes: Memory, tmp_path: Path, requester: str
+) -> None:
+    # All chunks are of one length: the average, which no rule leaves anything out of, is the same in both.
+    alone = Claw(tmp_path, {source: SOURCES[source] for source in expected(requester)}, note="")
+    with alone.open() as other:
+        for query in ("walrus", "walrus sleeps", "quartz03", "quar", "the", "2026-02-10", "answers", "zebra"):
+            options: dict[str, Any] = {"session_key": KEYS[requester], "max_results": 60, "explain": True}
+            here, there = (answer_to_json(one.search(query, **options)) for one in (without_notes, other))
+            assert here.pop("withheld")
+            assert here == there, query
+
+
+def test_an_answer_says_that_something_was_withheld_whatever_was_asked(memory: Memory) -> None:
+    key = KEYS["group"]
+    told = {memory.search(query, session_key=key).withheld for query in ("walrus", "quartz01", "zebra")}
+    assert told == {"Several people take part in this conversation, so only what was said in it was searched."}
+    assert memory.search("walrus", session_key=key, source="memory").withheld == ""
