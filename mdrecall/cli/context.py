@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mdrecall.context import DEFAULT_CHARS, prompt_section, session_context
+    from mdrecall.context import prompt_section, session_context
 
     with open_memory(options) as memory:
         if options.prompt:
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
             memory,
             options.session_key,
             today=options.today or date.today(),
-            max_chars=options.chars or DEFAULT_CHARS,
+            max_chars=options.chars,
         )
     if options.json:
         from mdrecall.wire import to_json

@@ -23,6 +23,7 @@ COMMANDS = {
     "get": "print a memory file, or some of its lines",
     "list": "list the notes with their dates and sizes",
     "note": "add a note",
+    "conflicts": "list notes that contradict each other",
     "sessions": "list, search, read or save past conversations",
     "hosts": "search the past conversations of coding agents",
     "context": "print the notes an agent should read first",

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 _NAME = "mdrecall"
 #: Folders that systems empty, whatever TMPDIR says.
 _SYSTEM_TEMP = ("/tmp", "/var/tmp")
-_ONLY_INSTALL = ("scope", "name", "dry_run", "print")
+_ONLY_INSTALL = ("scope", "name", "dry_run", "print", "replace_memory", "agents_md")
+#: OpenClaw starts one server for all its chats, and does not say which of them asks. A key of this kind is not private,
+#: so that nothing that was said in one chat is found from another.
+_SHARED_SESSION = "explicit:openclaw"
+_ONLY_OPENCLAW = ("replace_memory", "agents_md")
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
@@ -50,11 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="install: show what would change without writing it")
     about = "install: print the lines to add without writing them; without CLIENT, those that most clients accept"
     parser.add_argument("--print", action="store_true", help=about)
+    about = "install openclaw: switch OpenClaw's own memory off (plugins.slots.memory: none)"
+    parser.add_argument("--replace-memory", action="store_true", help=about)
+    about = "install openclaw: tell the agent to search its memory, in AGENTS.md of its workspace"
+    parser.add_argument("--agents-md", action="store_true", help=about)
     add_memory_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.action:
+        _check_options(options)
         return _install(options) if options.action == "install" else _uninstall(options)
     for name in _ONLY_INSTALL:
         if getattr(options, name):
@@ -67,6 +76,13 @@ def run(options: argparse.Namespace) -> int:
         print(text, file=sys.stderr)
     # A client starts it in whatever folder it is in, which may be a repository that somebody else has written.
     return run_stdio(make_selection(options)._replace(is_automatic=True), options.session_key, answer_commands)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    for name in _ONLY_OPENCLAW:
+        if getattr(options, name) and (options.client != "openclaw" or options.action != "install"):
+            message = f"--{name.replace('_', '-')} works only with `mdrecall mcp install openclaw`."
+            raise RecallError(message, hint="Leave it out.")
 
 
 def answer_commands(memory: "Memory") -> "Callable[[], None]":
@@ -92,6 +108,10 @@ def _install(options: argparse.Namespace) -> int:
     entry = _make_entry(options, target.client)
     if options.print:
         return _print_lines(target, entry)
+    if options.client == "openclaw":
+        from mdrecall.cli.mcp_openclaw import install
+
+        return install(options, entry)
     return _write(target, entry, dry_run=options.dry_run)
 
 
@@ -99,6 +119,10 @@ def _uninstall(options: argparse.Namespace) -> int:
     from mdrecall.cli.output import shorten_home
     from mdrecall.mcp_server.install import plan_removal, write
 
+    if options.client == "openclaw":
+        from mdrecall.cli.mcp_openclaw import uninstall
+
+        return uninstall(options)
     name = options.name or _NAME
     change = plan_removal(_find_target(options), name)
     where = shorten_home(change.path)
@@ -175,6 +199,8 @@ def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
     if options.scope == "project":
         return Entry(name, _require_on_path("mdrecall"), ("mcp", *_make_arguments(options, client.folder)))
     command, *before = own_command()
+    if options.client == "openclaw" and not options.session_key:
+        options.session_key = _SHARED_SESSION
     return Entry(name, command, (*before, "mcp", *_make_arguments(options, "")))
 
 

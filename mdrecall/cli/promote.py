@@ -126,7 +126,7 @@ def _plan_to_json(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> dict[s
         "workspaceDir": settings.workspace,
         "storePath": recalls_path(settings.index_path),
         "lockPath": lock_path(settings.index_path),
-        "audit": audit_to_json(settings, made.collected),
+        "audit": audit_to_json(settings),
         "candidates": judged,
     }
     if not is_applied:

@@ -130,16 +130,20 @@ class ProgramFolders(NamedTuple):
     config: str
     claude: str
     codex: str
+    openclaw: str = ""
+    """OpenClaw's configuration file, which may not exist."""
 
 
 def find_program_folders(env: Mapping[str, str], cwd: str) -> ProgramFolders:
     """Return the folders in which the agents' programs are configured."""
-    home = find_locations(env, cwd).home
+    locations = find_locations(env, cwd)
+    home = locations.home
     return ProgramFolders(
         home,
         env.get("XDG_CONFIG_HOME", "").strip() or os.path.join(home, ".config"),
         env.get("CLAUDE_CONFIG_DIR", "").strip() or home,
         env.get("CODEX_HOME", "").strip() or os.path.join(home, ".codex"),
+        locations.config_path or os.path.join(locations.state_dir, "openclaw.json"),
     )
 
 

@@ -73,6 +73,8 @@ class Loaded(NamedTuple):
     """The agent to use when none is named."""
     plugin_configs: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     """The object at ``plugins.entries.<id>.config`` for each plugin, unchecked."""
+    openclaw_file: str = ""
+    """OpenClaw's own file as ``files`` names it; empty if there is none."""
     warnings: tuple[str, ...] = ()
     """What is ignored in OpenClaw's own file, and why."""
     unused: tuple[str, ...] = ()
@@ -135,6 +137,7 @@ def load(
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
         plugin_configs=_plugin_configs(files),
+        openclaw_file=next((file.label for file in files if file.is_lenient), ""),
         warnings=tuple(dict.fromkeys(warnings)),
         unused=tuple(name for file in files if file.is_lenient for name in list_unused(file.values)),
     )

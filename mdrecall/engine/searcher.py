@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Settings
+from mdrecall.core.ranking.current import prefer_current
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
@@ -79,6 +80,7 @@ STAGES: tuple[Stage, ...] = (
     prefer_newest,  # "latest", "still": the newest of near equals first
     rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
     drop_low_reranked,  # the minimum score of the request, on the reranker's scale
+    prefer_current,  # what replaces another line comes before it
     limit_results,  # as many as were asked for
     explain_results,  # on request: why each result has its score and its place
 )

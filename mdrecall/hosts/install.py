@@ -94,7 +94,8 @@ def apply_install(change: Change) -> None:
         if text is not None
     ]
     site = change.site
-    about = {"host": site.host, "scope": site.scope, "project": site.project, "command": list(site.command)}
+    about: dict[str, Any] = {"host": site.host, "scope": site.scope, "project": site.project}
+    about |= {"command": list(site.command)} | ({"options": dict(site.options)} if site.options else {})
     with _explain_errors(change.receipt):
         state_files.save(change.receipt, {**about, "files": files, "folders": list(change.folders)})
     _write_files(change)
@@ -119,6 +120,12 @@ def read_receipts(state_dir: str) -> Iterator[dict[str, Any]]:
         for name in sorted(os.listdir(folder)):
             if receipt := state_files.load(os.path.join(folder, name)):
                 yield receipt
+
+
+def read_options(site: Site, state_dir: str) -> dict[str, str] | None:
+    """Return what was chosen when mdrecall was installed here; None if it was not."""
+    receipt = state_files.load(_receipt_path(site, state_dir))
+    return {str(name): str(value) for name, value in receipt.get("options", {}).items()} if receipt else None
 
 
 def _receipt_path(site: Site, state_dir: str) -> str:

@@ -5,7 +5,18 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.mcp_server.config_text import Place, append_items, list_items, put, remove, remove_empty, remove_items
+from mdrecall.mcp_server.config_text import (
+    Place,
+    append_items,
+    get_value,
+    list_items,
+    put,
+    remove,
+    remove_empty,
+    remove_items,
+    remove_value,
+    set_value,
+)
 
 #: What mdrecall's hooks have in common, whatever the path of the command is and whichever version wrote them.
 _OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
@@ -44,6 +55,28 @@ class ServerEntry(NamedTuple):
         """Return the text without the server; raise ``ValueError`` if that would lose anything."""
         left = remove(text, self.place)
         return left if left == text else remove_empty(left, self.place)
+
+
+class JsonValue(NamedTuple):
+    """One setting in a JSON file."""
+
+    path: str
+    keys: tuple[str, ...]
+    value: Any
+    previous: Any = None
+    """What it was before; None if it was not set."""
+
+    def add(self, before: str) -> str:
+        """Return the text with the setting; raise ``ValueError`` if that would lose anything."""
+        return before if get_value(before, self.keys) == self.value else set_value(before, self.keys, self.value)
+
+    def take(self, text: str) -> str | None:
+        """Return the text with what the setting was before, unless somebody has changed it since."""
+        if get_value(text, self.keys) != self.value:
+            return text
+        if self.previous is not None:
+            return set_value(text, self.keys, self.previous)
+        return remove_empty(remove_value(text, self.keys), Place("json", ".".join(self.keys[:-1]), self.keys[-1]))
 
 
 class HookEntries(NamedTuple):
@@ -99,7 +132,7 @@ class Section(NamedTuple):
         return re.sub(rf"\n?{_SECTION_START}.*?{_SECTION_END}\n?", "", text, flags=re.DOTALL)
 
 
-Piece = OwnFile | ServerEntry | HookEntries | Approvals | Section
+Piece = OwnFile | ServerEntry | JsonValue | HookEntries | Approvals | Section
 
 
 def has_hooks(text: str) -> bool:

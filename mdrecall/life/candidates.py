@@ -39,6 +39,7 @@ class Collected(NamedTuple):
     located: tuple[Located, ...]
     invalid: int = 0
     problem: str = ""
+    """Why OpenClaw's records could not be read."""
 
 
 class _Notes:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.change import find_change, read_statement
+from mdrecall.core.life.change import find_change
 from mdrecall.core.life.entries import Entry, adds_nothing, explain_unfit, find_entries, strip_clock
 from mdrecall.core.life.promotion import Candidate, Gates, Record, explain_refusal, passes_gates, rank
 from mdrecall.core.life.section import (
@@ -23,6 +23,7 @@ from mdrecall.core.life.section import (
     render_section,
     strip_figures,
 )
+from mdrecall.core.life.statements import read_statement
 from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
 from mdrecall.life.candidates import Collected, Located, collect

@@ -1,13 +1,15 @@
 """Candidates for promotion as JSON, under OpenClaw's names."""
 
+import os
 from datetime import UTC, datetime
 from typing import Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.promotion import Gates
-from mdrecall.life.candidates import Collected
+from mdrecall.life.openclaw_recalls import read_openclaw_recalls
 from mdrecall.life.promote import Judged
-from mdrecall.life.recalls import lock_path, recalls_path
+from mdrecall.life.recalls import lock_path, read_promoted, read_recalls, recalls_path
+from mdrecall.sources.clock import user_moment
 from mdrecall.wire import to_json
 
 
@@ -51,25 +53,29 @@ def judged_to_json(judged: Judged) -> dict[str, Any]:
     return {name: value for name, value in json.items() if value or name not in optional}
 
 
-def audit_to_json(settings: Settings, collected: Collected) -> dict[str, Any]:
-    """Convert the state of the records."""
-    records = [one.record for one in collected.located if one.record.recalls or one.record.grounded]
-    gone = [one for one in collected.located if not one.entries]
-    last_ms = max((record.last_ms for record in records if record.last_ms), default=None)
+def audit_to_json(settings: Settings) -> dict[str, Any]:
+    """Convert the state of the recall records, mdrecall's and OpenClaw's; no note is read."""
+    moment = user_moment(None, settings.defaults.user_timezone)
+    own, promoted = read_recalls(settings.index_path), read_promoted(settings.index_path)
+    theirs = read_openclaw_recalls(settings.state_dir, settings.workspace, moment.ms)
+    days = [recall.days for recall in own] + [record.days for record in theirs.records]
+    paths = [recall.path for recall in own] + [record.path for record in theirs.records]
+    moments = [recall.last_ms for recall in own] + [record.last_ms or 0.0 for record in theirs.records]
     issues = []
-    if collected.problem:
-        issues.append({"severity": "warn", "code": "recall-store-unreadable", "message": collected.problem})
+    if theirs.problem:
+        issues.append({"severity": "warn", "code": "recall-store-unreadable", "message": theirs.problem})
     return {
         "storePath": recalls_path(settings.index_path),
         "lockPath": lock_path(settings.index_path),
-        "updatedAt": _iso(last_ms),
-        "exists": bool(records),
-        "entryCount": len(records),
-        "promotedCount": sum(bool(record.promoted_on) for record in records),
-        "spacedEntryCount": sum(len(record.days) > 1 for record in records),
-        "conceptTaggedEntryCount": sum(bool(record.tags) for record in records),
-        "invalidEntryCount": collected.invalid,
-        "danglingEntryCount": len(gone),
+        "updatedAt": _iso(max(moments, default=None)),
+        "exists": bool(paths),
+        "entryCount": len(paths),
+        "promotedCount": len(promoted),
+        "spacedEntryCount": sum(len(some) > 1 for some in days),
+        # Tags of own records are found when they are scored, so each has some.
+        "conceptTaggedEntryCount": len(own) + sum(bool(record.tags) for record in theirs.records),
+        "invalidEntryCount": theirs.invalid,
+        "danglingEntryCount": sum(not os.path.isfile(os.path.join(settings.workspace, path)) for path in paths),
         "issues": issues,
     }
 

@@ -7,10 +7,12 @@ what it should say. YAML is not read, so only plain blocks of lines are touched.
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+|\S', re.DOTALL)
+_TOKEN = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+|\S', re.DOTALL
+)
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -28,8 +30,13 @@ class Place(NamedTuple):
     kind: str
     """``json``, ``toml`` or ``yaml``."""
     table: str
-    """The table that holds all servers."""
+    """The table that holds all servers; in JSON it may be inside another, as ``mcp.servers``."""
     name: str
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names that lead to the server in JSON."""
+        return (*self.table.split("."), self.name)
 
 
 class _Member(NamedTuple):
@@ -48,7 +55,7 @@ def render(place: Place, values: Mapping[str, Any]) -> str:
     if place.kind == "yaml":
         # JSON is YAML, too.
         return f"{place.table}:\n  {place.name}: {json.dumps(values, ensure_ascii=False)}\n"
-    return json.dumps({place.table: {place.name: values}}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_nest(place.path, values), indent=2, ensure_ascii=False) + "\n"
 
 
 def put(text: str, place: Place, values: Mapping[str, Any]) -> str:
@@ -65,11 +72,62 @@ def remove(text: str, place: Place) -> str:
 
 def remove_empty(text: str, place: Place) -> str:
     """Return the text without the table of all servers, if that is empty. A TOML file has no title of it then."""
-    values = _parse_json(text) if place.kind == "json" and text.strip("\ufeff \t\r\n") else {}
-    if values.get(place.table) != {}:
+    if place.kind != "json" or not text.strip("\ufeff \t\r\n"):
         return text
-    del values[place.table]
-    return _check_json(_cut(text, _members(text, _find_root(text))[place.table]), values)
+    for depth in range(len(place.path) - 1, 0, -1):
+        if get_value(text, place.path[:depth]) != {}:
+            break
+        text = remove_value(text, place.path[:depth])
+    return text
+
+
+def get_value(text: str, path: Sequence[str]) -> Any:
+    """Return the value at a path in JSON; None if there is none."""
+    found: Any = _parse_json(text) if text.strip("\ufeff \t\r\n") else {}
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def set_value(text: str, path: Sequence[str], value: object) -> str:
+    """Return JSON with a value at a path, whose objects are made where they are missing."""
+    if not text.strip("\ufeff \t\r\n"):
+        return json.dumps(_nest(path, value), indent=2, ensure_ascii=False) + "\n"
+    wanted = node = _parse_json(text)
+    brace = _find_root(text)
+    for depth, name in enumerate(path, 1):
+        entry = _members(text, brace).get(name)
+        if entry is None or depth == len(path):
+            break
+        if not isinstance(node[name], dict):
+            raise NotEditable(f"{'.'.join(path[:depth])} is not an object")
+        brace, node = entry.value, node[name]
+    node[name] = _nest(path[depth:], value)
+    if entry is None:
+        after = _insert(text, brace, name, node[name], depth=depth)
+    elif _has_comment(text[entry.value : entry.end]):
+        raise NotEditable(f"the entry {name} has comments, which would be lost")
+    else:
+        after = text[: entry.value] + _dump(value, text, depth) + text[entry.end :]
+    return _check_json(after, wanted)
+
+
+def remove_value(text: str, path: Sequence[str]) -> str:
+    """Return JSON without what is at a path; the same text if nothing is there."""
+    if get_value(text, path) is None:
+        return text
+    wanted = node = _parse_json(text)
+    brace = _find_root(text)
+    for name in path[:-1]:
+        brace, node = _members(text, brace)[name].value, node[name]
+    del node[path[-1]]
+    return _check_json(_cut(text, _members(text, brace)[path[-1]]), wanted)
+
+
+def _nest(path: Sequence[str], value: object) -> Any:
+    for name in reversed(path):
+        value = {name: value}
+    return value
 
 
 def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
@@ -153,38 +211,16 @@ def _cut(text: str, part: _Member) -> str:
 
 
 def _put_json(text: str, place: Place, values: Mapping[str, Any]) -> str:
-    before = _parse_json(text)
-    servers = before.setdefault(place.table, {})
-    if not isinstance(servers, dict) or not isinstance(servers.get(place.name, {}), dict):
+    servers = get_value(text, place.path[:-1])
+    if not isinstance(servers or {}, dict) or not isinstance((servers or {}).get(place.name, {}), dict):
         raise NotEditable(f"{place.table} is not a table of servers")
-    wanted = {**servers.get(place.name, {}), **values}
-    if servers.get(place.name) == wanted:
-        return text
-    brace = _find_root(text)
-    root = _members(text, brace)
-    if place.table not in root:
-        after = _insert(text, brace, place.table, {place.name: wanted}, depth=1)
-    else:
-        inner = root[place.table].value
-        entry = _members(text, inner).get(place.name)
-        if entry is None:
-            after = _insert(text, inner, place.name, wanted, depth=2)
-        elif _has_comment(text[entry.value : entry.end]):
-            raise NotEditable(f"the entry {place.name} has comments, which would be lost")
-        else:
-            after = text[: entry.value] + _dump(wanted, text, 2) + text[entry.end :]
-    servers[place.name] = wanted
-    return _check_json(after, before)
+    before = (servers or {}).get(place.name)
+    wanted = {**(before or {}), **values}
+    return text if before == wanted else set_value(text, place.path, wanted)
 
 
 def _remove_json(text: str, place: Place) -> str:
-    before = _parse_json(text)
-    servers = before.get(place.table)
-    if not isinstance(servers, dict) or place.name not in servers:
-        return text
-    entry = _members(text, _members(text, _find_root(text))[place.table].value)[place.name]
-    del servers[place.name]
-    return _check_json(_cut(text, entry), before)
+    return remove_value(text, place.path)
 
 
 def _insert(text: str, brace: int, name: str, value: object, *, depth: int) -> str:
@@ -241,7 +277,7 @@ def _members(text: str, brace: int) -> dict[str, _Member]:
             continue
         next(tokens)
         first = next(tokens)
-        members[json.loads(token[0])] = _Member(token.start(), first.start(), _skip_value(first, tokens))
+        members[json.loads(_as_json(token[0], ":"))] = _Member(token.start(), first.start(), _skip_value(first, tokens))
     return members
 
 
@@ -274,7 +310,8 @@ def _parse_json(text: str) -> dict[str, Any]:
         return dict(pairs)
 
     tokens = [token[0] for token in _tokens(text.removeprefix("\ufeff"))]
-    kept = [token for token, after in zip(tokens, [*tokens[1:], ""], strict=True) if token != "," or after not in "]}"]
+    pairs = zip(tokens, [*tokens[1:], ""], strict=True)
+    kept = [_as_json(token, after) for token, after in pairs if token != "," or after not in "]}"]
     try:
         values = json.loads(" ".join(kept), object_pairs_hook=unique)
     except NotEditable:
@@ -284,6 +321,13 @@ def _parse_json(text: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise NotEditable("it is not an object")
     return values
+
+
+def _as_json(token: str, following: str) -> str:
+    """Return a token of JSON5 as JSON has it: a name without quotes, or a text in single ones."""
+    if token.startswith("'"):
+        return json.dumps(json.loads('"' + token[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'))
+    return json.dumps(token) if following == ":" and re.fullmatch(r"[A-Za-z_$][\w$]*", token) else token
 
 
 def _explain_json(text: str) -> str:

@@ -31,7 +31,8 @@ class Client(NamedTuple):
     """A program that starts MCP servers: where its configuration is, and what an entry looks like in it."""
 
     user: str
-    """The file for all projects; ``{home}``, ``{config}``, ``{support}``, ``{claude}`` and ``{codex}`` are folders."""
+    """The file for all projects; ``{home}``, ``{config}``, ``{support}``, ``{claude}`` and ``{codex}`` are folders,
+    ``{openclaw}`` is a file."""
     project: str = ""
     """The file in a project; empty if the client has none."""
     table: str = "mcpServers"
@@ -69,6 +70,7 @@ _CLIENTS = {
     "gemini": Client("{home}/.gemini/settings.json", ".gemini/settings.json"),
     "goose": Client("{config}/goose/config.yaml", table="extensions", values=_for_goose),
     "lmstudio": Client("{home}/.lmstudio/mcp.json"),
+    "openclaw": Client("{openclaw}", table="mcp.servers"),
     "opencode": Client("{config}/opencode/opencode.json", "opencode.json", "mcp", _for_opencode),
     "qwen": Client("{home}/.qwen/settings.json", ".qwen/settings.json"),
     "vscode": Client("{support}/Code/User/mcp.json", ".vscode/mcp.json", "servers", _with_type, _EDITOR_FOLDER),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import ArgumentError, RecallError, message_with_hint
-from mdrecall.mcp_server.workspaces import ServedMemory
+from mdrecall.mcp_server.workspaces import ServedMemory, keep_tools
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class MemoryOpener:
 
         with self._lock:
             pool = self._pool = self._pool or BackendPool()
-        loaded = load(env=self._env, workspace=served.workspace, agent=served.agent, config=served.config)
+        loaded = keep_tools(load(env=self._env, workspace=served.workspace, agent=served.agent, config=served.config))
         return Memory.of(loaded, shared=pool)
 
 

@@ -112,7 +112,21 @@ def _require_enabled(loaded: Loaded) -> Loaded:
     return loaded
 
 
+def keep_tools(loaded: Loaded) -> Loaded:
+    """Return the settings of a server, which has its tools also where OpenClaw's own memory is switched off.
+
+    ``none`` in the slot of OpenClaw's file says that OpenClaw loads no memory, not that nobody does.
+    """
+    slot, plugins = loaded.values["plugins.slots.memory"], loaded.settings.plugins
+    is_openclaws = bool(loaded.openclaw_file) and slot.origin.startswith(f"{loaded.openclaw_file}: ")
+    if not is_openclaws or slot.value.lower() != "none":
+        return loaded
+    plugins = plugins._replace(slots=_DEFAULT_PLUGINS.slots)
+    return loaded._replace(settings=loaded.settings._replace(plugins=plugins))
+
+
 def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
+    loaded = keep_tools(loaded)
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
     return ServedMemory(name, workspace, agent, config, loaded.home, plugin, may_append(loaded), loaded.settings)
 

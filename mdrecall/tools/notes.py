@@ -112,9 +112,14 @@ _APPEND_FILE = {
     "description": "A day (YYYY-MM-DD), the name of a note in memory/ such as people/priya, or MEMORY.md for what is"
     " always true. Default: today's note.",
 }
+_APPEND_SUPERSEDES = {
+    "type": "string",
+    "description": "The line that this replaces: its citation, such as memory/2026-02-10.md#L3, or its text. It is"
+    " kept and marked as superseded.",
+}
 _APPEND_DESCRIPTION = (
     "Append to {where}: decisions, facts, preferences, names, dates and open tasks that should outlive the"
-    " conversation. Existing lines are never changed. Returns path and lines. Do not store secrets."
+    " conversation. Existing lines are kept. Returns path and lines. Do not store secrets."
 )
 
 
@@ -352,9 +357,10 @@ def _describe_failure(error: RecallError) -> dict[str, Any]:
 
 
 def append_spec(*, may_choose: bool) -> ToolSpec:
-    """Return the description for a model; it offers ``file`` only where one may be chosen."""
+    """Return the description for a model; it offers ``file`` and ``supersedes`` only where a note may be chosen."""
     where = "a note of the long-term memory" if may_choose else "today's note of the long-term memory"
-    properties = {"text": _APPEND_TEXT} | ({"file": _APPEND_FILE} if may_choose else {})
+    own = {"file": _APPEND_FILE, "supersedes": _APPEND_SUPERSEDES} if may_choose else {}
+    properties = {"text": _APPEND_TEXT} | own
     parameters = {"type": "object", "properties": properties, "required": ["text"]}
     return ToolSpec("memory_append", _APPEND_DESCRIPTION.format(where=where), parameters, writes=True)
 
@@ -369,15 +375,20 @@ class MemoryAppend:
 
     @property
     def spec(self) -> ToolSpec:
-        return append_spec(may_choose=_is_own(self._session_key, self._memory.settings))
+        return append_spec(may_choose=self._is_own())
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         text = read_text(arguments, "text", required=True, trim=False)
-        file = read_text(arguments, "file")
+        file, supersedes = read_text(arguments, "file"), read_text(arguments, "supersedes")
+        if supersedes and not self._is_own():
+            # What is said in a group must not make private notes count less.
+            hint = "Leave it out; only the agent's main private conversation may mark notes."
+            raise ArgumentError("This conversation may not mark a line as superseded.", name="supersedes", hint=hint)
         try:
-            appended = self._memory.append(text, file=file, session_key=self._session_key, author=self._author)
-            details = appended_to_json(appended)
+            details = self._append(text, file, supersedes)
             return answer(details, plain=format_append(details))
+        except ArgumentError:
+            raise
         except NothingToWrite as error:
             raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
         except PathRefused as error:
@@ -385,3 +396,20 @@ class MemoryAppend:
         except RecallError as error:
             path = error.path if isinstance(error, WriteError) else file
             return _answer_failure({"path": path, "bytes": 0} | error_fields(error), is_error=True)
+
+    def _is_own(self) -> bool:
+        """True in the agent's main private conversation."""
+        return _is_own(self._session_key, self._memory.settings)
+
+    def _append(self, text: str, file: str, supersedes: str) -> dict[str, Any]:
+        """Return what was written, the line that it replaces, or those that it seems to replace."""
+        from mdrecall.life.supersede import add_replacement, find_replaced
+
+        memory, key, author = self._memory, self._session_key, self._author
+        if supersedes:
+            appended, old = add_replacement(memory, text, supersedes, file=file, session_key=key, author=author)
+            return appended_to_json(appended) | {"superseded": {"citation": old.citation, "text": old.text}}
+        appended = memory.append(text, file=file, session_key=key, author=author)
+        lines = find_replaced(memory, text, appended) if appended.bytes and self._is_own() else []
+        suggested = [{"citation": line.citation, "text": line.text} for line in lines]
+        return appended_to_json(appended) | ({"mayReplace": suggested} if suggested else {})

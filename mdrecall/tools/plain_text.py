@@ -98,7 +98,14 @@ def format_append(details: Mapping[str, Any]) -> str:
     path = _quote_path(details["path"])
     said = f"Appended to {_place(details)}." if details["bytes"] else f"Nothing was appended to {path}."
     skipped = "; ".join(details.get("skipped", ()))
-    return _flatten(f"{said} It has this already: {skipped}" if skipped else said)
+    replaced = details.get("superseded")
+    suggested = "; ".join(f"{line['citation']}: {line['text'].strip()}" for line in details.get("mayReplace", ()))
+    more = (
+        f"It has this already: {skipped}" if skipped else "",
+        f"Marked as superseded: {replaced['citation']}." if replaced else "",
+        f"It seems to replace {suggested}. If so, append it again with supersedes." if suggested else "",
+    )
+    return _flatten(" ".join(filter(None, (said, *more))))
 
 
 def format_failure(details: Mapping[str, Any]) -> str:

@@ -207,3 +207,25 @@ def test_the_log_and_the_files_are_printed_if_that_is_asked_for(workspace: Works
     assert "Syncing" not in quiet.err + run("status").err
     assert "memory/a.md" in verbose.out
     assert "memory/a.md" not in quiet.out
+
+
+def test_a_thorough_status_has_the_storage_scan_and_audit_of_openclaw(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/2026-11-14.md", "the walrus")
+    (quick,) = run("status", "--json").json
+    assert not {"scan", "audit"} & quick.keys()
+    (deep,) = run("status", "--json", "--index").json
+    storage = deep["status"]["storage"]
+    assert set(storage) == {"databaseBytes", "walBytes", "reusableBytes", "embeddingCacheEntries"}
+    assert storage["databaseBytes"] % 512 == 0 < storage["databaseBytes"]
+    assert storage["reusableBytes"] % 512 == 0
+    assert deep["status"]["vector"]["index"] == {"state": "ready"}
+    assert deep["status"]["sourceCounts"][0]["eligible"] == 1
+    assert deep["scan"] == {
+        "sources": [{"source": "memory", "totalFiles": 1, "issues": []}],
+        "totalFiles": 1,
+        "issues": [],
+    }
+    assert (deep["audit"]["exists"], deep["audit"]["entryCount"]) == (False, 0)
+    (workspace.path / "memory" / "link.md").symlink_to("2026-11-14.md")
+    (linked,) = run("status", "--json", "--deep").json
+    assert linked["scan"]["issues"] == linked["scan"]["sources"][0]["issues"] != []

@@ -198,7 +198,7 @@ def test_an_entry_of_that_name_is_brought_up_to_date_and_keeps_what_was_added_to
 @pytest.mark.parametrize(
     "text",
     ['{"servers": {}, "servers": {}}', '{"servers": []}', '{"servers": {"mdrecall": 1}}', "[]", "{", "[" * 5000,
-     '{"servers": {"mdrecall": {"command": "x" /* mine */}}}', "{\n  servers: {}\n}"],
+     '{"servers": {"mdrecall": {"command": "x" /* mine */}}}', "{\n  +servers: {}\n}"],
 )  # fmt: skip
 def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_told(
     base: Path, text: str, capsys: pytest.CaptureFixture[str]
@@ -211,7 +211,7 @@ def test_a_file_that_would_lose_something_is_left_as_it_is_and_the_lines_are_tol
     said = capsys.readouterr().err
     assert "was not changed" in said
     assert '"mdrecall": {' in said
-    assert ("line 2, column 3" in said) == ("  servers" in text)
+    assert ("line 2, column 3" in said) == ("+servers" in text)
     assert [each.name for each in path.parent.iterdir()] == ["mcp.json"]
 
 

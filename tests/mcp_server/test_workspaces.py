@@ -96,7 +96,8 @@ def test_several_workspaces_can_be_those_of_one_agent(env: dict[str, str]) -> No
     [
         ({}, "memory-core"),
         ({"slots": {"memory": "memory-lancedb"}}, "memory-lancedb"),
-        ({"slots": {"memory": "none"}}, ""),
+        ({"slots": {"memory": "none"}}, "memory-core"),  # says that OpenClaw has none, not that a server has none
+        ({"enabled": False}, ""),
     ],
 )
 def test_a_memory_knows_the_plugin_in_its_memory_slot(

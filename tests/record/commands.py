@@ -119,6 +119,12 @@ COMMANDS: dict[str, list[str]] = {
         "note x --json --file ../outside.md",
         "note x --json --file 2026-02-30",
         "search tea --json -n 1",
+        "note The boat is green. --json --file boats --supersedes memory/boats.md#L1",
+        "note The boat is red. --json --file boats",
+        "note x --json --supersedes memory/boats.md#L90",
+        "conflicts --json",
+        "conflicts --json --keep memory/boats.md#L5",
+        "conflicts --json --keep memory/boats.md#L5",
     ],
     "promote": [
         "promote --json",

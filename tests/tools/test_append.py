@@ -118,3 +118,42 @@ def test_the_day_is_the_users(workspace: Path, env: dict[str, str]) -> None:
     now = datetime(2026, 2, 16, 23, 30, tzinfo=UTC)
     with open_configured(workspace, env, agents={"defaults": {"userTimezone": "Asia/Tokyo"}}) as memory:
         assert memory.append("x", now=now).path == "memory/2026-02-17.md"
+
+
+def test_a_model_marks_the_line_that_it_replaces(workspace: Path, env: dict[str, str]) -> None:
+    (workspace / "memory").mkdir(exist_ok=True)
+    old = workspace / "memory" / "2026-01-02.md"
+    old.write_text("- The shop belongs to Rosa.\n")
+    with open_writable(workspace, env) as memory:
+        memory.sync()
+        tools = Toolset(memory_tools(memory, "main"))
+        told = tools.call("memory_append", {"text": "The shop belongs to Hugo.", "file": "2026-02-20"})
+        line = {"citation": "memory/2026-01-02.md#L1", "text": "- The shop belongs to Rosa."}
+        assert told.details["mayReplace"] == [line]
+        assert "append it again with supersedes" in told.plain
+        assert old.read_text() == "- The shop belongs to Rosa.\n"
+        arguments = {"text": "The shop belongs to Hugo.", "file": "2026-02-20", "supersedes": line["citation"]}
+        told = tools.call("memory_append", arguments)
+        assert (told.details["superseded"], told.details["bytes"]) == (line, 0)
+    assert "Rosa. <!-- status: superseded | by: memory/2026-02-20.md | on: " in old.read_text()
+    assert (workspace / "memory" / "2026-02-20.md").read_text() == "The shop belongs to Hugo.\n"
+
+
+@pytest.mark.parametrize("key", OTHERS)
+def test_another_conversation_marks_nothing_and_is_told_of_no_private_line(
+    workspace: Path, env: dict[str, str], key: str
+) -> None:
+    (workspace / "MEMORY.md").write_text("- The shop belongs to Rosa.\n")
+    with open_writable(workspace, env) as memory:
+        memory.sync()
+        tools = Toolset(memory_tools(memory, key))
+        told = tools.call("memory_append", {"text": "The shop belongs to Hugo.", "supersedes": "MEMORY.md#L1"})
+        assert (told.is_error, told.details["argument"]) == (True, "supersedes")
+        assert "mayReplace" not in tools.call("memory_append", {"text": "The shop belongs to Hugo."}).details
+    assert (workspace / "MEMORY.md").read_text() == "- The shop belongs to Rosa.\n"
+
+
+def test_an_old_line_that_is_not_there_is_named_as_the_bad_argument(workspace: Path, env: dict[str, str]) -> None:
+    with open_writable(workspace, env) as memory:
+        told = Toolset(memory_tools(memory)).call("memory_append", {"text": "x y", "supersedes": "MEMORY.md#L900"})
+    assert (told.is_error, told.details["argument"]) == (True, "supersedes")

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.conversation.no_reply import visible_text
+from mdrecall.core.text.annotations import read_annotated
 from mdrecall.types import TranscriptRecord
 
-#: The share of the remaining budget for each note in its order: MEMORY.md, today, yesterday. What lasts gets half,
-#: today more than yesterday, and whatever a note does not need goes to the others.
-_SHARES = (0.5, 0.6, 1.0)
+#: The share of the remaining budget for each kind of note, in their order. What lasts gets half, a newer day more than
+#: an older one, and whatever a note does not need goes to the others.
+LONG_TERM_SHARE, USER_SHARE, DAY_SHARE = 0.5, 0.25, 0.6
 #: How many messages of a conversation are saved by default: what was agreed last, without filling the note.
 DEFAULT_MESSAGES = 15
 #: A slug longer than this makes file names unwieldy.
@@ -39,21 +40,42 @@ class Excerpt(NamedTuple):
         return (self.first_line, self.last_line) == (1, self.total_lines)
 
 
-def share_budget(lengths: Sequence[int], budget: int) -> list[int]:
-    """Return how many characters of each text to show; what one text does not need goes to the others."""
-    shares = [0] * len(lengths)
+def share_budget(wanted: Sequence[tuple[int, float]], budget: int) -> list[int]:
+    """Return how many characters of each text to show, by its length and its share; what one leaves is for the others.
+
+    The last text may have all that is left.
+    """
+    room = [0] * len(wanted)
     left = budget
     for _ in range(2):
-        for place, length in enumerate(lengths):
-            share = _SHARES[min(place, len(_SHARES) - 1)]
-            more = min(length - shares[place], int(left * share))
-            shares[place] += more
+        for place, (length, share) in enumerate(wanted):
+            more = min(length - room[place], int(left * (share if place < len(wanted) - 1 else 1.0)))
+            room[place] += more
             left -= more
-    for place, length in enumerate(lengths):
-        more = min(length - shares[place], left)
-        shares[place] += more
+    for place, (length, _) in enumerate(wanted):
+        more = min(length - room[place], left)
+        room[place] += more
         left -= more
-    return shares
+    return room
+
+
+def hide_superseded(text: str) -> str:
+    """Return a note without annotations, and with a blank line for each line that the note says no longer holds.
+
+    Lines keep their numbers, so that what follows can still be cited.
+    """
+    annotated = read_annotated(text, is_curated=True)
+    if not any(marks.is_superseded for marks in annotated.marks.values()):
+        return annotated.text
+    lines = annotated.text.split("\n")
+    is_hidden = False
+    for number, line in enumerate(lines, start=1):
+        marks = annotated.marks.get(number)
+        # Indented lines below an entry belong to it.
+        is_hidden = bool(marks and marks.is_superseded) or (is_hidden and line[:1].isspace() and bool(line.strip()))
+        if is_hidden:
+            lines[number - 1] = ""
+    return "\n".join(lines)
 
 
 def excerpt(path: str, text: str, room: int, *, from_end: bool) -> Excerpt:

@@ -150,6 +150,27 @@ def note_day(path: str, head: str) -> int | None:
     return day_number(*map(int, field.groups())) if field else None
 
 
+class Place(NamedTuple):
+    """Where and when something was written down."""
+
+    path: str
+    line: int
+    day: int | None
+    """The day that its note is about; None if it has none."""
+    changed_day: int
+    """The day when the note was last changed."""
+
+
+def is_newer(place: Place, other: Place) -> bool:
+    """True if something is known to be newer: by its day, or by its place in a file that grows at its end."""
+    if place.path == other.path:
+        return place.line > other.line
+    if place.day is None:
+        return False
+    # A note without a day has said what it says at the latest when it was last changed.
+    return place.day > (other.changed_day if other.day is None else other.day)
+
+
 def _day_in_name(path: str) -> int | None:
     name = path.rsplit("/", 1)[-1]
     if name[4:5] == name[7:8] == "-" and (name[:4] + name[5:7] + name[8:10]).isdecimal() and not name[10:11].isdigit():

@@ -28,6 +28,8 @@ _MONTH_BONUS = 0.12
 _MONTH_GRACE_DAYS = 14
 # How much more the newest of near equals counts than the oldest.
 _NEWEST_GAIN = 0.35
+#: What the oldest of near equals counts beside the newest.
+OLDEST_FACTOR = 1 / (1 + _NEWEST_GAIN)
 # Results with less than this share of the best one's worth are no near equals, nor are those after the first few.
 _NEAR_EQUAL = 0.6
 _MAX_NEAR_EQUALS = 6
@@ -147,7 +149,7 @@ def prefer_newest(candidates: Sequence[Candidate], context: RankingContext) -> l
     first = candidates[:_MAX_NEAR_EQUALS]
     places = _find_near_equals(first, context)
     factors = newest_factors([chunk_day(first[place].chunk) for place in places])
-    near = [_age_among(first[place], factor, context) for place, factor in zip(places, factors, strict=True)]
+    near = [age_among(first[place], factor, context) for place, factor in zip(places, factors, strict=True)]
     ordered = list(candidates)
     for place, entry in zip(places, sorted(near, key=lambda entry: -entry.score), strict=True):
         ordered[place] = entry
@@ -168,7 +170,8 @@ def _find_near_equals(first: Sequence[Candidate], context: RankingContext) -> li
     ]
 
 
-def _age_among(entry: Candidate, factor: float, context: RankingContext) -> Candidate:
+def age_among(entry: Candidate, factor: float, context: RankingContext) -> Candidate:
+    """Return a candidate with its worth as a share times a factor, and its score by that."""
     if factor == 1:
         return entry
     lost = (1 - factor) * _raw_worth(entry, context)

@@ -235,19 +235,19 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
 
 def _repeats(entry: Candidate, other: Candidate) -> bool:
     """True if another chunk shows the same lines."""
-    passage, shown = entry.passage, _span(other)
+    passage, shown = entry.passage, shown_span(other)
     return entry.chunk.text[passage.start : passage.end] in other.chunk.text[shown.start : shown.end]
 
 
 def _can_join(shown: Candidate, entry: Candidate) -> bool:
     """True if a passage follows or precedes what is shown, only blank lines between them, and both are not too long."""
-    span, passage, text = _span(shown), entry.passage, entry.chunk.text
+    span, passage, text = shown_span(shown), entry.passage, entry.chunk.text
     start, end = min(span.start, passage.start), max(span.end, passage.end)
     between = text[span.end : passage.start] if passage.start >= span.end else text[passage.end : span.start]
     return not between.strip() and utf16_units(text[start:end]) <= MAX_SNIPPET_UNITS
 
 
-def _span(entry: Candidate) -> Passage:
+def shown_span(entry: Candidate) -> Passage:
     """Return the passage and those that are shown with it as one."""
     if not entry.more:
         return entry.passage
@@ -307,7 +307,7 @@ def drop_low_reranked(candidates: Sequence[Candidate], context: RankingContext) 
 def _text_to_rerank(entry: Candidate) -> str:
     """Return what is shown of a candidate, below its path and headings, without which a few lines may say little."""
     heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage)
-    return "\n".join(filter(None, (entry.chunk.path, heading, show_around(entry.chunk.text, _span(entry)).text)))
+    return "\n".join(filter(None, (entry.chunk.path, heading, show_around(entry.chunk.text, shown_span(entry)).text)))
 
 
 def diversify_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -318,7 +318,7 @@ def diversify_results(candidates: Sequence[Candidate], context: RankingContext) 
     ordered: list[Candidate] = []
     for share in sorted({_identifier_share(entry) for entry in candidates}, reverse=True):
         group = [entry for entry in candidates if _identifier_share(entry) == share]
-        terms = [context.query.analyser.terms(show_around(entry.chunk.text, _span(entry)).text) for entry in group]
+        terms = [context.query.analyser.terms(show_around(entry.chunk.text, shown_span(entry)).text) for entry in group]
         ordered += [group[place] for place in diversify([entry.score for entry in group], terms, mmr_lambda)]
     return ordered
 
@@ -356,7 +356,7 @@ def to_results(
     units = min(max_units, _SHOWN_UNITS // max(1, count))
     taken: dict[str, set[int]] = {}
     for entry in candidates[:count]:
-        span = _span(entry)
+        span = shown_span(entry)
         lines = range(span.first_line, span.last_line + 1)
         taken.setdefault(entry.chunk.path, set()).update(map(entry.chunk.line, lines))
     return tuple(
@@ -369,7 +369,7 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
 
     ``taken`` are the lines of its file that some result shows in any case; those that this one adds join them.
     """
-    chunk, passage, span = candidate.chunk, candidate.passage, _span(candidate)
+    chunk, passage, span = candidate.chunk, candidate.passage, shown_span(candidate)
     day = chunk_day(chunk)
     avoid: set[int] = set()
     if span.end - span.start < max_units:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from mdrecall.core.conversation.session_notes import excerpt, omission_notice, share_budget
+from mdrecall.core.conversation.session_notes import (
+    DAY_SHARE,
+    LONG_TERM_SHARE,
+    excerpt,
+    hide_superseded,
+    omission_notice,
+    share_budget,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +43,27 @@ def test_the_notice_says_where_the_rest_begins() -> None:
 
 
 def test_what_one_note_does_not_need_the_others_get() -> None:
-    assert share_budget([1000, 1000, 1000], 100) == [50, 30, 20]
-    assert share_budget([10, 1000, 1000], 100)[0] == 10
-    assert sum(share_budget([10, 1000, 10], 100)) == 100
-    assert share_budget([10, 20, 30], 100) == [10, 20, 30]
+    def share(*lengths: int) -> list[int]:
+        return share_budget(list(zip(lengths, (LONG_TERM_SHARE, DAY_SHARE, DAY_SHARE), strict=True)), 100)
+
+    assert share(1000, 1000, 1000) == [50, 30, 20]
+    assert share(10, 1000, 1000)[0] == 10
+    assert sum(share(10, 1000, 10)) == 100
+    assert share(10, 20, 30) == [10, 20, 30]
+
+
+def test_superseded_lines_are_hidden_and_the_others_keep_their_numbers() -> None:
+    note = (
+        "# Facts\n"
+        "- Maria lives in Porto. <!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->\n"
+        "  with her brother\n"
+        "- Maria lives in Lisbon. <!-- trigger: maria -->\n"
+        "<!-- observed: 2026-01-01 | status: superseded -->\n"
+        "- likes tea\n"
+        "<!-- observed: 2026-02-01 | status: active -->\n"
+        "- likes coffee\n"
+    )
+    assert hide_superseded(note).split("\n") == [
+        "# Facts", "", "", "- Maria lives in Lisbon.", "", "", "", "- likes coffee", "",
+    ]  # fmt: skip
+    assert hide_superseded("- plain\n") == "- plain\n"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mdrecall.core.life.change import Change, find_change, read_statement, read_statements
+from mdrecall.core.life.change import Change, find_change
+from mdrecall.core.life.statements import read_statement, read_statements
 from tests.core.life.changed_facts import CHANGED, HALF, NOT_CHANGED
 
 

@@ -1,0 +1,213 @@
+"""Statements: sentences and list items, cut into units so that two of them can be compared.
+
+A unit is a word, a number, or a single character of a script without spaces. Each has a role: what a statement is
+about, a time or a unit of measure, a link such as *is*, or a word that announces a change.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias
+
+from mdrecall.core.life import change_words as words_for
+from mdrecall.core.text.stem import stem
+from mdrecall.core.text.stopwords import find_stop_words
+from mdrecall.core.text.words import count_unspaced, fold, is_unspaced, tokens
+
+Role: TypeAlias = Literal["word", "name", "number", "char", "date", "unit", "link", "strong", "cue", "verb"]
+
+#: A longer statement says more than one thing, and comparing it would cost more than it tells.
+_MAX_CHARS = 300
+#: A character of a script without spaces is about half a word, and a number says less than a word.
+_WEIGHTS: dict[str, float] = {"word": 1.0, "name": 1.0, "char": 0.5, "number": 0.5}
+
+_MARKS = re.compile(r"^\s*(?:[-*+>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)*(?:\[[ xX]\]\s+)?")
+_STAMP = re.compile(
+    r"^[\[(]?(?:\d{4}-\d\d-\d\d(?:[ T]\d\d?:\d\d(?::\d\d)?)?|\d\d?:\d\d(?::\d\d)?)[\])]?\s*(?:[-–—:|]\s+)?"
+)
+_SPEAKER = re.compile(r"^(?:user|assistant|human|agent|me)\s?:\s+", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?-->")
+_EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
+# Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
+_SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3}[.!?])\s+|(?<=[。！？])")
+_COLON = re.compile(r"[:：=→](?=\s|[^\x00-\x7f]|$)|(?<=[^\x00-\x7f])：")
+_RUNS = re.compile(r"\d[\d.,:/-]*\d|\d|[^\W\d_]+|[^\W]")
+_NOT = re.compile(r"n['’]t\b")
+# Tasks, captions in brackets, and lines of JSON, markup or shell.
+_NO_CLAIM = re.compile(r"^\s*(?:[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|`])")
+
+
+class Unit(NamedTuple):
+    text: str
+    key: str
+    role: Role
+    weight: float = 0.0
+
+
+class Statement(NamedTuple):
+    """A sentence or list item, cut into units so that it can be compared with many others."""
+
+    text: str
+    units: tuple[Unit, ...]
+    subject_keys: frozenset[str]
+    """What may be shared with another statement: words, names and numbers; pairs for characters."""
+    soft_keys: frozenset[str]
+    """Its times and units."""
+    weight: float
+    """About how many words it has that say something."""
+    is_denied: bool
+    is_event: bool
+    """True if it tells of something that happened, which may happen again."""
+    is_claim: bool
+    """False for a task, a question, data or a caption: none of them says that something is so."""
+    topic: str = ""
+    """The heading above it, folded."""
+
+
+def read_statements(text: str, topic: str = "") -> list[Statement]:
+    """Return the claims of a text, line by line; those that are too short or too long to compare are left out.
+
+    ``topic`` is the heading above them. A date is none.
+    """
+    about = "" if any(map(str.isdigit, topic)) else fold(topic.strip())
+    found = []
+    for line in text.split("\n"):
+        if _NO_CLAIM.match(line):
+            continue
+        for sentence in _SENTENCE_END.split(_clean(line)):
+            if 0 < len(sentence) <= _MAX_CHARS and (statement := _read(sentence)) and statement.is_claim:
+                found.append(statement._replace(topic=about))
+    return found
+
+
+def read_statement(text: str) -> Statement | None:
+    """Return a line as one statement; None if there is nothing in it to compare, or too much."""
+    bare = _clean(text)
+    statement = _read(bare) if 0 < len(bare) <= _MAX_CHARS else None
+    return statement._replace(is_claim=False) if statement and _NO_CLAIM.match(text) else statement
+
+
+def _clean(line: str) -> str:
+    bare = _COMMENT.sub("", line).strip()
+    bare = _STAMP.sub("", _MARKS.sub("", bare), count=1)
+    return _EMPHASIS.sub("", _SPEAKER.sub("", bare)).strip()
+
+
+def _read(text: str) -> Statement | None:
+    pieces = _COLON.split(_NOT.sub(" not", text))
+    words = [fold(word) for piece in pieces for token in tokens(piece) for word in _RUNS.findall(token)]
+    stops = find_stop_words(words)
+    units: list[Unit] = []
+    for number, piece in enumerate(pieces):
+        if number:
+            units.append(Unit(":", ":", "strong"))
+        units += _read_piece(piece, stops, is_first=not number)
+    keys = {unit.key for unit in units if unit.weight and unit.role != "char"} | set(_pairs(units))
+    if not keys:
+        return None
+    return Statement(
+        text,
+        tuple(units),
+        frozenset(keys),
+        frozenset(unit.key for unit in units if unit.role in ("date", "unit")),
+        sum(unit.weight for unit in units),
+        _is_denied(text, words, stops),
+        any(_is_event(unit) for unit in units),
+        not text.endswith(("?", "？")),
+    )
+
+
+def _is_denied(text: str, words: list[str], stops: frozenset[str]) -> bool:
+    found = {word for word in words if word in words_for.NEGATIONS and (len(word) > 3 or word in stops)}
+    if "no" in found and words_for.PORTUGUESE.intersection(words):
+        found.discard("no")
+    return bool(found) or _has_cjk_negation(text)
+
+
+def _is_event(unit: Unit) -> bool:
+    text = unit.text
+    return text.lower() in words_for.EVENTS or (unit.role == "word" and len(text) > 4 and text.endswith("ed"))
+
+
+def _has_cjk_negation(text: str) -> bool:
+    return count_unspaced(text) > 0 and any(word in text for word in words_for.CJK_NEGATIONS)
+
+
+def _read_piece(piece: str, stops: frozenset[str], *, is_first: bool) -> Iterator[Unit]:
+    for place, token in enumerate(tokens(piece)):
+        if count_unspaced(token):
+            yield from _read_characters(token)
+            continue
+        parts = [token] if any(map(str.isdigit, token)) or "@" in token else _RUNS.findall(token)
+        for part in parts:
+            yield _read_word(part, stops, begins=is_first and not place)
+
+
+def _read_word(word: str, stops: frozenset[str], *, begins: bool) -> Unit:
+    folded = fold(word)
+    if folded in words_for.ALIKE:
+        return Unit(word, words_for.ALIKE[folded], "verb", 1.0)
+    if folded in words_for.CHANGE_VERBS or folded in words_for.CUES:
+        return Unit(word, folded, "cue")
+    if any(map(str.isdigit, word)):
+        return Unit(word, folded, "number", _WEIGHTS["number"])
+    if folded in words_for.DATES:
+        return Unit(word, folded.rstrip("s"), "date")
+    if folded in words_for.LINKING_VERBS or (folded in stops and folded in words_for.COPULAS):
+        return Unit(word, folded, "strong")
+    if folded in stops or folded in words_for.NEGATIONS:
+        return Unit(word, folded, "link")
+    if folded in words_for.UNITS:
+        return Unit(word, folded, "unit")
+    is_name = word[:1].isupper() and not begins
+    return Unit(word, stem(folded), "name" if is_name else "word", 1.0)
+
+
+def _read_characters(token: str) -> Iterator[Unit]:
+    """Yield the units of a token of a script without spaces: characters, and the numbers and words between them."""
+    text, particle = _split_particle(token)
+    place, last = 0, ""
+    while place < len(text):
+        if cue := next((cue for cue in words_for.CJK_CUES if text.startswith(cue, place)), ""):
+            yield Unit(cue, cue, "cue")
+            place += len(cue)
+        elif is_unspaced(text[place]):
+            unit = _read_character(text[place], is_counted=last in ("number", "date"))
+            last = unit.role
+            yield unit
+            place += 1
+        else:
+            run = _RUNS.match(text, place)
+            part = run[0] if run else text[place]
+            last = "number" if part[0].isdigit() else "name"
+            yield Unit(part, fold(part), "number" if last == "number" else "name", 1.0)
+            place += len(part)
+    if particle:
+        yield Unit(particle, particle, "strong" if particle in words_for.STRONG_PARTICLES else "link")
+
+
+def _split_particle(token: str) -> tuple[str, str]:
+    """Return a Korean word and the particle at its end; any other token as it is."""
+    if not "\uac00" <= token[-1] <= "\ud7a3":
+        return token, ""
+    ending = next((end for end in words_for.PARTICLES if token.endswith(end) and len(token) > len(end)), "")
+    return token.removesuffix(ending), ending
+
+
+def _read_character(char: str, *, is_counted: bool) -> Unit:
+    """Return a character as a unit; after a number (``is_counted``) it may be a unit of measure or time."""
+    if char in words_for.STRONG_CHARS:
+        return Unit(char, char, "strong")
+    if char in words_for.FUNCTION_CHARS:
+        return Unit(char, char, "link")
+    if char in words_for.NUMBER_CHARS:
+        return Unit(char, char, "number", _WEIGHTS["number"])
+    if char in words_for.WEEK_CHARS or (is_counted and char in words_for.COUNTED_CHARS):
+        return Unit(char, char, "date")
+    return Unit(char, fold(char), "char", _WEIGHTS["char"])
+
+
+def _pairs(units: Sequence[Unit]) -> Iterator[str]:
+    for first, second in pairwise(units):
+        if first.role == "char" and second.role == "char":
+            yield first.key + second.key

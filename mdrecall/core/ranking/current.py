@@ -1,0 +1,114 @@
+"""What holds comes before what it replaced: lines that the notes mark, and changed facts among the results.
+
+Both stay results, because who asks may want to know what was said before.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mdrecall.core.life.change import find_change
+from mdrecall.core.life.statements import Statement, read_statement, read_statements
+from mdrecall.core.ranking.days import Moment, Place, chunk_day, is_newer
+from mdrecall.core.ranking.recency import OLDEST_FACTOR, age_among
+from mdrecall.core.ranking.snippet import heading_above
+from mdrecall.core.ranking.stages import Candidate, RankingContext, shown_span
+from mdrecall.core.text.passages import is_role
+
+# Only what may become a result is compared, and of a long passage only its first statements: it bounds the work.
+_MAX_COMPARED = 12
+_MAX_STATEMENTS = 8
+
+
+class _Claim(NamedTuple):
+    """What a candidate states about what the query asks for."""
+
+    entry: Candidate
+    statements: tuple[Statement, ...]
+
+
+def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Put a line that replaces another one before it, and what the notes mark as replaced below its equals.
+
+    A query that names a time asks for what held then, so its results stay as they are.
+    """
+    if len(candidates) < 2 or context.times.ranges:
+        return list(candidates)
+    count = min(len(candidates), max(context.options.max_results, 2), _MAX_COMPARED)
+    first = [_lower_replaced(entry, context) for entry in candidates[:count]]
+    ordered = _sink_replaced(_lift_newer(first, context))
+    return [*ordered, *candidates[count:]]
+
+
+def _lower_replaced(entry: Candidate, context: RankingContext) -> Candidate:
+    return age_among(entry, OLDEST_FACTOR, context) if entry.chunk.marks.is_superseded else entry
+
+
+def _sink_replaced(entries: list[Candidate]) -> list[Candidate]:
+    """Move what is marked as replaced below the candidates after it that are as good."""
+    ordered = list(entries)
+    for entry in reversed(entries):
+        if entry.chunk.marks.is_superseded:
+            place = ordered.index(entry)
+            below = place + 1
+            while below < len(ordered) and _is_as_good(ordered[below], entry):
+                below += 1
+            ordered.insert(below, entry)
+            del ordered[place]
+    return ordered
+
+
+def _is_as_good(other: Candidate, entry: Candidate) -> bool:
+    marks = entry.chunk.marks
+    replaces = bool(marks.superseded_by) and marks.superseded_by.partition("#")[0] == other.chunk.path
+    return not other.chunk.marks.is_superseded and (replaces or other.shown_score >= entry.shown_score)
+
+
+def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
+    """Move a newer statement before the older one that it changes, and let it count as much."""
+    asked = read_statement(context.text)
+    keys = asked.subject_keys if asked else frozenset()
+    claims = [_Claim(entry, _read_claims(entry, keys)) for entry in entries]
+    place = 0
+    while place < len(claims):
+        newer = next((n for n in range(place + 1, len(claims)) if _replaces(claims[n], claims[place])), None)
+        if newer is None:
+            place += 1
+            continue
+        claim = claims.pop(newer)
+        claims.insert(place, claim._replace(entry=_count_as_much(claim.entry, claims[place].entry)))
+        # The lifted one may itself be older than another; each step brings a newer day to this place.
+    return [claim.entry for claim in claims]
+
+
+def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
+    is_reranked = newer.reranked is not None and older.reranked is not None
+    return newer._replace(
+        worth=max(newer.worth, older.worth),
+        score=max(newer.score, older.score),
+        reranked=max(newer.reranked or 0.0, older.reranked or 0.0) if is_reranked else newer.reranked,
+    )
+
+
+def _read_claims(entry: Candidate, keys: frozenset[str]) -> tuple[Statement, ...]:
+    """Return the statements of a candidate that hold a word of the query; none of people who talk to each other.
+
+    In their talk a sentence seldom says what it is about, and what one says does not replace what another said.
+    """
+    if entry.passage.speaker and not is_role(entry.passage.speaker):
+        return ()
+    span = shown_span(entry)
+    heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage).rpartition(" › ")[2]
+    statements = read_statements(entry.chunk.text[span.start : span.end], heading)
+    return tuple(one for one in statements if not keys or one.subject_keys & keys)[:_MAX_STATEMENTS]
+
+
+def _replaces(newer: _Claim, older: _Claim) -> bool:
+    return is_newer(_place_of(newer.entry), _place_of(older.entry)) and any(
+        find_change(old, new) for old in older.statements for new in newer.statements
+    )
+
+
+def _place_of(entry: Candidate) -> Place:
+    chunk = entry.chunk
+    changed_day = Moment(chunk.mtime_ns / 1e6).today
+    return Place(chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), changed_day)

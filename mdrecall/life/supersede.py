@@ -1,0 +1,283 @@
+"""Say that a newer line replaces an older one: the old line stays, and a comment at its end says what replaces it.
+
+``<!-- status: superseded | by: memory/2026-11-16.md#L4 | on: 2026-11-16 -->``. Whoever deletes the comment undoes it.
+"""
+
+import os
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+from mdrecall.core.life.change import find_change
+from mdrecall.core.life.conflicts import Claim, Conflicts, find_conflicts
+from mdrecall.core.life.statements import read_statements
+from mdrecall.core.ranking.days import Moment, Place, note_day
+from mdrecall.core.text.annotations import read_annotated, read_annotations
+from mdrecall.core.text.headings import INSIDE_BLOCK, heading_title, read_lines
+from mdrecall.core.text.notes import CURATED_FILES
+from mdrecall.errors import ArgumentError, ReadError, RecallError
+from mdrecall.memory import Memory
+from mdrecall.sources.appending import find_codec
+from mdrecall.sources.clock import user_time
+from mdrecall.sources.editing import LineEdit, hash_content, remove_note, replace_content, replace_lines
+from mdrecall.sources.opening import read_below
+from mdrecall.types import Appended, SearchResult, format_citation
+from mdrecall.types.documents import parse_citation
+
+#: Results of a search that are looked through for the line that a text means, or that it may replace.
+_MAX_RESULTS = 10
+_MAX_SUGGESTIONS = 3
+#: About a second of reading statements. The notes that changed last come first, and what is left out is told.
+_MAX_CLAIMS = 20_000
+
+
+class OldLine(NamedTuple):
+    """A line of a note that is, or may be, replaced."""
+
+    path: str
+    line: int
+    text: str
+    heading: str = ""
+    """The heading above it."""
+
+    @property
+    def citation(self) -> str:
+        return format_citation(self.path, self.line, self.line)
+
+
+class Replaced(NamedTuple):
+    """A note that was added in place of an older line."""
+
+    appended: Appended
+    old: OldLine
+
+
+class ConflictReport(NamedTuple):
+    """What contradicts itself in the notes, and how many of them were read."""
+
+    conflicts: Conflicts
+    notes: int
+    left_out: int
+    """Notes that were not compared, because there were too many lines."""
+
+
+class _File(NamedTuple):
+    lines: list[str]
+    hash: str
+
+
+def add_replacement(
+    memory: Memory,
+    text: str,
+    supersedes: str,
+    *,
+    file: str | None = None,
+    now: datetime | None = None,
+    session_key: str = "",
+    author: str = "",
+) -> Replaced:
+    """Append a note and mark the line that it replaces: both, or neither.
+
+    ``supersedes`` is a citation such as ``memory/2026-02-10.md#L3``, or the text of the line.
+    """
+    old = find_line(memory, supersedes, text)
+    if _plain(old.text) == _plain(text):
+        raise ArgumentError(
+            f"{old.citation} says that already.", name="supersedes", hint="There is nothing to replace."
+        )
+    appended = memory.append(text, file=file, now=now, session_key=session_key, author=author)
+    try:
+        mark_line(memory, old, by=appended.citation, now=now)
+    except BaseException:
+        _take_back(memory, appended)
+        raise
+    return Replaced(appended, old)
+
+
+def _take_back(memory: Memory, appended: Appended) -> None:
+    """Remove what was appended to a note, unless somebody has appended to it since."""
+    workspace, path = memory.settings.workspace, appended.path
+    if not appended.bytes:
+        return
+    with suppress(RecallError):
+        max_bytes = memory.settings.mdrecall.max_file_bytes
+        data = read_below(workspace, path, shown=path, max_bytes=max_bytes).data
+        before = data[: -appended.bytes]
+        if data.decode(find_codec(data), "replace").rstrip().count("\n") + 1 != appended.end_line:
+            return
+        if before:
+            replace_content(workspace, path, before, hash_content(data))
+        else:
+            remove_note(workspace, path, hash_content(data))
+
+
+def mark_line(memory: Memory, old: OldLine, *, by: str, now: datetime | None = None) -> bool:
+    """Mark a line as replaced by a path or citation; False if it is marked already.
+
+    Raise ``FileChanged`` if the line is no longer what it was.
+    """
+    found = _read_file(memory, old.path)
+    if old.line > len(found.lines) or found.lines[old.line - 1].rstrip("\r") != old.text:
+        raise _no_line_error(f"{old.citation} is no longer the line that it was.")
+    if read_annotations(old.text)[1].is_superseded:
+        return False
+    day = user_time(now, None, memory.settings.defaults.user_timezone).date().isoformat()
+    # A path with one of these would end the comment, or its field, too early.
+    where = "" if any(sign in by for sign in ("--", "|", ">", "\n")) else f" | by: {by}"
+    marked = f"{old.text.rstrip()} <!-- status: superseded{where} | on: {day} -->"
+    edit = LineEdit(old.line, old.line, (marked,))
+    replace_lines(memory.settings.workspace, old.path, [edit], found.hash)
+    return True
+
+
+def find_line(memory: Memory, wanted: str, new_text: str = "") -> OldLine:
+    """Return the line that a citation or a text means. Raise ``ArgumentError`` if it is none, or not a single one.
+
+    Of a citation of several lines, the one counts that ``new_text`` changes.
+    """
+    path, first, count = parse_citation(wanted.strip())
+    if first is None or count is None:
+        return _find_by_text(memory, wanted)
+    try:
+        memory.read(path, from_line=first, lines=1)
+        lines = _read_file(memory, path).lines
+    except ReadError as error:
+        raise ArgumentError(str(error), name="supersedes", hint=error.hint) from error
+    cited = [line for line in _list_lines(path, lines) if first <= line.line < first + count]
+    changed = cited if len(cited) < 2 else [line for line in cited if _is_changed(line.text, new_text)]
+    if len(changed) == 1:
+        return changed[0]
+    if not cited:
+        raise _no_line_error(f"{wanted.strip()} has no line of text that could be marked.")
+    named = "; ".join(f"{line.citation}: {line.text.strip()[:60]}" for line in cited[:5])
+    raise ArgumentError(f"{wanted.strip()} has several lines.", name="supersedes", hint=f"Name one of them: {named}")
+
+
+def _find_by_text(memory: Memory, wanted: str) -> OldLine:
+    plain = _plain(wanted)
+    if not plain:
+        raise ArgumentError("The line that is replaced is blank.", name="supersedes", hint="Give a citation of it.")
+    found = list({line.citation: line for line in _search_lines(memory, wanted)}.values())
+    same = [line for line in found if _plain(line.text) == plain] or [
+        line for line in found if plain in _plain(line.text)
+    ]
+    if len(same) == 1:
+        return same[0]
+    if not same:
+        raise _no_line_error(f"No note has the line {wanted.strip()[:80]!r}.")
+    named = ", ".join(line.citation for line in same[:5])
+    raise ArgumentError(f"{len(same)} lines say that.", name="supersedes", hint=f"Name one of them: {named}")
+
+
+def find_replaced(memory: Memory, text: str, appended: Appended) -> list[OldLine]:
+    """Return the lines of older notes that a new text seems to replace; none without an index that is ready."""
+    settings = memory.settings
+    if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
+        return []
+    own = range(appended.start_line or 0, (appended.end_line or 0) + 1)
+    found: dict[str, OldLine] = {}
+    # A hint is not worth an error.
+    with suppress(RecallError):
+        for line in _search_lines(memory, text):
+            is_own = line.path == appended.path and line.line in own
+            if not is_own and not read_annotations(line.text)[1].is_superseded and _is_changed(line.text, text):
+                found[line.citation] = line
+    return list(found.values())[:_MAX_SUGGESTIONS]
+
+
+def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> list[OldLine]:
+    """Mark the lines that contradict a line as replaced by it, whichever is older. Return them."""
+    kept = find_line(memory, citation)
+    marked = []
+    for conflict in list_conflicts(memory).conflicts.found:
+        sides = [OldLine(claim.place.path, claim.place.line, "") for claim in (conflict.old, conflict.new)]
+        if kept.citation in (side.citation for side in sides):
+            other = next(side for side in sides if side.citation != kept.citation)
+            old = find_line(memory, other.citation)
+            if mark_line(memory, old, by=kept.citation, now=now):
+                marked.append(old)
+    return marked
+
+
+def list_conflicts(memory: Memory) -> ConflictReport:
+    """Return what contradicts itself in the notes; lines that are marked as replaced do not count."""
+    claims: list[Claim] = []
+    read = left_out = 0
+    notes = memory.notes()
+    for note in notes:
+        if len(claims) >= _MAX_CLAIMS:
+            left_out += 1
+            continue
+        try:
+            text = memory.read(note.path, max_chars=memory.settings.mdrecall.max_file_bytes).text
+        except ReadError:
+            left_out += 1
+            continue
+        read += 1
+        day, changed = note_day(note.path, text), Moment(note.changed_s * 1000).today
+        marks = read_annotated(text, is_curated=note.path in CURATED_FILES).marks
+        claims += [
+            Claim(statement, Place(note.path, line.line, day, changed))
+            for line in _list_lines(note.path, text.split("\n"))
+            if not (line.line in marks and marks[line.line].is_superseded)
+            for statement in read_statements(line.text, line.heading)
+        ]
+    return ConflictReport(find_conflicts(claims[:_MAX_CLAIMS]), read, left_out)
+
+
+def _search_lines(memory: Memory, text: str) -> list[OldLine]:
+    """Return the lines of the notes that a search for a text finds."""
+    has_sessions = "sessions" in memory.settings.memory_search.sources
+    answer = memory.search(
+        text[:500], max_results=_MAX_RESULTS, min_score=0.0, source="memory" if has_sessions else None
+    )
+    return [line for result in answer for line in _lines_of(memory, result)]
+
+
+def _lines_of(memory: Memory, result: SearchResult) -> list[OldLine]:
+    try:
+        lines = _read_file(memory, result.path).lines
+    except ReadError:
+        return []
+    every = _list_lines(result.path, lines)
+    return [line for line in every if result.start_line <= line.line <= result.end_line]
+
+
+def _list_lines(path: str, lines: list[str]) -> list[OldLine]:
+    """Return the lines of a note that state something: no headings, code, tables, front matter or comments alone."""
+    found = []
+    heading = ""
+    for number, (line, shape) in enumerate(zip(lines, read_lines(lines), strict=True), start=1):
+        heading = heading_title(shape.heading) if shape.level else heading
+        clean = read_annotations(line)[0].strip()
+        if (
+            clean
+            and not shape.heading
+            and shape.cut != INSIDE_BLOCK
+            and not clean.startswith(("|", "```", "<!--", "---"))
+        ):
+            found.append(OldLine(path, number, line.rstrip("\r"), heading))
+    return found
+
+
+def _read_file(memory: Memory, path: str) -> _File:
+    """Return the lines of a note of the workspace, and the hash by which a change is noticed."""
+    max_bytes = memory.settings.mdrecall.max_file_bytes
+    data = read_below(memory.settings.workspace, path, shown=path, max_bytes=max_bytes).data
+    text = data.decode(find_codec(data), "replace").removeprefix("\ufeff")
+    return _File(text.split("\n"), hash_content(data))
+
+
+def _is_changed(line: str, new_text: str) -> bool:
+    statements = read_statements(new_text)
+    return any(find_change(old, new) for old in read_statements(line) for new in statements)
+
+
+def _plain(line: str) -> str:
+    bare = read_annotations(line)[0].strip().lstrip("-*+> ").strip()
+    return " ".join(bare.split()).casefold().rstrip(".")
+
+
+def _no_line_error(message: str) -> ArgumentError:
+    hint = "Search for it, and give the citation of the line, such as memory/2026-02-10.md#L3."
+    return ArgumentError(message, name="supersedes", hint=hint)

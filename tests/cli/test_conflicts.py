@@ -1,0 +1,75 @@
+"""``mdrecall conflicts`` and ``mdrecall note --supersedes``: both sources are shown, and nothing is marked unasked."""
+
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+
+OLD, NEW = "memory/2026-02-10.md", "memory/2026-06-01.md"
+
+
+def write_notes(workspace: Workspace) -> None:
+    workspace.write(OLD, "- The shop belongs to Rosa.\n")
+    workspace.write(NEW, "- The shop belongs to Hugo.\n")
+
+
+def test_contradictions_are_listed_with_both_sources(workspace: Workspace, run: Run) -> None:
+    write_notes(workspace)
+    ran = run("conflicts")
+    assert ran.code == 0
+    assert ran.out.splitlines()[:2] == [
+        f"{OLD}#L1  The shop belongs to Rosa.",
+        f"{NEW}#L1  The shop belongs to Hugo.  (newer)",
+    ]
+    assert "mdrecall conflicts --keep CITATION" in ran.err
+    assert run("conflicts", "--json").json == {
+        "conflicts": [
+            {
+                "kind": "name",
+                "isOrdered": True,
+                "old": {"citation": f"{OLD}#L1", "text": "The shop belongs to Rosa.", "value": "Rosa"},
+                "new": {"citation": f"{NEW}#L1", "text": "The shop belongs to Hugo.", "value": "Hugo"},
+            }
+        ],
+        "notes": 2,
+    }
+
+
+def test_without_contradictions_the_exit_code_is_1(workspace: Workspace, run: Run) -> None:
+    assert (run("conflicts").code, run("conflicts", "--json").json) == (1, {"conflicts": [], "notes": 0})
+    workspace.write(OLD, "- The shop belongs to Rosa.\n")
+    assert "No contradictions in 1 note." in run("conflicts").err
+
+
+def test_keep_marks_the_other_line(workspace: Workspace, run: Run) -> None:
+    write_notes(workspace)
+    assert (
+        run("conflicts", "--keep", f"{NEW}#L1").out == f"Marked as superseded: {OLD}#L1: - The shop belongs to Rosa.\n"
+    )
+    assert f"Rosa. <!-- status: superseded | by: {NEW}#L1 | on: " in (workspace.path / OLD).read_text()
+    assert run("conflicts", "--keep", f"{NEW}#L1").code == 1
+    assert run("conflicts", "--keep", "memory/none.md#L1").code == 2
+
+
+def test_a_note_says_what_it_seems_to_replace_and_the_command_marks_it(workspace: Workspace, run: Run) -> None:
+    workspace.write(OLD, "- The shop belongs to Rosa.\n")
+    run("index")
+    ran = run("note", "The shop belongs to Hugo.", "--file", "2026-06-01")
+    assert ran.out == f"Added to {NEW}#L1.\n"
+    assert f"It seems to replace {OLD}#L1: - The shop belongs to Rosa." in ran.err
+    assert (workspace.path / OLD).read_text() == "- The shop belongs to Rosa.\n"
+    command = ran.err.strip().splitlines()[-1].rpartition("mdrecall ")[2].replace("'", "").split()
+    assert run(*command).code == 0
+    assert "status: superseded" in (workspace.path / OLD).read_text()
+
+
+def test_a_note_marks_the_line_that_it_supersedes(workspace: Workspace, run: Run) -> None:
+    workspace.write(OLD, "- The shop belongs to Rosa.\n")
+    ran = run("note", "The shop belongs to Hugo.", "--supersedes", "the shop belongs to rosa", "--json")
+    assert ran.json["superseded"] == {"citation": f"{OLD}#L1", "text": "- The shop belongs to Rosa."}
+    assert f"by: {ran.json['citation']} |" in (workspace.path / OLD).read_text()
+
+
+def test_an_old_line_that_is_not_there_is_an_error_and_nothing_is_written(workspace: Workspace, run: Run) -> None:
+    workspace.write(OLD, "- The shop belongs to Rosa.\n")
+    ran = run("note", "The shop belongs to Hugo.", "--supersedes", f"{OLD}#L7", "--file", "2026-06-01")
+    assert (ran.code, "no line of text" in ran.err) == (2, True)
+    assert not (workspace.path / NEW).exists()

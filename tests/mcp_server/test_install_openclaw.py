@@ -1,0 +1,123 @@
+"""``mdrecall mcp install openclaw``: a server in OpenClaw's own file, and an undo that restores every byte."""
+
+import json
+from pathlib import Path
+
+import pyjson5
+import pytest
+
+from mdrecall.cli.main import main
+from mdrecall.config.load import load
+from mdrecall.mcp_server.workspaces import Selection, keep_tools, select_memories
+
+AGENTS = "# Agents\n\nBe kind."
+CONFIGS = [
+    "{}",
+    "",
+    '{"gateway": {"port": 1}}',
+    '{\n  "gateway": {\n    "port": 1\n  }\n}\n',
+    '{\r\n\t"mcp": {\r\n\t\t"servers": {}\r\n\t}\r\n}',
+    '{"mcp": {"servers": {"other": {"command": "x"}}}, "plugins": {"slots": {"memory": "memory-lancedb"}}}',
+    "// mine\n{ plugins: { slots: { memory: 'memory-core', }, }, /* more */ agents: { list: [ { id: 'main' } ] }, }",
+    '{"mcp": {"servers": {"mdrecall": {"command": "old", "args": ["mcp"], "env": {"A": "b"}}}}}',
+    '{"plugins": {"slots": {"memory": "none"}}}',
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MDRECALL_STATE_DIR", str(tmp_path / "own"))
+    for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_HOME", "MDRECALL_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".openclaw/workspace").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(action: str, *options: str) -> int:
+    return main(["mcp", action, "openclaw", *options])
+
+
+@pytest.mark.parametrize("options", [(), ("--replace-memory",), ("--agents-md", "--replace-memory")])
+@pytest.mark.parametrize("text", CONFIGS)
+def test_the_undo_restores_every_byte(home: Path, text: str, options: tuple[str, ...]) -> None:
+    file, agents = home / ".openclaw/openclaw.json", home / ".openclaw/workspace/AGENTS.md"
+    file.write_bytes(text.encode())
+    agents.write_text(AGENTS)
+    assert run("install", *options) == 0
+    written = pyjson5.decode(file.read_text())
+    assert written["mcp"]["servers"]["mdrecall"]["args"][-3:] == ["mcp", "--session-key", "explicit:openclaw"]
+    slot = written.get("plugins", {}).get("slots", {}).get("memory")
+    assert slot == "none" if "--replace-memory" in options else slot != "none" or "none" in text
+    assert ("mdrecall__memory_search" in agents.read_text()) == ("--agents-md" in options)
+    assert run("install", *options) == 0
+    assert run("uninstall") == 0
+    assert (file.read_bytes(), agents.read_text()) == (text.encode(), AGENTS)
+    if '"old"' not in text:  # a server that somebody else has added is removed if that is asked for
+        assert run("uninstall") == 0
+        assert file.read_bytes() == text.encode()
+
+
+def test_what_is_chosen_later_is_undone_with_the_rest(home: Path) -> None:
+    file = home / ".openclaw/openclaw.json"
+    file.write_text("{}")
+    for options in ((), ("--replace-memory",), ("--agents-md",)):
+        assert run("install", *options) == 0
+    assert json.loads(file.read_text())["plugins"] == {"slots": {"memory": "none"}}
+    assert (home / ".openclaw/workspace/AGENTS.md").exists()
+    assert run("uninstall") == 0
+    assert file.read_text() == "{}"
+    assert not (home / ".openclaw/workspace/AGENTS.md").exists()
+
+
+def test_what_openclaw_has_changed_since_stays(home: Path) -> None:
+    file = home / ".openclaw/openclaw.json"
+    file.write_text('{"plugins": {"slots": {"memory": "memory-lancedb"}}}')
+    assert run("install", "--replace-memory") == 0
+    values = json.loads(file.read_text()) | {"meta": {"lastTouchedVersion": "2026.9.6"}}
+    file.write_text(json.dumps(values, indent=4))
+    assert run("uninstall") == 0
+    assert json.loads(file.read_text()) == {
+        "plugins": {"slots": {"memory": "memory-lancedb"}},
+        "meta": {"lastTouchedVersion": "2026.9.6"},
+    }
+
+
+def test_a_dry_run_and_a_missing_file_change_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / ".openclaw/openclaw.json"
+    assert run("install") == 2
+    assert "There is no configuration of OpenClaw" in capsys.readouterr().err
+    assert not file.exists()
+    file.write_text("{}")
+    assert run("install", "--dry-run", "--replace-memory") == 0
+    assert '+      "memory": "none"' in capsys.readouterr().out
+    assert file.read_text() == "{}"
+    assert not (home / "own/installed").exists()
+
+
+def test_a_file_that_cannot_be_edited_is_left_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / ".openclaw/openclaw.json"
+    for text in ("{a: 0x10}", '{"mcp": []}', '{"mcp": {"servers": 5}}'):
+        file.write_text(text)
+        assert run("install", "--replace-memory") == 2
+        assert "was not changed" in capsys.readouterr().err
+        assert file.read_text() == text
+
+
+@pytest.mark.parametrize("option", ["--replace-memory", "--agents-md"])
+def test_its_options_are_for_openclaw_only(home: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "install", "cursor", option]) == 2
+    assert "works only with `mdrecall mcp install openclaw`" in capsys.readouterr().err
+
+
+def test_a_server_has_its_tools_where_openclaws_own_memory_is_off(home: Path) -> None:
+    (home / ".openclaw/openclaw.json").write_text('{"plugins": {"slots": {"memory": "none"}}}')
+    env = {"HOME": str(home), "MDRECALL_STATE_DIR": str(home / "own")}
+    assert [served.plugin for served in select_memories(Selection(is_automatic=True), env)] == ["memory-core"]
+    loaded = load(env=env, cwd=str(home))
+    assert loaded.settings.plugins.slots.memory == "none"
+    assert keep_tools(loaded).settings.plugins.slots.memory == "memory-core"
+    (home / "own").mkdir()
+    (home / "own/mdrecall.json").write_text('{"plugins": {"slots": {"memory": "none"}}}')
+    assert [served.plugin for served in select_memories(Selection(is_automatic=True), env)] == [""]
