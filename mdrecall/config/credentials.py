@@ -140,6 +140,10 @@ class Credentials:
         return Credentials(self._env, self._files, agent_dir=self._agent_dir, home=self._home, remote=remote,
                            now=self._now, remote_at=remote_at, aliases=aliases)  # fmt: skip
 
+    def reveal(self, value: Any, setting: str) -> str:
+        """Return a secret given as a text or a reference; raise ``UnresolvedValue`` if it cannot be had."""
+        return self._references.secret(_plain(value), setting)
+
     def find_provider(self, name: str) -> str:
         """Return mdrecall's provider for one that only OpenClaw has; empty if there is none."""
         return find_wire(name, self._files)

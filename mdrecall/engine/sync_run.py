@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
-from mdrecall.errors import CorruptIndex, StoreError, message_with_hint
+from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
@@ -108,7 +108,10 @@ class SyncRun:
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
         """Compare the files of every source with the index; with ``everything`` the smallest change counts."""
-        return [indexer.compare(everything=everything) for indexer in self._indexers]
+        changes = [indexer.compare(everything=everything) for indexer in self._indexers]
+        if any(entry.vanished for entry in changes) and not self._store.admin.may_remove():
+            return [entry._replace(vanished=[]) for entry in changes]
+        return changes
 
     def compare_file(self, path: str) -> list[FileChanges]:
         """Compare one file of any source with the index."""
@@ -140,6 +143,7 @@ class SyncRun:
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
         if request.force or request.purge:
+            self._require_notes()
             return self._rebuild(request)
         if not self.is_outdated():
             return self._update(request)
@@ -180,6 +184,8 @@ class SyncRun:
 
     def _why_not_rebuild(self, changes: Sequence[FileChanges]) -> str:
         """Return why an outdated index is not rebuilt now; empty if it is."""
+        if not self._store.admin.may_remove():
+            return "was made with other settings or by another version; it is rebuilt by the machine that has its notes"
         if any(entry.describe_kept() for entry in changes):
             return (
                 "was made with other settings; it is rebuilt when every folder can be read again."
@@ -188,6 +194,12 @@ class SyncRun:
         if self._rebuilt_at is not None and time.monotonic() - self._rebuilt_at < _REBUILD_AGAIN_S:
             return "was rebuilt by another process with other settings; give all that share it the same settings"
         return ""
+
+    def _require_notes(self) -> None:
+        """Raise if this machine does not have the notes that an index would be rebuilt from."""
+        if not self._store.admin.may_remove():
+            message = f"{self._store.admin.place} is shared, and its notes are on another machine."
+            raise StoreUnavailable(message, hint="Rebuild it there.")
 
     def _rebuild(self, request: SyncRequest) -> SyncReport:
         """Index every source again, in a new index beside the one that goes on answering."""

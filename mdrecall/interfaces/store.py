@@ -305,6 +305,14 @@ class IndexAdmin(Protocol):
         """Remove what earlier states of the index have left behind; False if a reader still uses one of them."""
         ...
 
+    def may_remove(self) -> bool:
+        """True if a document whose file is gone may leave the index.
+
+        False where several machines share an index and this one is not where its notes are: an empty folder here is
+        no decision to forget everything.
+        """
+        ...
+
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it, and nothing else."""
         ...

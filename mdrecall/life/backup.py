@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 import mdrecall
 from mdrecall.config.include import read_config
 from mdrecall.config.settings import Settings
-from mdrecall.errors import FileMissing, FileUnwritable, ReadError
+from mdrecall.errors import FileMissing, FileUnwritable, NothingToWrite, ReadError
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import read_below
 from mdrecall.state_files import draft
@@ -86,6 +86,9 @@ def write_backup(request: BackupRequest, target: str, *, overwrite: bool = False
         try:
             with draft(target) as file:
                 report = _write(request, file.file)
+                if not report.files:
+                    message = f"There is nothing to save in {request.settings.workspace}."
+                    raise NothingToWrite(message, path=target, hint="Choose the folder with the notes.")
                 if last or not report.changing:
                     file.file.flush()
                     os.fsync(file.file.fileno())

@@ -221,12 +221,12 @@ def sync_folder(folder: int) -> None:
         os.fsync(folder)
 
 
-def write_error(error: OSError, workspace: str, shown: str) -> FileUnwritable:
-    """Return an error that says why a file cannot be written."""
+def write_error(error: OSError, workspace: str, shown: str, *, verb: str = "append to") -> FileUnwritable:
+    """Return an error that says why a file cannot be written; ``verb`` says what was tried."""
     parts = shown.split("/")
     for name in (os.path.join(workspace, *parts[:depth]) for depth in range(1, len(parts) + 1)):
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and os.path.islink(name):
             hint = "Replace the link with a folder or a file."
             return FileUnwritable(f"{shown} is reached through a symbolic link.", path=shown, hint=hint)
     hint = "Nothing was written. Check the disk and the permissions."
-    return FileUnwritable(f"Cannot append to {shown}: {error.strerror or error}.", path=shown, hint=hint)
+    return FileUnwritable(f"Cannot {verb} {shown}: {error.strerror or error}.", path=shown, hint=hint)

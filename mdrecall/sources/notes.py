@@ -189,7 +189,7 @@ def create_file(workspace: str, path: str, content: bytes) -> None:
     except FileExistsError as error:
         raise FileBusy(f"There is a file {path} already.", path=path, hint="Move it away.") from error
     except OSError as error:
-        raise write_error(error, workspace, path) from error
+        raise write_error(error, workspace, path, verb="write") from error
 
 
 def _give_name(folder: int, temporary: str, name: str) -> None:

@@ -143,7 +143,8 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
             "mdrecall.ignored",
             (
                 "did you mean ignore? Known here: maxFileBytes, ignore, maxPerFile, queryTimeoutMs, searchWaitMs,"
-                " firstIndexWaitMs, watch, warm, remote, flush, qmd, tools, vectors, rerank, hosts."
+                " firstIndexWaitMs, watch, warm, remote, flush, qmd, tools, store, vectors, rerank, hosts, recalls,"
+                " promote, sessions."
             ),
         ),
     ],

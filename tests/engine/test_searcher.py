@@ -184,7 +184,8 @@ def test_no_query_is_an_error_but_a_blank_one(workspace: Workspace, query: str) 
 def test_words_beyond_the_row_budget_keep_their_true_weight(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.chunks.ROW_BUDGET", 20)
+    for room in ("matching", "sqlite.chunks"):
+        monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 20)
     workspace.write("memory/both.md", "zebra quagga")
     workspace.write("memory/one.md", "zebra project plan budget. project plan budget.")
     workspace.write("memory/other.md", "zebra")

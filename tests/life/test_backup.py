@@ -204,6 +204,9 @@ def test_long_term_memories_come_back_with_their_ids_and_are_recalled(
 
 
 def test_an_archive_is_not_replaced_and_its_name_is_checked(workspace: Workspace, run: Run) -> None:
+    empty = run("export", "--json")
+    assert (empty.code, empty.json["error"]["type"]) == (2, "NothingToWrite")
+    assert list(workspace.path.iterdir()) == []
     fill(workspace)
     ran = run("export", "--json")
     assert ran.code == 0

@@ -429,3 +429,45 @@ def test_a_memory_note_that_was_broken_off_is_completed(workspace: Workspace, ru
         note.write_bytes(whole[:length])
         assert run("import", "mem0", str(file), "--apply").code == 0
         assert note.read_bytes() == whole
+
+
+_LIMIT = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+sys.argv = ["mdrecall", *sys.argv[1:]]
+runpy.run_module("mdrecall", run_name="__main__")
+"""
+
+
+def test_on_a_full_disk_what_fits_is_whole_the_rest_is_named_and_comes_next_time(
+    workspace: Workspace, run: Run, tmp_path: Path
+) -> None:
+    large = "words " * 20_000
+    file = write_conversations(tmp_path, said(large, "c-1", "Large"), said("Beans", "c-2", "Small"))
+    command = [sys.executable, "-c", _LIMIT, "import", "chatgpt", str(file), "--apply"]
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Imported 1 of 2." in done.stdout) == (2, True), done
+    assert "Large: Cannot write memory/import/chatgpt/2024/" in done.stderr
+    assert [path.name[:16] for path in (workspace.path / "memory").rglob("*.*")] == ["2024-05-12-small"]
+    ran = run("import", "chatgpt", str(file), "--apply", "--json")
+    assert (ran.code, ran.json["written"], ran.json["counts"]["same"]) == (0, 1, 1)
+
+
+def test_a_note_that_is_somebodys_own_is_not_written_over(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    notes = SAMPLES["basic-memory"][0](tmp_path)
+    own = workspace.write("memory/import/basic-memory/Grinder.md", "my own grinder\n")
+    ran = run("import", "basic-memory", str(notes), "--apply", "--json")
+    assert (ran.code, ran.json["counts"]["new"], ran.json["counts"]["edited"]) == (0, 1, 1)
+    assert own.read_text() == "my own grinder\n"
+
+
+def test_two_imports_at_once_do_not_double_anything(workspace: Workspace, run_process: Run, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps([{"id": str(n), "memory": f"Fact {n}", "user_id": "ada"} for n in range(120)]))
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: run_process("import", "mem0", str(file), "--apply"), range(3)))
+    text = imported(workspace)
+    assert all(text.count(f"- Fact {number}\n") == 1 for number in range(120))

@@ -235,6 +235,19 @@ def test_events_that_only_the_file_has_follow_those_of_the_database(store: OpenC
         ]
 
 
+def test_a_file_of_a_topic_belongs_to_the_session_without_the_topic(store: OpenClawStore) -> None:
+    fill(store, key="agent:main:telegram:group:7:topic:7")
+    more = json.dumps(message("x1", "user", "only in the file")).encode() + b"\n"
+    (store.sessions / "s1-topic-7.jsonl").write_bytes(store.export("s1") + more)
+    reader = store.reader()
+    listing = reader.scan()
+    assert list(listing.stamps) == ["sessions/main/s1.jsonl"]
+    assert reader.find("sessions/s1-topic-7.jsonl", listing) == "sessions/main/s1.jsonl"
+    assert lines_of(reader, "sessions/main/s1.jsonl")[-1][:2] == (14, "User: only in the file")
+    store.execute("INSERT INTO memory_session_tombstones VALUES ('s1', 'main', 'forgotten', 1)")
+    assert not reader.scan().stamps
+
+
 def test_what_openclaw_was_told_to_forget_is_nowhere(store: OpenClawStore) -> None:
     fill(store)
     for name in ("s1.jsonl", "s1.jsonl.reset.2026-01-01T00-00-00.000Z", "s9.jsonl"):

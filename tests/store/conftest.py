@@ -10,9 +10,15 @@ from mdrecall.interfaces import Store
 from tests.store.stores import STORES, VECTOR_STORES, OpenStore, opener
 
 
+def _need_server(request: pytest.FixtureRequest) -> None:
+    if request.param in ("postgres", "pgvector"):
+        request.getfixturevalue("postgres")
+
+
 @pytest.fixture(params=sorted(STORES))
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """Open the index of a name; every call gives another handle on it."""
+    _need_server(request)
     with ExitStack() as stack:
         yield opener(stack, STORES[request.param], tmp_path)
 
@@ -27,5 +33,6 @@ def store(open_store: OpenStore) -> Store:
 @pytest.fixture(params=sorted(VECTOR_STORES))
 def open_vectors(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     """The same with every engine that vectors are searched by."""
+    _need_server(request)
     with ExitStack() as stack:
         yield opener(stack, VECTOR_STORES[request.param], tmp_path)

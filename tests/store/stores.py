@@ -4,6 +4,7 @@ A test in ``test_conformance_*.py`` speaks only to the sockets of a store. A new
 runs all of them; what only files can show is tested in ``test_sqlite_*.py``.
 """
 
+import os
 import random
 from array import array
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.interfaces import Store
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
+from tests.postgres_server import POSTGRES
 
 STAMP = (1, 2, 3, 4)
 OWNER = Owner("main", "/workspace")
@@ -33,10 +35,24 @@ def _open_sqlite(engine: str, folder: Path, name: str) -> Store:
     return SqliteStore(str(path), is_ours=True, owner=OWNER, search=VectorSearch(engine))
 
 
+def _open_postgres(one_shot: bool, folder: Path, name: str) -> Store:
+    """Open a workspace of the test server, named after the folder so that each test has its own."""
+    from mdrecall.store.postgres import PostgresStore
+
+    return PostgresStore(os.environ[POSTGRES], f"{folder}/{name}", place="here", one_shot=one_shot)
+
+
 #: Opens the index of a name in a folder, or whatever else it needs for indexes of its own.
-STORES: dict[str, Callable[[Path, str], Store]] = {"sqlite": partial(_open_sqlite, "matrix")}
+STORES: dict[str, Callable[[Path, str], Store]] = {
+    "sqlite": partial(_open_sqlite, "matrix"),
+    "postgres": partial(_open_postgres, False),
+}
 #: The same for tests of vectors, with each engine that a store can search them by.
-VECTOR_STORES: dict[str, Callable[[Path, str], Store]] = {**STORES, "sqlite-vec": partial(_open_sqlite, "sqlite-vec")}
+VECTOR_STORES: dict[str, Callable[[Path, str], Store]] = {
+    **STORES,
+    "sqlite-vec": partial(_open_sqlite, "sqlite-vec"),
+    "pgvector": partial(_open_postgres, True),
+}
 
 
 def opener(stack: ExitStack, make: Callable[[Path, str], Store], folder: Path) -> OpenStore:

@@ -28,7 +28,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.chunks.ROW_BUDGET", 3)
+    for room in ("matching", "sqlite.chunks"):
+        monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 3)
     store.documents.put([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
     store.documents.put([indexed("rare.md", "common walrus")], "r")
     common, walrus = store.chunks.match_terms(parse_query("common walrus"))
@@ -40,7 +41,8 @@ def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
 def test_of_a_term_beyond_the_budget_the_newest_chunks_are_found(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.chunks.ROW_BUDGET", 3)
+    for room in ("matching", "sqlite.chunks"):
+        monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 3)
     store.documents.put([indexed(f"{number}.md", "the common words here") for number in range(9)], "r")
     (match,) = store.chunks.match_terms(parse_query(query))
     assert sorted(match.chunks) == [7, 8, 9]

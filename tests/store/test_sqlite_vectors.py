@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.words import Analyser
 from mdrecall.memory import Memory
+from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
-from mdrecall.store.sqlite.chunks import encode_names
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from mdrecall.types import Embedding, Space
 from tests.conftest import Workspace

@@ -91,6 +91,21 @@ class RerankOptions(NamedTuple):
     timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
 
 
+class StoreOptions(NamedTuple):
+    """``mdrecall.store``: where the index is."""
+
+    kind: str = setting(
+        choice("sqlite", "postgres"), "sqlite", "In a file of this machine, or in a database that machines share."
+    )
+    dsn: Any = setting(
+        SECRET,
+        None,
+        "How to reach the database: a string with `${VAR}`, or a reference. The variable MDRECALL_STORE_DSN wins.",
+        hide=hide_text,
+    )
+    workspace: str = setting(text(), "", "The name of this memory in the database; the agent's id if not set.")
+
+
 class HostOptions(NamedTuple):
     """``mdrecall.hosts``: what happens at the events of coding agents whose hooks call mdrecall."""
 
@@ -157,7 +172,11 @@ class MdrecallSettings(NamedTuple):
     flush: FlushOptions = section(FlushOptions)
     qmd: QmdOptions = section(QmdOptions)
     tools: ToolOptions = section(ToolOptions)
+<<<<<<< HEAD
     forget: ForgetOptions = section(ForgetOptions)
+=======
+    store: StoreOptions = section(StoreOptions)
+>>>>>>> main
     vectors: VectorOptions = section(VectorOptions)
     rerank: RerankOptions = section(RerankOptions)
     hosts: HostOptions = section(HostOptions)

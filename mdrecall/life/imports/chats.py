@@ -72,7 +72,9 @@ def _read_conversations(
                 yield Skipped(name, f"it cannot be read ({type(error).__name__})")
     if number and not is_known:
         raise NotAFile(
-            f"{request.path} has no conversations of {program}.", path=request.path, hint="Check the source."
+            f"{request.path} has no conversations of {program}.",
+            path=request.path,
+            hint="Another program may have exported it.",
         )
 
 
@@ -190,7 +192,7 @@ def _make_item(
     text = "\n\n".join(_show(message, request) for message in messages)
     version = max(map(seconds_of, (created, updated, *times)))
     url = f"{site}{key}" if re.fullmatch(r"[\w-]{1,100}", key) else ""
-    return Item(key, title or messages[0].text[:80], text, day, url=url, session=key, version=version)
+    return Item(key, title or messages[0].text.split("\n")[0][:80], text, day, url=url, session=key, version=version)
 
 
 def _show(message: _Message, request: Request) -> str:

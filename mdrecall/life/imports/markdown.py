@@ -101,9 +101,8 @@ def _read(
     in_name = _DAY.match(stem)
     days = [front.fields.get(field, "")[:10] for field in ("date", "created", "created_at")]
     day = in_name[1] if in_name else next((one for one in days if _DAY.fullmatch(one)), "")
-    title = front.fields.get("title", "") or stem
     return Item(
-        front.fields.get(key, "") or name, title, front.body, day, path=path, tags=front.tags,
+        front.fields.get(key, "") or name, front.fields.get("title", ""), front.body, day, path=path, tags=front.tags,
         version=opened.stamp[1] / 1e9,
     )  # fmt: skip
 

@@ -30,7 +30,14 @@ class Source(NamedTuple):
 SOURCES = {
     source.name: source
     for source in (
-        Source("openclaw", "a workspace: MEMORY.md, USER.md, memory/", "markdown", "~/.openclaw/workspace", True, True),
+        Source(
+            "openclaw",
+            "a workspace with MEMORY.md, USER.md or memory/",
+            "markdown",
+            "~/.openclaw/workspace",
+            True,
+            True,
+        ),
         Source("claude-mem", "its database", "claude_mem", "~/.claude-mem/claude-mem.db"),
         Source("basic-memory", "its folder of Markdown", "markdown", "~/basic-memory", True),
         Source("mem0", "its memories as JSON, or OpenMemory's archive", "mem0"),
@@ -47,21 +54,22 @@ def find_path(source: Source, path: str, *, home: str, cwd: str, env: Mapping[st
         expanded = home + path[1:] if path == "~" or path.startswith("~/") else path
         return os.path.normpath(os.path.join(cwd, expanded))
     if not source.usual:
-        hint = f"Name {source.about}."
+        hint = f"Give the path of {source.about}."
         raise FileMissing(f"{source.name} has no usual place to import from.", path=source.name, hint=hint)
     usual = source.usual
     if source.name == "claude-mem" and (folder := env.get("CLAUDE_MEM_DATA_DIR", "").strip()):
         usual = os.path.join(folder, "claude-mem.db")
     usual = os.path.normpath(os.path.join(cwd, home + usual[1:] if usual.startswith("~/") else usual))
     if not os.path.exists(usual):
-        raise FileMissing(f"There is no {usual}.", path=usual, hint=f"Name {source.about}.")
+        raise FileMissing(f"There is no {usual}.", path=usual, hint=f"Give the path of {source.about}.")
     return usual
 
 
 def find_source(name: str) -> Source:
     """Return a source by its name. Raise ``FileMissing`` if there is none."""
     if name not in SOURCES:
-        raise FileMissing(f"Nothing can be imported from {name!r}{suggest_name(name, SOURCES)}.", path=name)
+        known = suggest_name(name, (*SOURCES, "backup"))
+        raise FileMissing(f"Nothing can be imported from {name!r}{known}.", path=name)
     return SOURCES[name]
 
 

@@ -24,6 +24,8 @@ from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
 _PREFIX, _ENDING, _RESET = "sessions/", ".jsonl", ".jsonl.reset."
+#: A transcript of a forum topic has the topic in its file name, and not in the database.
+_TOPIC = re.compile(r"-topic-[A-Za-z0-9_%-]{1,64}$")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}")
 #: Session keys of what OpenClaw does by itself: timed jobs, dreams, the flush, memory's own agent; and of incognito.
 _OF_OPENCLAW = re.compile(
@@ -47,6 +49,8 @@ class OpenClawTranscripts:
         # A coding agent's conversations have paths of the same form.
         self._prefix = _PREFIX if agent in HOST_NAMES else f"{_PREFIX}{agent}/"
         self._contents: Contents | None = None
+        self._leftovers: dict[str, str] = {}
+        """The path of the JSONL file of each session that the database has as well."""
         self._facts: dict[str, SessionFacts] | None = None
 
     @classmethod
@@ -67,10 +71,13 @@ class OpenClawTranscripts:
             return Listing({}, (*files.issues, issue), (_PREFIX.rstrip("/"),), files.places, (*files.folders, folder))
         if contents == Contents({}):
             return files
-        stamps = {path: stamp for path, stamp in files.stamps.items() if self._is_read_from_file(path, contents)}
+        sessions = {path: _session_in_file(path, contents) for path in files.stamps}
+        self._leftovers = {session: path for path, session in sessions.items() if _RESET not in path}
+        stamps = {path: stamp for path, stamp in files.stamps.items() if _is_read_from_file(path, contents)}
         for session, window in contents.windows.items():
             if _ID.fullmatch(session) and window.rows and not window.is_cold:
-                stamps[self._path_of(session)] = _stamp_with_file(window, files.stamps.get(_file_path(session)))
+                file = files.stamps.get(self._leftovers.get(session, ""))
+                stamps[self._path_of(session)] = _stamp_with_file(window, file)
         issues = (*files.issues, *_find_issues(self._database.path, contents))
         return files._replace(stamps=stamps, issues=issues, folders=(*files.folders, folder))
 
@@ -94,10 +101,6 @@ class OpenClawTranscripts:
         """What the database had when it was last listed."""
         return self._contents or self._read_contents()
 
-    def _is_read_from_file(self, path: str, contents: Contents) -> bool:
-        session, _, reset = path.removeprefix(_PREFIX).partition(_ENDING)
-        return session not in contents.forgotten and (bool(reset) or session not in contents.windows)
-
     def _path_of(self, session: str) -> str:
         return f"{self._prefix}{session}{_ENDING}"
 
@@ -112,10 +115,13 @@ class OpenClawTranscripts:
 
     def find(self, session: str, listing: Listing) -> str | None:
         """Return the path of a session given by its id, its path in the database, or its JSONL file."""
+        if session in listing.stamps and self.owns(session):
+            return session
         name = self._session_of(session) or session.removeprefix(f"{_PREFIX}{self._agent}/")
         inside = os.path.basename(name) if os.path.dirname(name) == self._files.folder else name
-        path = self._path_of(inside.removeprefix(_PREFIX).removesuffix(_ENDING))
-        return path if path in listing.stamps else self._files.find(name, listing)
+        session = inside.removeprefix(_PREFIX).removesuffix(_ENDING)
+        paths = (self._path_of(session), self._path_of(_TOPIC.sub("", session)))
+        return next((path for path in paths if path in listing.stamps), None) or self._files.find(name, listing)
 
     def describe(self, path: str, stamp: Stamp) -> Conversation:
         """Return a conversation's session id, size, time of the last change, if it has ended, and whose it is."""
@@ -163,7 +169,7 @@ class OpenClawTranscripts:
         session = self._session_of(path)
         if session and (self._prefix != _PREFIX or session in self._known.windows):
             return self._open_window(path, session)
-        if self._files.owns(path) and not self._is_read_from_file(path, self._known):
+        if self._files.owns(path) and not _is_read_from_file(path, self._known):
             raise FileMissing(f"{path} is read from OpenClaw's database, or was forgotten.", path=path)
         return self._files.open(path)
 
@@ -178,7 +184,7 @@ class OpenClawTranscripts:
         with ExitStack() as stack:
             file, extras = None, list[tuple[int, int]]()
             try:
-                file = stack.enter_context(self._files.open(_file_path(session)))
+                file = stack.enter_context(self._files.open(self._leftovers.get(session, _file_path(session))))
                 extras = _find_extras(file, self._database.read_ids(session))
             except FileMissing:
                 pass
@@ -251,6 +257,18 @@ class OpenWindow(NamedTuple):
 
 def _file_path(session: str) -> str:
     return f"{_PREFIX}{session}{_ENDING}"
+
+
+def _session_in_file(path: str, contents: Contents) -> str:
+    """Return the session id that the database has, or would have, for a JSONL file."""
+    name = path.removeprefix(_PREFIX).partition(_ENDING)[0]
+    return name if name in contents.windows or name in contents.forgotten else _TOPIC.sub("", name)
+
+
+def _is_read_from_file(path: str, contents: Contents) -> bool:
+    """True if what a JSONL file holds was not forgotten, and the database does not have it."""
+    session = _session_in_file(path, contents)
+    return session not in contents.forgotten and (_RESET in path or session not in contents.windows)
 
 
 def _stamp_with_file(window: Window, file: Stamp | None) -> Stamp:

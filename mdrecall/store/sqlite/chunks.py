@@ -7,12 +7,11 @@ is in most rows, so it is divided out again, and only the saturation from 0 to 1
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 
 import apsw
 
 from mdrecall.core.text.annotations import unpack_marks
-from mdrecall.core.text.words import JOINERS
+from mdrecall.store.matching import ROW_BUDGET, Wanted, match_terms
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import current_revision
 from mdrecall.store.sqlite.sql import rows, single
@@ -51,10 +50,6 @@ _CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
 _COLUMN_WEIGHTS = "1.0, 0.7, 1.0"
 # The largest value of bm25() without its idf: k1 + 1, with FTS5's k1 of 1.2.
 _SATURATED = 2.2
-# The saturation of a term that is known to occur, but not how often.
-_PRESENT = 0.5
-#: At most this many rows are scored. Beyond that, the remaining, more common terms count only as present or absent.
-ROW_BUDGET = 6_000
 
 # Beyond that many rows the newest count: they were indexed last.
 _NEWEST = "FROM keyword WHERE keyword MATCH ? ORDER BY rowid DESC LIMIT ?"
@@ -70,13 +65,6 @@ _MOST_REMEMBERED = 5_000
 # So much text of chunks is remembered until the index changes: that of about 1,000 chunks, of which most return.
 _MOST_LOADED_CHARS = 2_000_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
-# Terms are read by as many leading letters as this, and then compared with the whole word.
-_LEAST_SHARED = 4
-# Bounds how many terms a prefix is expanded to.
-_MOST_NEAR = 20
-
-# Joiners inside a name as characters that the tokenizer keeps: the name stays one token.
-_JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS + "_"})
 
 
 class _Remembered:
@@ -174,7 +162,7 @@ class SqliteChunks:
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         """Return the chunks that each term occurs in, in the order of the terms."""
         with self._file.reading() as db:
-            return match_terms(db, terms, self._recall(db))
+            return match_terms(_SqliteTerms(db, self._recall(db)), terms)
 
     def _recall(self, db: apsw.Connection) -> _Remembered:
         """Return what is remembered of the index as it is now."""
@@ -205,71 +193,37 @@ def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
     return None
 
 
-def encode_names(names: str) -> str:
-    """Return names as the full-text index holds them."""
-    return names.translate(_JOINED)
+class _SqliteTerms:
+    """The terms of the index, as a connection sees them: a ``TermIndex``."""
+
+    def __init__(self, db: apsw.Connection, known: _Remembered) -> None:
+        self._db = db
+        self._known = known
+
+    def count(self, wanted: Wanted) -> int:
+        """Return how many chunks hold what is wanted."""
+        return self._known.rows_with(self._db, _render(wanted))
+
+    def score(self, word: str, held_by: int) -> dict[int, float]:
+        """Return the newest chunks that hold a word, each with its saturation."""
+        return _score_matches(self._db, _quote(word), self._known.chunks, held_by)
+
+    def find(self, wanted: Wanted, among: Sequence[Wanted] = ()) -> list[int]:
+        """Return the newest chunks that hold what is wanted, and also any of ``among`` if that is given."""
+        query = _render(wanted)
+        if among:
+            query = f"({' OR '.join(map(_render, among))}) AND ({query})"
+        return [chunk_id for (chunk_id,) in rows(self._db, _PLAIN, (query, ROW_BUDGET))]
+
+    def terms_with(self, beginning: str) -> Iterator[str]:
+        """Yield the terms that begin with some letters, sorted."""
+        return (name for (name,) in rows(self._db, _TERMS, (beginning, beginning + "\U0010ffff")))
 
 
-def match_terms(db: apsw.Connection, terms: Sequence[Term], known: _Remembered) -> list[Match]:
-    """Return where each term occurs, in the order of the terms."""
-    words = [term for term in terms if not term.parts and not term.always_prefix]
-    counts = {term: known.rows_with(db, _expression(term)) for term in words}
-    found: dict[Term, Match] = {}
-    looked_up: list[str] = []
-    rows_so_far = 0
-    for term in sorted(terms, key=lambda term: counts.get(term, 0)):
-        count = counts.get(term, 0)
-        if looked_up and rows_so_far + count > ROW_BUDGET:
-            among = f"({' OR '.join(looked_up)}) AND ({_expression(term)})"
-            found[term] = Match(term, _match_present(db, among, _PRESENT), count)
-            continue
-        expression, chunks = _expression(term), _match_whole(db, term, count, known.chunks)
-        loose = not chunks and (term.prefix or term.always_prefix)
-        if loose:
-            expression = _prefix_expression(db, term)
-            chunks = _match_present(db, expression, _PRESENT) if expression else {}
-        found[term] = Match(term, chunks, max(count, len(chunks)), loose)
-        rows_so_far += len(chunks)
-        if chunks:
-            looked_up.append(expression)
-    return [found[term] for term in terms]
-
-
-def _match_whole(db: apsw.Connection, term: Term, count: int, chunk_count: int) -> dict[int, float]:
-    """Return the chunks that contain a whole term; none for a word that no chunk contains, or a lone character.
-
-    Of a term in more rows than the budget, the newest are returned.
-    """
-    if term.parts:
-        return _match_present(db, _expression(term), 1.0)
-    if not count:
-        return {}
-    if count > ROW_BUDGET and term.stop:
-        return _match_present(db, _expression(term), _PRESENT)
-    other_forms = _match_present(db, _expression(term), _PRESENT) if term.also else {}
-    return other_forms | _score_matches(db, _quote(term.surface), chunk_count, count)
-
-
-def _expression(term: Term) -> str:
-    """Return the query for a word and its other forms, or for a name and its words as a phrase."""
-    if term.parts:
-        return f"{_quote(encode_names(term.surface))} OR {_quote(' '.join(term.parts))}"
-    return " OR ".join(map(_quote, (term.surface, *term.also)))
-
-
-def _prefix_expression(db: apsw.Connection, term: Term) -> str:
-    """Return the query for indexed terms that begin with a word, or are nearly the whole beginning of it.
-
-    The index holds stems, so ``configurat`` must also find ``configur``.
-    """
-    start = encode_names(term.surface)
-    if term.parts or not term.surface.isalpha() or not term.surface.isascii():
-        return f"{_quote(start)} *"
-    near = rows(db, _TERMS, (start[:_LEAST_SHARED], start[:_LEAST_SHARED] + "\U0010ffff"))
-    fits = (
-        name for (name,) in near if name.startswith(start) or (start.startswith(name) and len(start) < len(name) + 5)
-    )
-    return " OR ".join(map(_quote, islice(fits, _MOST_NEAR)))
+def _render(wanted: Wanted) -> str:
+    if wanted.is_prefix:
+        return f"{_quote(wanted.any_of[0])} *"
+    return " OR ".join(map(_quote, wanted.any_of))
 
 
 def _score_matches(db: apsw.Connection, expression: str, chunk_count: int, row_count: int) -> dict[int, float]:
@@ -281,10 +235,6 @@ def _score_matches(db: apsw.Connection, expression: str, chunk_count: int, row_c
     surprise = math.log((chunk_count - held_by + 0.5) / (held_by + 0.5)) if chunk_count > held_by else 0.0
     divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
     return {chunk_id: rank / divisor for chunk_id, rank in found}
-
-
-def _match_present(db: apsw.Connection, expression: str, saturation: float) -> dict[int, float]:
-    return {chunk_id: saturation for (chunk_id,) in rows(db, _PLAIN, (expression, ROW_BUDGET))}
 
 
 def _quote(term: str) -> str:

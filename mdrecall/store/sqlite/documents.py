@@ -8,7 +8,7 @@ import apsw
 
 from mdrecall.core.text.annotations import pack_marks
 from mdrecall.store.caches import StampCache
-from mdrecall.store.sqlite.chunks import encode_names
+from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import DocumentRows, bump, forget_chunks, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction

@@ -386,6 +386,10 @@ class IndexFile:
         """Return every file that belongs to the index, with its size in bytes."""
         return sidecar_files.sizes(self.path)
 
+    def may_remove(self) -> bool:
+        """Return True: an index in a file belongs to the notes of this machine."""
+        return True
+
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it; never a file that is not an index."""
         if os.path.lexists(self.path):

@@ -1,0 +1,113 @@
+"""How the terms of a query are looked up in an index, whichever engine holds it: what is counted, scored or only found.
+
+Rare terms come first. As long as they have few rows, each row is scored; beyond that the remaining, more common terms
+count only as present or absent, and only in chunks that hold a rarer one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from mdrecall.core.text.words import JOINERS
+from mdrecall.types import Match, Term
+
+#: At most this many rows are scored or returned for a term; of more, the newest, which were indexed last.
+ROW_BUDGET = 6_000
+# The saturation of a term that is known to occur, but not how often.
+_PRESENT = 0.5
+# Terms are read by as many leading letters as this, and then compared with the whole word.
+_LEAST_SHARED = 4
+# Bounds how many terms a prefix is expanded to.
+_MOST_NEAR = 20
+# Joiners inside a name as characters that the tokenizer keeps: the name stays one token.
+_JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS + "_"})
+
+
+def encode_names(names: str) -> str:
+    """Return names as the full-text index holds them."""
+    return names.translate(_JOINED)
+
+
+class Wanted(NamedTuple):
+    """What a chunk must hold: any of some phrases, each of one word or more."""
+
+    any_of: tuple[str, ...]
+    is_prefix: bool = False
+    """True if the last word of a phrase may go on."""
+
+
+class TermIndex(Protocol):
+    """The terms of all chunks, in one state of the index."""
+
+    def count(self, wanted: Wanted) -> int:
+        """Return how many chunks hold what is wanted."""
+        ...
+
+    def score(self, word: str, held_by: int) -> Mapping[int, float]:
+        """Return the newest chunks that hold a word, each with its saturation; ``held_by`` is how many there are."""
+        ...
+
+    def find(self, wanted: Wanted, among: Sequence[Wanted] = ()) -> Iterable[int]:
+        """Return the newest chunks that hold what is wanted, and also any of ``among`` if that is given."""
+        ...
+
+    def terms_with(self, beginning: str) -> Iterable[str]:
+        """Return the terms that begin with some letters, sorted."""
+        ...
+
+
+def match_terms(index: TermIndex, terms: Sequence[Term]) -> list[Match]:
+    """Return where each term occurs, in the order of the terms."""
+    words = [term for term in terms if not term.parts and not term.always_prefix]
+    counts = {term: index.count(_want(term)) for term in words}
+    found: dict[Term, Match] = {}
+    looked_up: list[Wanted] = []
+    rows_so_far = 0
+    for term in sorted(terms, key=lambda term: counts.get(term, 0)):
+        count = counts.get(term, 0)
+        wanted = _want(term)
+        if looked_up and rows_so_far + count > ROW_BUDGET:
+            found[term] = Match(term, dict.fromkeys(index.find(wanted, looked_up), _PRESENT), count)
+            continue
+        chunks = _match_whole(index, term, count)
+        is_loose = not chunks and (term.prefix or term.always_prefix)
+        if is_loose:
+            wanted = _want_longer(index, term)
+            chunks = dict.fromkeys(index.find(wanted), _PRESENT) if wanted.any_of else {}
+        found[term] = Match(term, chunks, max(count, len(chunks)), is_loose)
+        rows_so_far += len(chunks)
+        if chunks:
+            looked_up.append(wanted)
+    return [found[term] for term in terms]
+
+
+def _match_whole(index: TermIndex, term: Term, count: int) -> dict[int, float]:
+    """Return the chunks that contain a whole term; none for a word that no chunk contains, or a lone character."""
+    if term.parts:
+        return dict.fromkeys(index.find(_want(term)), 1.0)
+    if not count:
+        return {}
+    if count > ROW_BUDGET and term.stop:
+        return dict.fromkeys(index.find(_want(term)), _PRESENT)
+    other_forms = dict.fromkeys(index.find(_want(term)), _PRESENT) if term.also else {}
+    return other_forms | dict(index.score(term.surface, count))
+
+
+def _want(term: Term) -> Wanted:
+    """Return the query for a word and its other forms, or for a name and its words as a phrase."""
+    if term.parts:
+        return Wanted((encode_names(term.surface), " ".join(term.parts)))
+    return Wanted((term.surface, *term.also))
+
+
+def _want_longer(index: TermIndex, term: Term) -> Wanted:
+    """Return the query for indexed terms that begin with a word, or are nearly the whole beginning of it.
+
+    The index holds stems, so ``configurat`` must also find ``configur``.
+    """
+    start = encode_names(term.surface)
+    if term.parts or not term.surface.isalpha() or not term.surface.isascii():
+        return Wanted((start,), is_prefix=True)
+    near = index.terms_with(start[:_LEAST_SHARED])
+    fits = (name for name in near if name.startswith(start) or (start.startswith(name) and len(start) < len(name) + 5))
+    return Wanted(tuple(islice(fits, _MOST_NEAR)))

@@ -1,0 +1,166 @@
+"""Blocks of postings in the database: written with new chunks, merged so that there are few, and thinned by removals.
+
+A block never changes but for its *dead* bits, which say which of its chunks are gone. New chunks become a block of
+their own together with the blocks before that are no larger than it: so there is at most one block of each size class,
+and a search reads few of them. Blocks follow each other in the order of the numbers of their chunks.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from mdrecall.store.postgres.connect import Transaction
+from mdrecall.store.postgres.postings import (
+    MAX_CHUNKS,
+    ChunkTerms,
+    Postings,
+    make_postings,
+    merge_postings,
+    read_block,
+    write_pages,
+)
+
+#: The size classes: a block has fewer chunks than the limit of its own.
+_LIMITS = (64, 512, 4_096, 32_768, MAX_CHUNKS + 1)
+#: A block of which so much is dead is written again without it.
+_DEAD_SHARE = 4
+_BLOCKS = """
+    SELECT block, first, last, size, dead_count FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s ORDER BY first
+"""
+_CONTENT = "SELECT block, ids, lengths, dead FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)"
+_PAGES = """
+    SELECT block, postings, positions FROM mdrecall.pages
+    WHERE workspace_id=%s AND gen=%s AND block = ANY(%s) ORDER BY block, first
+"""
+
+
+class BlockRow(NamedTuple):
+    """What is known of a block without reading it."""
+
+    block: int
+    first: int
+    last: int
+    size: int
+    dead_count: int
+
+
+class BlockContent(NamedTuple):
+    """The chunks of a block by their places: their numbers, their lengths, and which are dead."""
+
+    ids: Any
+    lengths: Any
+    dead: Any
+
+
+def list_blocks(now: Transaction) -> list[BlockRow]:
+    """Return all blocks in the order of their chunks."""
+    return [BlockRow(*row) for row in now.rows(_BLOCKS)]
+
+
+def read_contents(now: Transaction, blocks: Sequence[int]) -> dict[int, BlockContent]:
+    """Return the chunks of blocks."""
+    found = now.rows(_CONTENT, list(blocks)) if blocks else []
+    return {block: _unpack(ids, lengths, dead) for block, ids, lengths, dead in found}
+
+
+def _unpack(ids: bytes, lengths: bytes, dead: bytes) -> BlockContent:
+    numbers = numpy.frombuffer(ids, "<i8")
+    return BlockContent(numbers, numpy.frombuffer(lengths, "<u2"), unpack_dead(dead, len(numbers)))
+
+
+def unpack_dead(dead: bytes, size: int) -> Any:
+    """Return which chunks of a block are dead."""
+    return numpy.unpackbits(numpy.frombuffer(dead, numpy.uint8), count=size, bitorder="little").astype(bool)
+
+
+def add_block(now: Transaction, ids: Sequence[int], terms: Sequence[ChunkTerms]) -> None:
+    """Add the postings of new chunks, whose numbers are larger than all others, and merge small blocks."""
+    for start in range(0, len(ids), MAX_CHUNKS):
+        own = slice(start, start + MAX_CHUNKS)
+        numbers = numpy.array(ids[own], numpy.int64)
+        lengths = numpy.array([each.length for each in terms[own]], numpy.int64)
+        _write_with(now, _choose_to_merge(list_blocks(now), len(numbers)), make_postings(terms[own]), numbers, lengths)
+
+
+def remove_chunks(now: Transaction, ids: Iterable[int]) -> None:
+    """Mark chunks as dead, and write blocks again that are dead to a large part."""
+    wanted = numpy.array(sorted(ids), numpy.int64)
+    for row in list_blocks(now):
+        inside = wanted[(wanted >= row.first) & (wanted <= row.last)]
+        if not len(inside):
+            continue
+        content = read_contents(now, [row.block])[row.block]
+        dead = content.dead | numpy.isin(content.ids, inside)
+        count = int(dead.sum())
+        if count == row.size:
+            _drop_blocks(now, [row.block])
+            continue
+        packed = numpy.packbits(dead, bitorder="little").tobytes()
+        change = "UPDATE mdrecall.blocks SET dead=%s, dead_count=%s WHERE workspace_id=%s AND gen=%s AND block=%s"
+        now.db.execute(change, (packed, count, now.workspace, now.gen, row.block))
+        if count * _DEAD_SHARE > row.size:
+            empty = numpy.zeros(0, numpy.int64)
+            _write_with(now, [row], read_block(()), empty, empty)
+
+
+def _choose_to_merge(blocks: Sequence[BlockRow], count: int) -> list[BlockRow]:
+    """Return the newest blocks that are no larger than what is written with them."""
+    chosen: list[BlockRow] = []
+    for row in reversed(blocks):
+        alive = row.size - row.dead_count
+        if _class_of(alive) > _class_of(count) or count + alive > MAX_CHUNKS:
+            break
+        chosen.insert(0, row)
+        count += alive
+    return chosen
+
+
+def _class_of(size: int) -> int:
+    return next(number for number, limit in enumerate(_LIMITS) if size < limit)
+
+
+def _write_with(now: Transaction, merged: Sequence[BlockRow], fresh: Postings, ids: Any, lengths: Any) -> None:
+    """Write a block with what is alive in some blocks and with new chunks after it; drop those blocks."""
+    numbers = [row.block for row in merged]
+    contents = read_contents(now, numbers)
+    parts: list[tuple[Postings, Any]] = []
+    all_ids, all_lengths, count = [], [], 0
+    for number in numbers:
+        content = contents[number]
+        alive = ~content.dead
+        moved = numpy.where(alive, numpy.cumsum(alive) - 1 + count, -1)
+        parts.append((_read_postings(now, number), moved))
+        all_ids.append(content.ids[alive])
+        all_lengths.append(content.lengths[alive])
+        count += int(alive.sum())
+    parts.append((fresh, numpy.arange(len(ids)) + count))
+    joined = merge_postings(parts) if numbers else fresh
+    _drop_blocks(now, numbers)
+    _insert_block(now, joined, numpy.concatenate([*all_ids, ids]), numpy.concatenate([*all_lengths, lengths]))
+
+
+def _read_postings(now: Transaction, block: int) -> Postings:
+    return read_block((postings, positions) for _, postings, positions in now.rows(_PAGES, [block]))
+
+
+def _insert_block(now: Transaction, postings: Postings, ids: Any, lengths: Any) -> None:
+    next_block = "UPDATE mdrecall.generations SET next_block = next_block + 1 WHERE workspace_id=%s AND gen=%s"
+    ((number,),) = now.rows(f"{next_block} RETURNING next_block - 1")
+    dead = bytes(-(-len(ids) // 8))
+    now.run(
+        "INSERT INTO mdrecall.blocks(workspace_id, gen, block, first, last, size, ids, lengths, dead, dead_count)"
+        " VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, 0)",
+        number, int(ids[0]), int(ids[-1]), len(ids), ids.astype("<i8").tobytes(), lengths.astype("<u2").tobytes(), dead,
+    )  # fmt: skip
+    columns = "workspace_id, gen, block, first, postings, positions"
+    with now.db.cursor().copy(f"COPY mdrecall.pages({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(["int8", "int4", "int8", "bytea", "bytea", "bytea"])
+        for page in write_pages(postings):
+            copy.write_row((now.workspace, now.gen, number, *page))
+
+
+def _drop_blocks(now: Transaction, blocks: Sequence[int]) -> None:
+    if blocks:
+        for table in ("pages", "blocks"):
+            now.run(f"DELETE FROM mdrecall.{table} WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)", list(blocks))

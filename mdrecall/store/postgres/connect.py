@@ -1,0 +1,261 @@
+"""Connections to the database: one pool for a process, a transaction for every use, and errors in plain words.
+
+Nothing is kept in a session of the database: neither settings nor prepared statements nor locks. So a pooler that gives
+each transaction another connection does no harm.
+"""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeAlias
+
+import psycopg
+from psycopg import conninfo
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from mdrecall.errors import CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
+from mdrecall.store.postgres.schema import SETTING, create_tables, read_version, require_tables
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+#: A search and a sync use one connection each; more threads than this wait for a moment.
+_MAX_CONNECTIONS = 8
+#: How long to wait for a server that does not answer, and for a connection of a busy pool.
+_CONNECT_S, _POOL_S = 3, 10.0
+#: A transaction in which nothing happens for so long belongs to a process that hangs, and holds back the clean-up.
+_IDLE_MS = 30_000
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_STATE = """
+    SELECT w.gen, w.next_gen, w.revision, w.place, g.texts, g.chunks, g.tokens, g.index_format
+    FROM mdrecall.workspaces w LEFT JOIN mdrecall.generations g
+        ON g.workspace_id = w.id AND g.gen = coalesce(%s, w.gen)
+    WHERE w.id = %s
+"""
+_BUSY = ("55P03", "40001", "40P01", "57014")
+_GONE = ("08", "57P")
+
+
+class State(NamedTuple):
+    """What the row of a workspace says, read first in every transaction."""
+
+    gen: int = 1
+    next_gen: int = 2
+    revision: int = 0
+    place: str = ""
+    texts: int = 0
+    chunks: int = 0
+    tokens: int = 0
+    index_format: str = ""
+
+
+class Transaction(NamedTuple):
+    """A connection inside a transaction on one generation of a workspace."""
+
+    db: Connection
+    workspace: int
+    gen: int
+    state: State
+    is_writing: bool
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement, whose first two values are the workspace and the generation."""
+        return self.db.execute(statement, (self.workspace, self.gen, *values), binary=True).fetchall()
+
+    def run(self, statement: str, *values: object) -> int:
+        """Run a statement with the same first values, and return how many rows it changed."""
+        return self.db.execute(statement, (self.workspace, self.gen, *values)).rowcount
+
+    def run_many(self, statement: str, rows: list[tuple[object, ...]]) -> None:
+        """Run a statement once for each row, with the same first values."""
+        if rows:
+            self.db.cursor().executemany(statement, [(self.workspace, self.gen, *row) for row in rows])
+
+
+def workspace_id(name: str) -> int:
+    """Return the number of a workspace: the same on every machine, without a look at the database."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def describe_place(dsn: str) -> str:
+    """Return where a database is, for people: host and name, never the password."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return "postgres"
+    host = parts.get("host") or parts.get("hostaddr") or parts.get("service") or "local"
+    return f"postgres {host}/{parts.get('dbname') or parts.get('user') or ''}".rstrip("/")
+
+
+class Database:
+    """The database of one workspace, for all threads of a process."""
+
+    def __init__(self, dsn: str, name: str, *, can_create: bool = True) -> None:
+        """``can_create`` lets the first use create the tables, if the role may."""
+        self.name = name
+        self.workspace = workspace_id(name)
+        self.place = describe_place(dsn)
+        self._dsn = dsn
+        self._can_create = can_create
+        self._lock = threading.Lock()
+        self._pool: ConnectionPool[Connection] | None = None
+        self._has_tables = False
+        self._local = threading.local()
+
+    @property
+    def shown(self) -> str:
+        """The index as people know it."""
+        return f"{self.place}, workspace {self.name}"
+
+    def open(self) -> None:
+        """Make sure that the server answers and has the tables."""
+        with self.connection():
+            pass
+
+    def close(self) -> None:
+        """Close all connections; may be called twice, and the database can be used again."""
+        with self._lock:
+            pool, self._pool, self._has_tables = self._pool, None, False
+        if pool:
+            pool.close(timeout=1.0)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Give a connection outside of any transaction."""
+        with translate_errors(self.shown), self._get_pool().connection(timeout=_POOL_S) as db:
+            db.autocommit = True
+            self._ensure_tables(db)
+            yield db
+
+    @contextmanager
+    def reading(self, gen: int | None = None) -> Iterator[Transaction]:
+        """Give a transaction that sees one state; inside another one of this thread, that one."""
+        if current := self._current(gen):
+            yield current
+            return
+        with self._begin(_BEGIN_READ, gen, is_writing=False) as begun:
+            yield begun
+
+    @contextmanager
+    def writing(self, gen: int | None = None) -> Iterator[Transaction]:
+        """Give a transaction that no other writer of the workspace has; all of it is written, or nothing."""
+        current = self._current(gen)
+        if current and current.is_writing:
+            yield current
+            return
+        with self._begin(_BEGIN_WRITE, gen, is_writing=True) as begun:
+            yield begun
+
+    def _current(self, gen: int | None) -> Transaction | None:
+        found: Transaction | None = getattr(self._local, "transaction", None)
+        # A new generation that is being filled is not what a snapshot of the old one sees.
+        return found if found and (gen is None or gen == found.gen) else None
+
+    @contextmanager
+    def _begin(self, statement: str, gen: int | None, *, is_writing: bool) -> Iterator[Transaction]:
+        with self.connection() as db:
+            outer = getattr(self._local, "transaction", None)
+            db.execute(statement)
+            try:
+                self._local.transaction = begun = self._enter(db, gen, is_writing)
+                yield begun
+                db.execute("COMMIT")
+            except BaseException:
+                # The error that broke the connection is on its way.
+                with suppress(psycopg.Error):
+                    db.execute("ROLLBACK")
+                raise
+            finally:
+                self._local.transaction = outer
+
+    def _enter(self, db: Connection, gen: int | None, is_writing: bool) -> Transaction:
+        self.name_workspace(db)
+        state = self._read_state(db, gen, is_writing)
+        if state is None and is_writing:
+            self._add_workspace(db)
+            state = self._read_state(db, gen, is_writing)
+        state = state or State()
+        return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing)
+
+    def name_workspace(self, db: Connection) -> None:
+        """Say for the rest of a transaction which workspace it is about; without that, no row is seen."""
+        db.execute(f"SELECT set_config('{SETTING}', %s, true)", (str(self.workspace),))
+
+    def _read_state(self, db: Connection, gen: int | None, is_writing: bool) -> State | None:
+        if is_writing:
+            db.execute("SELECT 1 FROM mdrecall.workspaces WHERE id = %s FOR UPDATE", (self.workspace,))
+        row = db.execute(_STATE, (gen, self.workspace)).fetchone()
+        if row is None:
+            return None
+        known: list[Any] = [default if value is None else value for value, default in zip(row, State(), strict=True)]
+        return State(*known)
+
+    def _add_workspace(self, db: Connection) -> None:
+        db.execute(
+            "INSERT INTO mdrecall.workspaces(id, name) VALUES(%s, %s) ON CONFLICT DO NOTHING",
+            (self.workspace, self.name),
+        )
+        db.execute(
+            "INSERT INTO mdrecall.generations(workspace_id, gen) VALUES(%s, 1) ON CONFLICT DO NOTHING",
+            (self.workspace,),
+        )
+
+    def _ensure_tables(self, db: Connection) -> None:
+        if self._has_tables:
+            return
+        if not read_version(db):
+            if not self._can_create:
+                require_tables(db)
+            with db.transaction():
+                create_tables(db)
+        self._has_tables = True
+
+    def _get_pool(self) -> "ConnectionPool[Connection]":
+        with self._lock:
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._dsn,
+                    min_size=0,
+                    max_size=_MAX_CONNECTIONS,
+                    max_lifetime=1800.0,
+                    max_idle=60.0,
+                    timeout=_POOL_S,
+                    reconnect_timeout=0,
+                    check=ConnectionPool.check_connection,
+                    kwargs={"prepare_threshold": None, "connect_timeout": _CONNECT_S, "application_name": "mdrecall"},
+                    open=True,
+                )
+            return self._pool
+
+
+@contextmanager
+def translate_errors(place: str) -> Iterator[None]:
+    """Turn errors of the database into those of a store; none of them shows a password."""
+    try:
+        yield
+    except RecallError:
+        raise
+    except PoolTimeout as error:
+        hint = "Check that the server runs and can be reached."
+        raise StoreUnavailable(f"{place} does not answer.", hint=hint) from error
+    except psycopg.Error as error:
+        raise _translate(error, place) from error
+
+
+def _translate(error: psycopg.Error, place: str) -> StoreError:
+    code, said = error.sqlstate or "", _first_line(error)
+    if code in _BUSY:
+        return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
+    if code == "42501":
+        return StoreUnavailable(f"{place} refuses: {said}", hint="Let an owner grant this role what it needs.")
+    if code.startswith("XX"):
+        return CorruptIndex(f"{place} is damaged: {said}")
+    if not code or code.startswith(_GONE) or isinstance(error, psycopg.OperationalError):
+        return StoreUnavailable(f"{place} cannot be reached: {said}", hint="Check that the server runs.")
+    return StoreError(f"{place} refuses a statement: {said}")
+
+
+def _first_line(error: psycopg.Error) -> str:
+    said = error.diag.message_primary or str(error).strip().split("\n")[0]
+    return said if said.endswith(".") else f"{said}."

@@ -1,0 +1,375 @@
+"""Documents and transcripts in the database. A document goes in or out whole, all its rows in one transaction."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mdrecall.core.text.annotations import pack_marks
+from mdrecall.core.text.index_terms import index_terms
+from mdrecall.store.caches import ChangedStamps, StampCache
+from mdrecall.store.matching import encode_names
+from mdrecall.store.postgres.blocks import add_block, remove_chunks
+from mdrecall.store.postgres.connect import Database, Transaction
+from mdrecall.store.postgres.postings import ChunkTerms
+from mdrecall.store.postgres.text import to_bytes, to_text
+from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
+from mdrecall.types.documents import PART_MARK, file_path, part_path
+
+#: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
+_CHUNKS_AT_ONCE = 4_096
+#: Removals are remembered for this many changes; a cache that is further behind loads everything again.
+_REMEMBERED_REVISIONS = 1_000
+#: Old changes are looked for once in about as many.
+_TRIM_EVERY = 64
+_NEW_REVISION = """
+    UPDATE mdrecall.workspaces
+    SET revision = greatest(revision + 1, (1000000 * extract(epoch FROM clock_timestamp()))::int8) WHERE id=%s
+    RETURNING revision
+"""
+_TRIM = """
+    DELETE FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND revision < (
+        SELECT revision FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND kind='revision'
+        ORDER BY revision DESC LIMIT 1 OFFSET %s)
+"""
+_RECORD = """
+    INSERT INTO mdrecall.changes(workspace_id, gen, revision, kind, what)
+    SELECT %s, %s, %s, %s, each FROM unnest(%s::bytea[]) each ON CONFLICT DO NOTHING
+"""
+_STAMPS = """
+    SELECT d.path, abs(s.seen_ns - s.mtime_ns) > %s, s.size, s.mtime_ns, s.ctime_ns, s.inode
+    FROM mdrecall.documents d LEFT JOIN mdrecall.stamps s ON s.workspace_id = d.workspace_id AND s.gen = d.gen
+        AND s.source = d.source AND s.path = d.path AND s.place = %s
+    WHERE d.workspace_id=%s AND d.gen=%s AND d.source=%s
+"""
+_PUT_STAMP = """
+    INSERT INTO mdrecall.stamps(workspace_id, gen, place, source, path,
+        size, mtime_ns, ctime_ns, inode, seen_ns, revision)
+    VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    ON CONFLICT (workspace_id, place, gen, source, path) DO UPDATE SET size = excluded.size,
+        mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
+        seen_ns = excluded.seen_ns, revision = excluded.revision
+"""
+_TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
+_CHUNK_COLUMNS = (
+    "workspace_id, gen, id, document_id, ordinal, start_line, end_line, overlap, length, trail, records, marks, text"
+)
+_CHUNK_TYPES = [
+    "int8",
+    "int4",
+    "int8",
+    "int8",
+    "int4",
+    "int4",
+    "int4",
+    "int4",
+    "int4",
+    "bytea",
+    "text",
+    "text",
+    "bytea",
+]
+
+
+class PostgresDocuments:
+    """The role ``DocumentWriter``."""
+
+    def __init__(self, database: Database, gen: int | None, place: str, stamps: StampCache) -> None:
+        """``place`` is the machine and folder that stamps are true for."""
+        self._database = database
+        self._gen = gen
+        self._place = place
+        self._stamps = stamps
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit everything that this thread writes inside at once, or nothing."""
+        with self._database.writing(self._gen):
+            yield
+
+    def index_format(self) -> str:
+        """Return the format of all documents; empty if there have been none."""
+        with self._database.reading(self._gen) as now:
+            return str(now.rows(_FORMAT)[0][0]) if now.is_writing else now.state.index_format
+
+    def hashes(self, source: SourceName) -> Mapping[str, bytes]:
+        """Return every file of a source with a hash of its indexed content."""
+        found: dict[str, list[bytes]] = {}
+        statement = (
+            "SELECT path, hash FROM mdrecall.documents WHERE workspace_id=%s AND gen=%s AND source=%s ORDER BY path"
+        )
+        with self._database.reading(self._gen) as now:
+            for path, digest in now.rows(statement, source):
+                found.setdefault(file_path(to_text(path)), []).append(digest)
+        return {path: b"".join(digests) for path, digests in found.items()}
+
+    def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the stamp that each document was read at on this machine; an empty one where it proves nothing."""
+        with self._database.reading(self._gen) as now:
+            return self._stamps.get(_StampRows(now, self._place), source, settle_ns)
+
+    def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
+        """Return the hash and format of an indexed document."""
+        statement = """
+            SELECT hash, index_format FROM mdrecall.documents
+            WHERE workspace_id=%s AND gen=%s AND source=%s AND path=%s
+        """
+        with self._database.reading(self._gen) as now:
+            for digest, index_format in now.rows(statement, source, to_bytes(path)):
+                return KnownDocument(digest.hex(), index_format)
+        return None
+
+    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+        """Add or replace documents, whose chunks are taken one by one."""
+        with self._database.writing(self._gen) as now:
+            if not now.state.place:
+                # Who indexes first says where the notes are: only there a missing file means that it was deleted.
+                place = "UPDATE mdrecall.workspaces SET place=%s WHERE id=%s AND place=''"
+                now.db.execute(place, (self._place, now.workspace))
+            _put(now, items, index_format, self._place)
+
+    def remove(self, source: SourceName, paths: Iterable[str]) -> None:
+        """Remove documents with their chunks and vectors."""
+        with self._database.writing(self._gen) as now:
+            _remove(now, start_revision(now), source, list(paths))
+
+    def refresh_stamps(self, items: Iterable[Document]) -> None:
+        """Store new stamps of documents whose content is still the indexed one."""
+        refresh = """
+            UPDATE mdrecall.documents SET mtime_ns=%s, revision=%s
+            WHERE workspace_id=%s AND gen=%s AND source=%s AND path=%s AND hash=%s
+        """
+        with self._database.writing(self._gen) as now:
+            revision = start_revision(now)
+            for new in items:
+                digest = bytes.fromhex(new.hash)
+                own = (now.workspace, now.gen, new.source, to_bytes(new.path), digest)
+                if now.db.execute(refresh, (new.stamp[1], revision, *own)).rowcount:
+                    _put_stamps(now, [new], revision, self._place)
+
+    def transcripts(self) -> Mapping[str, Transcript]:
+        """Return how far each transcript has been indexed, by path."""
+        statement = f"SELECT {_TRANSCRIPT} FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s"
+        with self._database.reading(self._gen) as now:
+            found = [(to_text(row[0]), *row[1:3], int(row[3]), *row[4:]) for row in now.rows(statement)]
+        return {row[0]: Transcript(*row) for row in found}
+
+    def put_transcript(
+        self,
+        state: Transcript,
+        keep: int,
+        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+        index_format: str,
+    ) -> None:
+        """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
+        with self._database.writing(self._gen) as now:
+            _remove(now, start_revision(now), "sessions", _list_parts(now, state.path, keep))
+            _put(now, parts, index_format, self._place)
+            now.run(
+                "DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(state.path)
+            )
+            marks = ", ".join(["%s"] * len(state))
+            now.run(
+                f"INSERT INTO mdrecall.transcripts(workspace_id, gen, {_TRANSCRIPT}) VALUES(%s, %s, {marks})",
+                to_bytes(state.path),
+                *state[1:],
+            )
+
+    def remove_transcripts(self, paths: Iterable[str]) -> None:
+        """Remove transcripts with all their parts."""
+        with self._database.writing(self._gen) as now:
+            revision = start_revision(now)
+            for path in paths:
+                _remove(now, revision, "sessions", _list_parts(now, path, 0))
+                now.run("DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(path))
+
+
+_FORMAT = "SELECT index_format FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s"
+
+
+def start_revision(now: Transaction) -> int:
+    """Return the number of a new change, and forget the changes that are too long ago."""
+    row = now.db.execute(_NEW_REVISION, (now.workspace,)).fetchone()
+    revision = int(row[0]) if row else 0
+    now.run(_RECORD, revision, "revision", [b""])
+    if revision % _TRIM_EVERY == 0:
+        now.run(_TRIM, now.workspace, now.gen, _REMEMBERED_REVISIONS)
+    return revision
+
+
+def current_revision(now: Transaction) -> int:
+    """Return the number of the last change."""
+    if not now.is_writing:
+        return now.state.revision
+    row = now.db.execute("SELECT revision FROM mdrecall.workspaces WHERE id=%s", (now.workspace,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def is_remembered(now: Transaction, revision: int) -> bool:
+    """True if what changed since a revision is known."""
+    statement = """
+        SELECT 1 FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND revision=%s AND kind='revision'
+    """
+    return bool(now.rows(statement, revision))
+
+
+def list_changes(now: Transaction, kind: str, after: int) -> list[bytes]:
+    """Return what was removed after a revision."""
+    statement = """
+        SELECT what FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND kind=%s AND revision > %s
+    """
+    return [what for (what,) in now.rows(statement, kind, after)]
+
+
+class _StampRows:
+    """What the cache of stamps reads."""
+
+    def __init__(self, now: Transaction, place: str) -> None:
+        self._now = now
+        self._place = place
+
+    def revision(self) -> int:
+        """Return the number of the last change."""
+        return current_revision(self._now)
+
+    def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
+        """Return what has changed between two revisions; everything if the removals are not remembered."""
+        values = (settle_ns, self._place, self._now.workspace, self._now.gen, source)
+        if seen > now or not is_remembered(self._now, seen):
+            return ChangedStamps(None, _read_stamps(self._now.db.execute(_STAMPS, values, binary=True).fetchall()))
+        prefix = to_bytes(f"{source}\0")
+        gone = (what for what in list_changes(self._now, "gone", seen) if what.startswith(prefix))
+        newer = self._now.db.execute(f"{_STAMPS} AND d.revision > %s", (*values, seen), binary=True).fetchall()
+        return ChangedStamps([to_text(what[len(prefix) :]) for what in gone], _read_stamps(newer))
+
+
+def _read_stamps(found: Iterable[tuple[Any, ...]]) -> dict[str, tuple[int, ...]]:
+    return {to_text(row[0]): (*row[2:5], int(row[5])) if row[1] else () for row in found}
+
+
+def _put(
+    now: Transaction, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, place: str
+) -> None:
+    revision = start_revision(now)
+    for source in {document.source for document, _ in items}:
+        paths = [document.path for document, _ in items if document.source == source]
+        _delete_rows(now, revision, source, paths)
+    documents = [document for document, _ in items]
+    first = _reserve(now, "next_document", len(documents))
+    insert = """
+        INSERT INTO mdrecall.documents(workspace_id, gen, id, source, path, hash, index_format, mtime_ns, revision)
+        VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s)
+    """
+    rows: list[tuple[object, ...]] = [
+        (first + number, document.source, to_bytes(document.path), bytes.fromhex(document.hash), index_format,
+         document.stamp[1], revision)
+        for number, document in enumerate(documents)
+    ]  # fmt: skip
+    now.run_many(insert, rows)
+    _put_stamps(now, documents, revision, place)
+    collected: list[tuple[int, int, IndexedChunk]] = []
+    for number, (_, chunks) in enumerate(items):
+        for ordinal, indexed in enumerate(chunks):
+            collected.append((first + number, ordinal, indexed))
+            if len(collected) >= _CHUNKS_AT_ONCE:
+                _put_chunks(now, collected)
+                collected = []
+    _put_chunks(now, collected)
+    now.db.execute(
+        "UPDATE mdrecall.generations SET texts = texts + 1, index_format ="
+        " CASE WHEN index_format IN ('', %s) THEN %s ELSE '?' END WHERE workspace_id=%s AND gen=%s",
+        (index_format, index_format, now.workspace, now.gen),
+    )
+
+
+def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChunk]]) -> None:
+    if not collected:
+        return
+    first = _reserve(now, "next_chunk", len(collected))
+    terms = [_read_terms(indexed) for _, _, indexed in collected]
+    with now.db.cursor().copy(f"COPY mdrecall.chunks({_CHUNK_COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(_CHUNK_TYPES)
+        for number, (document_id, ordinal, indexed) in enumerate(collected):
+            own = _chunk_row(indexed.chunk, terms[number].length)
+            copy.write_row((now.workspace, now.gen, first + number, document_id, ordinal, *own))
+    add_block(now, range(first, first + len(collected)), terms)
+    count_chunks(now, len(collected), sum(each.length for each in terms))
+
+
+def _read_terms(indexed: IndexedChunk) -> ChunkTerms:
+    words, title = _terms_of(indexed.words), _terms_of(indexed.title)
+    return ChunkTerms(words, _terms_of(encode_names(indexed.names)), title)
+
+
+def _terms_of(text: str) -> tuple[str, ...]:
+    return tuple(index_terms(text)) if text else ()
+
+
+def _chunk_row(chunk: Chunk, length: int) -> tuple[Any, ...]:
+    trail, records = "\n".join(chunk.trail), ",".join(map(str, chunk.records))
+    lines = (chunk.start_line, chunk.end_line, chunk.overlap, length)
+    return (*lines, to_bytes(trail), records, pack_marks(chunk.marks), to_bytes(chunk.text))
+
+
+def count_chunks(now: Transaction, chunks: int, tokens: int) -> None:
+    """Add to the counts that every search reads."""
+    now.db.execute(
+        "UPDATE mdrecall.generations SET chunks = chunks + %s, tokens = tokens + %s WHERE workspace_id=%s AND gen=%s",
+        (chunks, tokens, now.workspace, now.gen),
+    )
+
+
+def _reserve(now: Transaction, counter: str, count: int) -> int:
+    """Return the first of some new numbers, which no other chunk or document of the workspace ever has."""
+    statement = f"UPDATE mdrecall.workspaces SET {counter} = {counter} + %s WHERE id=%s RETURNING {counter} - %s"
+    row = now.db.execute(statement, (count, now.workspace, count)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _put_stamps(now: Transaction, documents: Sequence[Document], revision: int, place: str) -> None:
+    now.run_many(
+        _PUT_STAMP, [(place, new.source, to_bytes(new.path), *new.stamp, new.seen_ns, revision) for new in documents]
+    )
+
+
+def _remove(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:
+    if paths:
+        _delete_rows(now, revision, source, paths)
+        now.run(_RECORD, revision, "gone", [to_bytes(f"{source}\0{path}") for path in paths])
+
+
+def _delete_rows(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:
+    own = "WHERE workspace_id=%s AND gen=%s"
+    documents = now.rows(
+        f"DELETE FROM mdrecall.documents {own} AND source=%s AND path = ANY(%s) RETURNING id",
+        source,
+        [to_bytes(path) for path in paths],
+    )
+    if not documents:
+        return
+    deleted = now.rows(
+        f"DELETE FROM mdrecall.chunks {own} AND document_id = ANY(%s) RETURNING id, length",
+        [number for (number,) in documents],
+    )
+    ids = [number for number, _ in deleted]
+    if not ids:
+        return
+    remove_chunks(now, ids)
+    count_chunks(now, -len(ids), -sum(length for _, length in deleted))
+    gone = now.rows(f"DELETE FROM mdrecall.vectors {own} AND chunk = ANY(%s) RETURNING space_id", ids)
+    for space in {space for (space,) in gone}:
+        lost = sum(each == space for (each,) in gone)
+        now.db.execute(
+            f"UPDATE mdrecall.spaces SET vectors = vectors - %s {own} AND id=%s",
+            (lost, now.workspace, now.gen, space),
+        )
+    now.run(_RECORD, revision, "removed", [number.to_bytes(8, "big") for number in ids])
+
+
+def _list_parts(now: Transaction, path: str, first: int) -> list[str]:
+    """Return the paths of a transcript's parts from a number on."""
+    statement = """
+        SELECT path FROM mdrecall.documents
+        WHERE workspace_id=%s AND gen=%s AND source='sessions' AND path >= %s AND path < %s
+    """
+    between = (to_bytes(part_path(path, first)), to_bytes(f"{path}{PART_MARK}~"))
+    return [to_text(part) for (part,) in now.rows(statement, *between)]

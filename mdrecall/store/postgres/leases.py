@@ -1,0 +1,122 @@
+"""Leases: what a lock is among machines. One process has it for half a minute and renews it while it lives.
+
+The clock of the server counts. After a crash the others wait until the lease ends.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from mdrecall.errors import StoreError
+from mdrecall.store.postgres.connect import Database
+from mdrecall.types import Holder
+
+#: How long a lease lasts, and how often its holder renews it: two renewals may fail before it is lost.
+_LEASE_S, _RENEW_S = 30, 10.0
+#: How often a process that waits looks if a lease is free.
+_RETRY_S = 0.05
+_TAKE = f"""
+    INSERT INTO mdrecall.leases(workspace_id, kind, token, host, pid, doing, more, since, until)
+    VALUES(%s, %s, %s, %s, %s, %s, '{{}}', now(), now() + interval '{_LEASE_S} seconds')
+    ON CONFLICT (workspace_id, kind) DO UPDATE SET token = excluded.token, host = excluded.host, pid = excluded.pid,
+        doing = excluded.doing, more = excluded.more, since = excluded.since, until = excluded.until
+    WHERE leases.until < now() OR leases.token = excluded.token
+"""
+_RENEW = f"""
+    UPDATE mdrecall.leases SET until = now() + interval '{_LEASE_S} seconds'
+    WHERE workspace_id = %s AND kind = %s AND token = %s AND until >= now()
+"""
+_HOLDER = """
+    SELECT pid, doing, extract(epoch FROM since)::float8, more, host FROM mdrecall.leases
+    WHERE workspace_id = %s AND kind = %s AND until >= now()
+"""
+
+
+class Lease:
+    """The role ``Lock`` for one purpose, such as watching the files of a workspace."""
+
+    def __init__(self, database: Database, kind: str) -> None:
+        self._database = database
+        self._kind = kind
+        self._token = uuid.uuid4().hex
+        self._ended: threading.Event | None = None
+        self._lock = threading.Lock()
+        self._is_lost = False
+
+    @property
+    def is_held(self) -> bool:
+        """True while this process holds the lease, as far as it knows."""
+        return self._ended is not None and not self._is_lost
+
+    def acquire(self, wait_s: float, doing: str) -> bool:
+        """Take the lease within ``wait_s``; False if another process holds it."""
+        until = time.monotonic() + wait_s
+        while not self._take(doing):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(min(_RETRY_S, max(0.0, until - time.monotonic())))
+        with self._lock:
+            self._is_lost = False
+            if self._ended is None:
+                self._ended = threading.Event()
+                target = _renew_until(self._ended, self._renew)
+                threading.Thread(target=target, name=f"mdrecall-lease-{self._kind}", daemon=True).start()
+        return True
+
+    def record(self, more: Mapping[str, object]) -> None:
+        """Publish more about the work of the holder, as JSON."""
+        statement = "UPDATE mdrecall.leases SET more = %s WHERE workspace_id = %s AND kind = %s AND token = %s"
+        self._execute(statement, (json.dumps(dict(more)), *self._key()))
+
+    def holder(self) -> Holder | None:
+        """Return the process that holds the lease; None if it is free."""
+        with self._database.reading() as now:
+            row = now.db.execute(_HOLDER, (self._database.workspace, self._kind)).fetchone()
+        return Holder(row[0], row[1], row[2], json.loads(row[3]), row[4]) if row else None
+
+    def release(self) -> None:
+        """Give the lease back; may be called twice. If the server is away, it ends by itself."""
+        with self._lock:
+            ended, self._ended = self._ended, None
+        if ended is None:
+            return
+        ended.set()
+        with suppress(StoreError):
+            self._execute(
+                "DELETE FROM mdrecall.leases WHERE workspace_id = %s AND kind = %s AND token = %s", self._key()
+            )
+
+    def _take(self, doing: str) -> bool:
+        own = (self._database.workspace, self._kind, self._token, socket.gethostname(), os.getpid(), doing)
+        return self._execute(_TAKE, own) > 0
+
+    def _renew(self) -> None:
+        try:
+            if not self._execute(_RENEW, self._key()):
+                self._is_lost = True
+        except StoreError:
+            # The server may be back before the lease ends; whoever writes finds out.
+            return
+
+    def _key(self) -> tuple[object, ...]:
+        return self._database.workspace, self._kind, self._token
+
+    def _execute(self, statement: str, values: tuple[object, ...]) -> int:
+        """Run a statement in a transaction of its own, whatever this thread is doing."""
+        with self._database.connection() as db, db.transaction():
+            self._database.name_workspace(db)
+            return db.execute(statement, values).rowcount
+
+
+def _renew_until(ended: threading.Event, renew: Callable[[], None]) -> Callable[[], Any]:
+    def work() -> None:
+        while not ended.wait(_RENEW_S):
+            renew()
+
+    return work

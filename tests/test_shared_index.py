@@ -1,0 +1,110 @@
+"""A memory whose index is in Postgres: the same answers as from a file, and several machines that share it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mdrecall import Memory
+from mdrecall.errors import ConfigError, StoreError, StoreUnavailable
+from tests.postgres_server import Server
+
+NOTES = {
+    "MEMORY.md": "# Ada\n\n- The lighthouse key is in the blue drawer.\n- Prefers tea to coffee.\n",
+    "memory/2026-02-10.md": "# Tuesday\n\nWe chose DEC-0054 for the pool, limit 20.\n\n- [ ] paint the gate\n",
+    "memory/2026-02-11.md": "The deployment failed at noon; configuration of the pool was wrong.\n",
+    "memory/projects/pool.md": "---\ntags: [database]\n---\n\n# Pool\n\nSee src/db/pool.ts for limits.\n",
+    "memory/旅行.md": "# 旅行\n\n我们计划明年春天去京都看樱花。\n",
+    "memory/long.md": "\n\n".join(
+        f"Paragraph {n} is about walrus number {n} and its {n % 7} friends." for n in range(120)
+    ),
+}
+QUERIES = (
+    "lighthouse key",
+    "DEC-0054",
+    "pool limit",
+    "configurat",
+    "京都樱花",
+    "walrus 57",
+    "what does Ada drink",
+    "gate",
+)
+
+
+class Machine:
+    """A home with a folder of notes, and a configuration that names the database."""
+
+    def __init__(self, base: Path, server: Server | None, notes: dict[str, str] = NOTES, name: str = "") -> None:
+        self.folder = base / "notes"
+        self.folder.mkdir(parents=True)
+        for path, text in notes.items():
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_text(text)
+        store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base)} if server else {}
+        (base / "mdrecall.json").write_text(json.dumps({"mdrecall": {"store": store}}))
+        self.env = {"HOME": str(base), "MDRECALL_CONFIG": str(base / "mdrecall.json")}
+        self.env |= {"STORE": server.dsn} if server else {}
+
+    def open(self) -> Memory:
+        return Memory.open(self.folder, env=self.env)
+
+    def answers(self) -> list[tuple[object, ...]]:
+        with self.open() as memory:
+            memory.sync()
+            found = [memory.search(query, min_score=0, max_results=10) for query in QUERIES]
+        return [(hit.citation, hit.snippet, round(hit.score, 9), hit.date) for answer in found for hit in answer]
+
+
+def test_both_stores_give_the_same_answers_with_the_same_scores(tmp_path: Path, postgres: Server) -> None:
+    in_file, shared = Machine(tmp_path / "a", None), Machine(tmp_path / "b", postgres)
+    assert shared.answers() == in_file.answers() != []
+    for notes in (in_file, shared):
+        (notes.folder / "memory/2026-02-11.md").write_text("The deployment went well; the walrus helped.\n")
+        (notes.folder / "memory/long.md").unlink()
+        (notes.folder / "memory/new.md").write_text("A penguin joined the pool.\n")
+    assert shared.answers() == in_file.answers()
+    with shared.open() as memory:
+        assert memory.check() == ()
+        memory.sync(force=True)
+        assert memory.status().db_path.startswith("postgres ")
+    assert shared.answers() == in_file.answers()
+
+
+def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path, postgres: Server) -> None:
+    here = Machine(tmp_path / "here", postgres, name="team")
+    before = here.answers()
+    elsewhere = Machine(tmp_path / "elsewhere", postgres, {}, name="team")
+    with elsewhere.open() as memory:
+        assert memory.sync().removed == 0
+        assert "blue drawer" in memory.search("lighthouse key")[0].snippet
+        with pytest.raises(StoreUnavailable, match="on another machine"):
+            memory.sync(force=True)
+    shutil.rmtree(elsewhere.folder)
+    elsewhere.folder.mkdir()
+    assert here.answers() == before
+    (here.folder / "memory/long.md").unlink()
+    with here.open() as memory:
+        assert memory.sync().removed == 1, "Where the notes are, a file that is gone was deleted."
+
+
+def test_two_machines_with_copies_do_not_index_in_turns(tmp_path: Path, postgres: Server) -> None:
+    machines = [Machine(tmp_path / name, postgres, name="copies") for name in ("first", "second")]
+    for machine in (*machines, *machines):
+        with machine.open() as memory:
+            memory.sync()
+    for machine in machines:
+        with machine.open() as memory:
+            report = memory.sync()
+            assert (report.added, report.changed, report.removed) == (0, 0, 0)
+
+
+def test_a_database_that_is_not_named_or_not_there_is_a_clear_error(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, None)
+    (tmp_path / "mdrecall.json").write_text('{"mdrecall": {"store": {"kind": "postgres"}}}')
+    with pytest.raises(ConfigError, match="no database is named"):
+        machine.open()
+    machine.env["MDRECALL_STORE_DSN"] = f"host={tmp_path} user=ada password=hunter2secret dbname=none"
+    with machine.open() as memory, pytest.raises(StoreError) as raised:
+        memory.sync()
+    assert "hunter2secret" not in str(raised.value) + repr(raised.value.__cause__)
