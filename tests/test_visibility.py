@@ -12,9 +12,11 @@ from mdrecall.errors import FileMissing
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
+from mdrecall.types import EVERYTHING, Issue, Visible
 from mdrecall.wire import answer_to_json, read_to_json, to_json
 from tests.conftest import environment
 from tests.doors.doors import run_in_process
+from tests.sources.openclaw_store import OpenClawStore, message
 
 PRIVATE = ("main", "direct", "dashboard")
 #: Of each kind a conversation that asks, and another one.
@@ -45,6 +47,7 @@ SOURCES = {
 CHAT_TYPES = {"other-dashboard": "direct"}
 #: As long as each other, so that no average changes with how many there are.
 SECRETS = {name: f"quartz{number:02}" for number, name in enumerate(SOURCES)}
+ROLES = ("user", "assistant")
 SEARCH = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
 
 
@@ -57,12 +60,19 @@ class Claw:
     """OpenClaw's home with a conversation of every kind, or with some of them."""
 
     def __init__(
-        self, base: Path, sources: Mapping[str, str] = SOURCES, *, note: str = "The walrus sleeps.", **config: Any
+        self,
+        base: Path,
+        sources: Mapping[str, str] = SOURCES,
+        *,
+        note: str = "The walrus sleeps.",
+        in_database: bool = False,
+        **config: Any,
     ) -> None:
         self.workspace = base / ".openclaw" / "workspace"
         self.sessions = base / ".openclaw" / "agents" / "main" / "sessions"
         (self.workspace / "memory").mkdir(parents=True)
-        self.sessions.mkdir(parents=True)
+        self.store = OpenClawStore(base / ".openclaw") if in_database else None
+        self.sessions.mkdir(parents=True, exist_ok=True)
         agents = {"defaults": {"memorySearch": SEARCH}, "list": [{"id": "main"}]}
         (base / ".openclaw" / "openclaw.json").write_text(json.dumps({"agents": agents, **config}))
         if note:
@@ -70,17 +80,24 @@ class Claw:
         self.env = {"HOME": str(base), "PATH": os.environ["PATH"]}
         entries = {}
         for name, key in sources.items():
-            self.say(f"id-{SECRETS[name]}", f"The walrus of {SECRETS[name]} sleeps.", f"And {SECRETS[name]} answers.")
+            session, chat_type = f"id-{SECRETS[name]}", CHAT_TYPES.get(name)
+            said = (f"The walrus of {SECRETS[name]} sleeps.", f"And {SECRETS[name]} answers.")
+            if self.store and key:
+                self.store.begin(session, key, chat_type=chat_type)
+                events = [message(f"{session}-{role}", role, text) for role, text in zip(ROLES, said, strict=True)]
+                self.store.add(session, *events)
+                continue
+            self.say(session, *said)
             if key:
-                entries[key] = {"sessionId": f"id-{SECRETS[name]}", "chatType": CHAT_TYPES.get(name)}
+                entries[key] = {"sessionId": session, "chatType": chat_type}
         (self.sessions / "sessions.json").write_text(json.dumps(entries))
 
     def say(self, session: str, *texts: str) -> Path:
         path = self.sessions / f"{session}.jsonl"
         with path.open("a") as file:
             for number, text in enumerate(texts):
-                message = {"role": "assistant" if number % 2 else "user", "content": text}
-                record = {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": message}
+                said = {"role": ROLES[number % 2], "content": text}
+                record = {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": said}
                 file.write(json.dumps(record) + "\n")
         os.utime(path, (1_770_000_000, 1_770_000_000))
         return path
@@ -269,3 +286,93 @@ def test_an_answer_says_that_something_was_withheld_whatever_was_asked(memory: M
     told = {memory.search(query, session_key=key).withheld for query in ("walrus", "quartz01", "zebra")}
     assert told == {"Several people take part in this conversation, so only what was said in it was searched."}
     assert memory.search("walrus", session_key=key, source="memory").withheld == ""
+
+
+def test_nothing_of_another_conversation_leaves_openclaws_database(tmp_path: Path) -> None:
+    with Claw(tmp_path, in_database=True).open() as opened:
+        check_matrix(ask_python(opened))
+        check_matrix(ask_in_process(opened), {kind: KEYS[kind] for kind in ("main", "group", "unknown")})
+        assert seen_in(ask_python(opened)("list", "", "")) == set(SOURCES)
+
+
+def test_every_window_of_a_conversation_is_its_own(tmp_path: Path) -> None:
+    claw = Claw(tmp_path, {"own-group": KEYS["group"], "own-direct": KEYS["direct"]}, in_database=True)
+    assert claw.store
+    claw.store.begin("before", KEYS["group"])
+    claw.store.add("before", message("b1", "user", "The walrus of last week."))
+    claw.store.execute(
+        "UPDATE session_nodes SET current_session_id = 'id-quartz03' WHERE session_key = ?", KEYS["group"]
+    )
+    with claw.open() as memory:
+        ask = ask_in_process(memory)
+        assert "last week" in json.dumps(ask("search", "walrus", KEYS["group"]))
+        assert "last week" not in json.dumps(ask("search", "walrus", KEYS["main"]))
+        tools = Toolset(memory_tools(memory, KEYS["group"]))
+        now = tools.call("sessions_history", {"sessionKey": "current"}).details
+        assert now["sessionId"] == "id-quartz03"
+        found = tools.call("sessions_search", {"query": "last week", "sessionKey": "current"}).details["results"][0]
+        older = {"sessionKey": found["sessionKey"], "sessionId": found["sessionId"], "messageId": found["messageId"]}
+        (opened,) = tools.call("sessions_history", older).details["messages"]
+        assert (opened["content"], found["sessionId"]) == ("The walrus of last week.", "before")
+
+
+PER_PEER = {"session": {"dmScope": "per-channel-peer"}}
+BY_OPENCLAW: dict[str, Any] = {"mdrecall": {"sessions": {"visibility": "openclaw"}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "requester", "visible"),
+    [
+        (PER_PEER, "direct", {"own-direct"}),
+        (PER_PEER, "main", {"own-main", "own-dashboard", "other-main", "other-dashboard"}),
+        ({"tools": {"sessions": {"visibility": "all"}}}, "group", {"own-group"}),
+        (BY_OPENCLAW, "group", set(SOURCES)),
+        (BY_OPENCLAW | {"tools": {"sessions": {"visibility": "self"}}}, "group", {"own-group"}),
+        (BY_OPENCLAW | {"tools": {"sessions": {"visibility": "tree"}}}, "main", set(SOURCES)),
+    ],
+)
+def test_the_settings_decide(tmp_path: Path, config: dict[str, Any], requester: str, visible: set[str]) -> None:
+    claw = Claw(tmp_path, **config)
+    with claw.open() as memory:
+        assert seen_in(ask_python(memory)("search", "walrus", KEYS[requester])) == visible
+        assert seen_in(ask_python(memory)("list", "", KEYS[requester])) == visible
+
+
+def test_what_openclaw_stored_about_a_conversation_makes_it_stricter(tmp_path: Path) -> None:
+    sources = {name: SOURCES[name] for name in ("own-main", "own-direct", "own-dashboard")}
+    claw = Claw(tmp_path, sources)
+    file = claw.sessions / "sessions.json"
+    entries = json.loads(file.read_text())
+    entries[KEYS["direct"]]["chatType"] = "group"
+    file.write_text(json.dumps(entries))
+    with claw.open() as memory:
+        ask = ask_python(memory)
+        assert seen_in(ask("search", "walrus", KEYS["main"])) == {"own-main", "own-dashboard"}
+        assert seen_in(ask("search", "walrus", KEYS["direct"])) == {"own-direct"}
+
+
+def test_a_transcript_whose_entry_is_lost_is_hidden_from_every_conversation(tmp_path: Path) -> None:
+    claw = Claw(tmp_path, {"own-main": KEYS["main"]})
+    with claw.open() as memory:
+        ask = ask_python(memory)
+        assert seen_in(ask("search", "walrus", KEYS["main"])) == {"own-main"}
+        for damaged in ("{", "[]", "{}"):
+            (claw.sessions / "sessions.json").write_text(damaged)
+            assert seen_in(ask("search", "walrus", KEYS["main"])) == set()
+            assert seen_in(ask("search", "walrus", "")) == {"own-main"}
+
+
+@pytest.mark.parametrize("requester", ["group", ""])
+def test_the_progress_of_a_search_names_a_transcript_only_to_a_person(tmp_path: Path, requester: str) -> None:
+    labels: list[str] = []
+    with Claw(tmp_path).open() as memory:
+        key = KEYS.get(requester, "")
+        memory.search("walrus", session_key=key, progress=lambda step: labels.append(step.label))
+    assert labels
+    assert bool(seen_in(labels)) == (not requester)
+
+
+def test_problems_with_a_hidden_transcript_are_left_out() -> None:
+    issues = [Issue(path, "is broken") for path in ("MEMORY.md", "sessions/a.jsonl", "sessions/main/b.jsonl")]
+    assert Visible(frozenset({"sessions/a.jsonl"})).filter_issues(issues) == tuple(issues[:2])
+    assert EVERYTHING.filter_issues(issues) == tuple(issues)

@@ -3,9 +3,13 @@
 import argparse
 import sys
 from datetime import date
+from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_positive
 from mdrecall.cli.output import print_issues, print_json
+
+if TYPE_CHECKING:
+    from mdrecall.life.triggers import Recalled
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chars", type=parse_positive, metavar="N", help="print at most N characters of notes (default: 12000)"
     )
     parser.add_argument("--prompt", action="store_true", help="print the memory section of the system prompt instead")
+    parser.add_argument(
+        "--message",
+        metavar="TEXT",
+        help="print the entries of MEMORY.md and USER.md whose triggers this message holds instead",
+    )
     parser.add_argument("--today", type=_parse_day, metavar="DAY", help="use this day as today (YYYY-MM-DD)")
     add_no_warm(parser)
     add_common(parser)
@@ -26,6 +35,10 @@ def run(options: argparse.Namespace) -> int:
     from mdrecall.context import prompt_section, session_context
 
     with open_memory(options) as memory:
+        if options.message is not None:
+            from mdrecall.life.triggers import recall_triggers
+
+            return _print_recalled(recall_triggers(memory, options.session_key, options.message), options)
         if options.prompt:
             return _print_prompt(prompt_section(memory, options.session_key), options)
         context = session_context(
@@ -44,6 +57,19 @@ def run(options: argparse.Namespace) -> int:
         if not context.parts:
             print("There is no note from today or yesterday, and no MEMORY.md for this session.", file=sys.stderr)
     return 0 if context.parts else 1
+
+
+def _print_recalled(entries: "tuple[Recalled, ...]", options: argparse.Namespace) -> int:
+    if options.json:
+        from mdrecall.wire import to_json
+
+        print_json({"entries": [to_json(entry) | {"citation": entry.citation} for entry in entries]})
+    else:
+        for entry in entries:
+            print(entry.render())
+        if not entries:
+            print("No entry for this session has a trigger that the message holds.", file=sys.stderr)
+    return 0 if entries else 1
 
 
 def _print_prompt(text: str, options: argparse.Namespace) -> int:

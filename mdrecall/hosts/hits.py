@@ -2,16 +2,26 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from mdrecall import state_files
 from mdrecall.hosts.events import HookCall, HookEvent
 from mdrecall.memory import Memory
 from mdrecall.types import SearchResult
 
+#: The session of a person with an agent of their own, as OpenClaw names it: MEMORY.md is for it.
+SESSION_KEY = "main"
 #: The beginning of a passage says what it is about; its path and lines lead to the rest.
 _MAX_HIT_CHARS = 400
 #: Sessions that are remembered, and passages of each. Both bound a file that is read and written at each prompt.
 _MAX_SESSIONS, _MAX_SHOWN = 40, 200
+
+
+class Cited(Protocol):
+    """What is shown with its lines."""
+
+    @property
+    def citation(self) -> str: ...
 
 
 def find_sure_hits(
@@ -30,7 +40,7 @@ def find_sure_hits(
     answer = memory.search(
         query, max_results=2 * most, explain=by_name, source="memory" if has_sessions else None, now=call.now
     )
-    return [hit for hit in answer if _is_sure(hit)][:most]
+    return [hit for hit in answer if _is_sure(hit) and not hit.superseded][:most]
 
 
 def _is_sure(hit: SearchResult) -> bool:
@@ -57,7 +67,7 @@ def list_shown(call: HookCall) -> list[str]:
     return [entry for entry in shown if isinstance(entry, str)] if isinstance(shown, list) else []
 
 
-def remember_shown(call: HookCall, hits: Iterable[SearchResult], *, earlier: Sequence[str] = ()) -> None:
+def remember_shown(call: HookCall, hits: Iterable[Cited], *, earlier: Sequence[str] = ()) -> None:
     """Remember what the model has been shown. The session used last is at the end, and the oldest are forgotten."""
     sessions = state_files.load(_path_of(call))
     sessions.pop(_key_of(call.event), None)

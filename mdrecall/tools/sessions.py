@@ -101,9 +101,11 @@ def search_sessions(
     """
     if len(query) > MAX_QUERY_CHARS:
         raise QueryError(f"The query has {len(query):,} characters.", hint=f"Give at most {MAX_QUERY_CHARS:,}.")
-    # Several passages may be of one message, and the exact ones may rank lower at first.
+    # In quotes the same words are no time, such as "last week", and what holds them one after another comes first.
+    # Several passages may be of one message, so more are asked for than are shown.
     found = memory.search(
         query,
+        queries=() if '"' in query else (f'"{query.strip()}"',),
         source="sessions",
         mode="keyword",
         max_results=2 * limit,

@@ -13,6 +13,7 @@ import pytest
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, QueryError, SymlinkRefused
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
+from mdrecall.wire import answer_to_json
 from tests.backends.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits
 from tests.processes import until
 
@@ -183,6 +184,7 @@ def test_a_session_that_may_not_search_may_not_read_a_transcript(qmd_workspace: 
     folder.mkdir(parents=True)
     record = {"type": "message", "message": {"role": "user", "content": "the walrus"}}
     (folder / "talk.jsonl").write_text(json.dumps(record) + "\n")
+    (folder / "sessions.json").write_text(json.dumps({"agent:main:main": {"sessionId": "talk"}}))
     memory, asked = qmd_workspace.memory(), {"path": "sessions/talk.jsonl"}
     group = Toolset(memory_tools(memory, "agent:main:slack:group:1"))
     refused = group.call("session_get", asked)
@@ -194,6 +196,44 @@ def test_a_session_that_may_not_search_may_not_read_a_transcript(qmd_workspace: 
         for path in ("sessions/talk.jsonl", "qmd/sessions-main/talk.md"):
             read = tools.call("memory_get", {"path": path})
             assert (read.details["errorType"], read.details["text"]) == ("TranscriptRefused", "")
+
+
+@pytest.mark.parametrize(
+    ("key", "seen"),
+    [
+        ("", {"mine", "group", "lost"}),
+        ("agent:main:main", {"mine"}),
+        ("agent:main:irc:group:1", {"group"}),
+        ("agent:main:irc:group:2", set()),
+    ],
+)
+def test_a_conversation_sees_what_it_may_of_the_exported_transcripts(
+    qmd_workspace: QmdWorkspace, key: str, seen: set[str]
+) -> None:
+    qmd_workspace.settings_of_qmd |= {"sessions": {"enabled": True}, "scope": {"default": "allow"}}
+    folder = Path(qmd_workspace.settings.sessions_dir)
+    folder.mkdir(parents=True)
+    for name in ("mine", "group", "lost"):
+        record = {"type": "message", "message": {"role": "user", "content": f"Ana told {name} about the migration."}}
+        (folder / f"{name}.jsonl").write_text(json.dumps(record) + "\n")
+    entries = {"agent:main:main": {"sessionId": "mine"}, "agent:main:irc:group:1": {"sessionId": "group"}}
+    (folder / "sessions.json").write_text(json.dumps(entries))
+    assert qmd_workspace.qmd
+    found = hits(["mine.md", "group.md", "lost.md", "gone.md"])
+    found = [{**hit, "file": hit["file"].replace("workspace-main", "sessions-main")} for hit in found]
+    qmd_workspace.fill()
+    qmd_workspace.faulty(out=json.dumps([*found, *hits(NOTES)]))
+    answer = qmd_workspace.memory().search(QUESTION, session_key=key)
+    assert answer.backend == "qmd"
+    told = json.dumps(answer_to_json(answer))
+    assert {name for name in ("mine", "group", "lost") if f"told {name}" in told} == seen
+    assert {name for name in ("mine", "group", "lost", "gone") if f"{name}." in told} == (
+        seen | {"gone"} if not key else seen
+    )
+    assert "memory/2026-01-14.md" in told
+    assert bool(answer.withheld) == bool(key)
+    collections = [name for call in qmd_workspace.qmd.calls for flag, name in itertools.pairwise(call) if flag == "-c"]
+    assert ("sessions-main" in collections) == bool(seen)
 
 
 def test_what_changed_is_indexed_before_the_answer(qmd_workspace: QmdWorkspace) -> None:

@@ -73,3 +73,14 @@ def test_an_old_line_that_is_not_there_is_an_error_and_nothing_is_written(worksp
     ran = run("note", "The shop belongs to Hugo.", "--supersedes", f"{OLD}#L7", "--file", "2026-06-01")
     assert (ran.code, "no line of text" in ran.err) == (2, True)
     assert not (workspace.path / NEW).exists()
+
+
+def test_a_message_brings_curated_entries_to_mind(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "- The owner of the shop is Rosa. <!-- trigger: shop -->\n")
+    ran = run("context", "--message", "tell me about the shops")
+    assert (ran.code, ran.out) == (0, "- The owner of the shop is Rosa. (Source: MEMORY.md#L1)\n")
+    (entry,) = run("context", "--message", "the shop", "--json").json["entries"]
+    assert (entry["citation"], entry["triggers"], round(entry["score"], 2)) == ("MEMORY.md#L1", ["shop"], 0.68)
+    for arguments in (["--message", "the weather"], ["--message", "the shop", "--session-key", "x:group:1"]):
+        ran = run("context", *arguments)
+        assert (ran.code, ran.out) == (1, "")

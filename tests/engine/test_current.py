@@ -50,3 +50,33 @@ def ask(memory: Memory, places: Sequence[int]) -> list[str]:
 def test_the_newer_of_a_changed_fact_is_first_and_both_are_cited(notebook: Memory, first: int) -> None:
     wrong = ask(notebook, range(first, first + HALF))
     assert len(wrong) <= HALF * 0.05, wrong
+
+
+MARK = "<!-- status: superseded | by: memory/new.md | on: 2026-05-01 -->"
+
+
+def test_a_marked_line_comes_after_what_replaces_it_and_after_its_equals(workspace: Workspace) -> None:
+    workspace.write("memory/old.md", f"- the harbour gate code is 4471 {MARK}\n- the weather was fine\n")
+    workspace.write("memory/new.md", "- harbour gate code since May: see the blue book\n")
+    workspace.write("memory/other.md", "- the harbour gate code was asked for by Tom\n")
+    answer = workspace.memory().search("harbour gate code", now=NOW)
+    assert answer[-1].path == "memory/old.md"
+    assert (answer[-1].superseded, answer[-1].superseded_by) == (True, "memory/new.md")
+    assert "4471" in answer[-1].snippet
+    assert "weather" not in answer[-1].snippet
+
+
+def test_a_query_that_names_a_time_is_about_what_held_then(workspace: Workspace) -> None:
+    workspace.write("memory/2026-02-10.md", "- The shop belongs to Rosa Marin.\n")
+    workspace.write("memory/2026-06-10.md", "- The shop belongs to Hugo Marin.\n")
+    memory = workspace.memory()
+    assert memory.search("who does the shop belong to", now=NOW)[0].path == "memory/2026-06-10.md"
+    assert memory.search("who did the shop belong to in February 2026", now=NOW)[0].path == "memory/2026-02-10.md"
+
+
+def test_an_undated_note_that_changed_later_is_not_taken_for_older(workspace: Workspace) -> None:
+    """MEMORY.md was changed after the day of the note, so nobody knows which of them holds."""
+    workspace.write("MEMORY.md", "- The shop belongs to Rosa Marin.\n")
+    workspace.write("memory/2020-06-10.md", "- The shop belongs to Hugo Marin.\n")
+    first = workspace.memory().search("the shop belongs to Rosa", now=NOW)[0]
+    assert first.path == "MEMORY.md"

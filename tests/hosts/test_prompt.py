@@ -92,3 +92,22 @@ def test_a_state_folder_that_cannot_be_written_is_logged_and_the_answer_is_given
         pass
     assert "twelve connections" in hooks.answer("prompt", prompt=PROMPT).context
     assert any("cannot be remembered" in problem for problem in hooks.problems)
+
+
+def test_a_superseded_line_is_never_shown(hooks: Hooks, workspace: Workspace) -> None:
+    mark = "<!-- status: superseded | by: memory/new.md | on: 2026-05-01 -->"
+    workspace.write("memory/pool.md", f"# Database pool\n\n- The database pool has twelve connections. {mark}\n")
+    workspace.memory().sync()
+    assert "twelve" not in hooks.answer("prompt", prompt=PROMPT).context
+
+
+def test_an_entry_with_a_trigger_of_the_prompt_is_shown_once_before_the_others(
+    hooks: Hooks, workspace: Workspace
+) -> None:
+    workspace.write(
+        "MEMORY.md", "- Ask Ana before touching it. <!-- trigger: pool -->\n- Other. <!-- trigger: garden -->\n"
+    )
+    lines = hooks.answer("prompt", prompt=PROMPT).context.splitlines()
+    assert lines[2] == "- Ask Ana before touching it. (Source: MEMORY.md#L1)"
+    assert any("twelve connections" in line for line in lines[3:])
+    assert hooks.answer("prompt", prompt=PROMPT).context == ""

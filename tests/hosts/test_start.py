@@ -138,3 +138,11 @@ def test_an_empty_memory_is_introduced_all_the_same(workspace: Workspace) -> Non
     hooks = Hooks(workspace, [])
     assert "memory_search" in hooks.answer("session-start").context
     assert hooks.problems == []
+
+
+def test_superseded_lines_and_tasks_are_not_shown(hooks: Hooks, workspace: Workspace) -> None:
+    mark = "<!-- status: superseded | by: MEMORY.md | on: 2026-05-01 -->"
+    workspace.write("MEMORY.md", f"- The key is under the mat. {mark}\n- The key is with Ana.\n")
+    day = hooks.answer("session-start").context
+    assert "under the mat" not in day
+    assert "with Ana" in day

@@ -105,6 +105,7 @@ COMMANDS: dict[str, list[str]] = {
         "context --json --today 2026-02-10",
         "context --json --today 2026-02-10 --chars 60",
         "context --json --today 2026-02-10 --session-key agent:main:discord:group:1",
+        "context --json --message nothing-like-this",
         "context --json --today 2020-01-01",
         "context --json --prompt",
         "context --json --prompt --session-key agent:main:subagent:1",

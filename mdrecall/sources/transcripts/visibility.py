@@ -8,7 +8,7 @@ from mdrecall.core.conversation.visibility import AUDIENCES, Party, Rules, expla
 from mdrecall.errors import FileMissing
 from mdrecall.interfaces import TranscriptReader
 from mdrecall.sources.transcripts.host_reader import is_host_path
-from mdrecall.types import EVERYTHING, Conversation, Visible
+from mdrecall.types import EVERYTHING, Conversation, Listing, Visible
 
 
 def find_visible(settings: Settings, reader: TranscriptReader, session_key: str, session: str = "") -> Visible:
@@ -18,7 +18,7 @@ def find_visible(settings: Settings, reader: TranscriptReader, session_key: str,
     """
     if not session_key.strip() and not session:
         return EVERYTHING
-    found = list(_describe_all(reader))
+    found = list(_describe_all(reader, reader.scan()))
     visible, withheld = filter_visible(settings, found, session_key)
     chosen = visible if not session else [each for each in visible if is_named(each, session, session_key)]
     return Visible(frozenset(each.path for each in chosen), withheld)
@@ -45,13 +45,13 @@ def find_readable(
     Of several transcripts of one conversation it is the one that changed last. Raise ``FileMissing`` if there is none.
     One that may not be seen is as missing as one that does not exist.
     """
-    if not session_key.strip() and not session_id:
-        listing = reader.scan()
-        if path := reader.find(name, listing):
-            return reader.describe(path, listing.stamps[path])
-    visible, _ = filter_visible(settings, _describe_all(reader), session_key)
-    named = [each for each in visible if is_named(each, name, session_key)]
-    named = [each for each in named if not session_id or each.session == session_id]
+    listing = reader.scan()
+    path = reader.find(session_id or name, listing)
+    if path and not session_key.strip() and not session_id:
+        return reader.describe(path, listing.stamps[path])
+    visible, _ = filter_visible(settings, _describe_all(reader, listing), session_key)
+    named = [each for each in visible if is_named(each, name, session_key) or (each.path == path and not session_id)]
+    named = [each for each in named if not session_id or each.path == path]
     if named:
         return max(named, key=lambda each: (not each.archived, each.changed_s))
     may_see = " that this conversation may see" if session_key.strip() else ""
@@ -80,9 +80,9 @@ def read_rules(settings: Settings) -> Rules:
     )
 
 
-def _describe_all(reader: TranscriptReader) -> Iterable[Conversation]:
+def _describe_all(reader: TranscriptReader, listing: Listing) -> Iterable[Conversation]:
     """Yield every transcript; one of a coding agent without its title, which would have to be read."""
-    for path, stamp in reader.scan().stamps.items():
+    for path, stamp in listing.stamps.items():
         if is_host_path(path):
             host, _, session = path.removeprefix("sessions/").removesuffix(".jsonl").partition("/")
             yield Conversation(session, path, stamp[0], stamp[1] / 1e9, False, host)

@@ -1,0 +1,107 @@
+"""What a message brings to mind: curated entries with a trigger that it holds, found without a model."""
+
+import os
+from typing import NamedTuple
+
+from mdrecall.core.conversation.session_key import parse
+from mdrecall.core.conversation.triggers import MIN_SCORE, Message, combine_scores
+from mdrecall.core.text.annotations import BROKEN_PROJECT
+from mdrecall.core.text.notes import CURATED_FILES, iter_note_chunks
+from mdrecall.errors import ReadError, RecallError
+from mdrecall.memory import Memory
+from mdrecall.types import format_citation
+
+#: The limits of OpenClaw for entries that a message brings to mind.
+_MAX_TRIGGERED, _TRIGGER_CHARS = 3, 1_800
+#: Less of an entry says too little to be worth a line.
+_MIN_TRIGGER_CHARS = 80
+#: A longer message holds pasted text, whose words nobody meant.
+_MAX_MESSAGE_CHARS = 2_000
+#: Who may write what an agent is told unasked. The owner's own lines in the curated files have no author.
+_TRUSTED = ("", "owner", "agent")
+
+
+class Recalled(NamedTuple):
+    """A curated entry that a message brings to mind."""
+
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    triggers: tuple[str, ...]
+    score: float = 0.0
+
+    @property
+    def citation(self) -> str:
+        return format_citation(self.path, self.start_line, self.end_line)
+
+    def render(self) -> str:
+        """Return the entry on a line, with its source as OpenClaw writes it."""
+        return f"- {self.text} (Source: {self.citation})"
+
+
+def recall_triggers(memory: Memory, session_key: str, message: str) -> tuple[Recalled, ...]:
+    """Return the entries of ``MEMORY.md`` and ``USER.md`` whose triggers a message holds, the best first.
+
+    Only in private sessions of this agent, only entries of people and agents that are trusted, none that is
+    superseded, and no more than a few lines. The index is searched only where that decides, and must exist.
+    """
+    key = parse(session_key)
+    if not key.is_private or (key.agent and not key.belongs_to(memory.settings.agent_id)):
+        return ()
+    said = Message(message[:_MAX_MESSAGE_CHARS])
+    scored = [(entry, said.score_triggers(entry.triggers)) for entry in _read_triggered(memory)]
+    hopeful = [(entry, score) for entry, score in scored if combine_scores(score, 1.0) >= MIN_SCORE]
+    if any(combine_scores(score, 0.0) < MIN_SCORE for _, score in hopeful):
+        found = _search_scores(memory, message)
+        ranked = [
+            entry._replace(score=combine_scores(score, found.get(entry.citation, 0.0))) for entry, score in hopeful
+        ]
+    else:
+        ranked = [entry._replace(score=combine_scores(score, 0.0)) for entry, score in hopeful]
+    best = sorted((entry for entry in ranked if entry.score >= MIN_SCORE), key=lambda entry: -entry.score)
+    return _fit(best)
+
+
+def _fit(entries: list[Recalled]) -> tuple[Recalled, ...]:
+    """Return the first entries that fit into the room for them; a long one is cut."""
+    fitting: list[Recalled] = []
+    room = _TRIGGER_CHARS
+    for entry in entries[:_MAX_TRIGGERED]:
+        frame = len(entry.render()) - len(entry.text) + 1
+        if room - frame < min(_MIN_TRIGGER_CHARS, len(entry.text)):
+            break
+        shown = entry.text if len(entry.text) <= room - frame else entry.text[: room - frame - 1] + "…"
+        fitting.append(entry._replace(text=shown))
+        room -= frame + len(shown)
+    return tuple(fitting)
+
+
+def _read_triggered(memory: Memory) -> list[Recalled]:
+    """Return the entries of the curated files that have triggers and may be shown."""
+    entries = []
+    for path in sorted(CURATED_FILES):
+        try:
+            text = memory.read(path, max_chars=memory.settings.mdrecall.max_file_bytes).text
+        except ReadError:
+            continue
+        chunking = memory.settings.memory_search.chunking
+        for chunk in iter_note_chunks(path, text, tokens=chunking.tokens, overlap=0) if "<!--" in text else ():
+            marks = chunk.marks
+            is_trusted = marks.origin in _TRUSTED and marks.project != BROKEN_PROJECT
+            if marks.triggers and is_trusted and not marks.is_superseded:
+                shown = " ".join(chunk.text.split()).removeprefix("- ")
+                entries.append(Recalled(path, chunk.start_line, chunk.end_line, shown, marks.triggers))
+    return entries
+
+
+def _search_scores(memory: Memory, message: str) -> dict[str, float]:
+    """Return the scores that a search for a message gives to entries, by their citations."""
+    settings = memory.settings
+    if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
+        return {}
+    try:
+        answer = memory.search(message[:_MAX_MESSAGE_CHARS], max_results=10, min_score=0.0)
+    except RecallError:
+        return {}
+    return {result.citation: result.score for result in reversed(answer.results)}
