@@ -172,11 +172,8 @@ class MdrecallSettings(NamedTuple):
     flush: FlushOptions = section(FlushOptions)
     qmd: QmdOptions = section(QmdOptions)
     tools: ToolOptions = section(ToolOptions)
-<<<<<<< HEAD
     forget: ForgetOptions = section(ForgetOptions)
-=======
     store: StoreOptions = section(StoreOptions)
->>>>>>> main
     vectors: VectorOptions = section(VectorOptions)
     rerank: RerankOptions = section(RerankOptions)
     hosts: HostOptions = section(HostOptions)
