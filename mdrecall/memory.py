@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.backends.pool import BackendPool
+    from mdrecall.core.text.links import NoteLinks
     from mdrecall.sources.files import MemoryFiles
+    from mdrecall.sources.linked_notes import LinkedNotes
     from mdrecall.sources.notes import NotePath
 
 
@@ -55,6 +57,7 @@ class Memory:
         self.loaded = loaded
         self._backend = backend
         self._release = release or backend.close
+        self._linked: LinkedNotes | None = None
 
     @classmethod
     def open(
@@ -106,6 +109,9 @@ class Memory:
         ``now`` is the moment that such words, and ages, are measured from. ``queries`` are up to four further ways to
         ask: a passage that several of them find keeps its best score. With a ``session_key`` only those conversations
         are searched that this one may see, and ``withheld`` says if that is not all. ``session`` chooses one of them.
+        ``tags``, ``paths`` and ``collections`` limit a search to notes with all of the tags, in any of the folders,
+        files or globs, and in any of the collections of the settings. ``projects`` are those at hand: entries of other
+        projects are left out, and ``withheld`` says so.
         """
         request = SearchRequest(query, **options)
         if request.progress and request.session_key.strip():
@@ -293,6 +299,18 @@ class Memory:
         stamps = self._open_files().scan().stamps
         found = [NoteFile(path, size, changed_ns / 1e9) for path, (size, changed_ns, *_) in stamps.items()]
         return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
+
+    def links(self, name: str) -> "NoteLinks":
+        """Return which notes a note links to and which link to it; the disk is asked, not the index.
+
+        The note is named by its path, its file name, an alias or its title.
+        """
+        from mdrecall.sources.linked_notes import LinkedNotes
+        from mdrecall.sources.tombstones import TombstoneFile
+
+        if self._linked is None:
+            self._linked = LinkedNotes(self._open_files(), TombstoneFile(self.settings.index_path))
+        return self._linked.links_of(name)
 
     def _open_files(self) -> "MemoryFiles":
         from mdrecall.sources.files import MemoryFiles

@@ -104,7 +104,9 @@ class BuiltinBackend:
                 result = result._replace(stale=stale)
         issues = visible.filter_issues((*result.issues, *self._index_issues(result.issues)))
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
-        answer = answer.replace(action=action, stale=result.stale, issues=issues, withheld=visible.withheld)
+        answer = answer.replace(
+            action=action, stale=result.stale, issues=issues, withheld=f"{visible.withheld} {answer.withheld}".strip()
+        )
         return self._files.name_unsearched(answer)
 
     def _is_truly_empty(self) -> bool:

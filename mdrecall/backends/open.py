@@ -14,8 +14,9 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
+from mdrecall.engine.ranking_options import read_ranking_options
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.searcher import Searcher, read_ranking_options
+from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
@@ -109,7 +110,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     beside = embedding.beside_embedder if embedding else None
     sync = SyncRun(store, indexers, embedder, beside)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
-    options = read_ranking_options(settings)
+    options = read_ranking_options(settings)._replace(collections=files.collections())
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
     if embedding is None:
         searcher = Searcher(store.chunks, analyser, options, reranker=reranker)

@@ -22,6 +22,7 @@ COMMANDS = {
     "search": "search notes and past conversations",
     "get": "print a memory file, or some of its lines",
     "list": "list the notes with their dates and sizes",
+    "links": "show which notes a note links to, and which link to it",
     "note": "add a note",
     "conflicts": "list notes that contradict each other",
     "sessions": "list, search, read or save past conversations",

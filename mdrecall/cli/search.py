@@ -38,6 +38,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "search as this conversation: of past conversations, only those that it may see"
     parser.add_argument("--session-key", metavar="KEY", default="", help=about)
     parser.add_argument(
+        "--tag", action="append", metavar="TAG", help="only notes with this tag or one below it; repeat it for several"
+    )
+    parser.add_argument(
+        "--path", action="append", metavar="PATH", help="only this file, folder or glob; repeat it for several"
+    )
+    parser.add_argument(
+        "--collection",
+        action="append",
+        metavar="NAME",
+        help="only this collection of the settings; repeat it for several",
+    )
+    parser.add_argument(
+        "--project",
+        action="append",
+        metavar="KEY",
+        help="leave out entries of other projects than this, such as github.com/ana/app; repeat it for several",
+    )
+    parser.add_argument(
         "--explain", action="store_true", help="show what the score of each result is made of, stage by stage"
     )
     add_no_warm(parser)
@@ -59,6 +77,10 @@ def run(options: argparse.Namespace) -> int:
             source=options.source,
             since=options.since,
             until=options.until,
+            tags=options.tag or (),
+            paths=options.path or (),
+            collections=options.collection or (),
+            projects=options.project or (),
             session_key=options.session_key,
             progress=progress,
         )
@@ -102,10 +124,10 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         _print_notice(f"Used the embeddings of {answer.provider} instead", answer.fallback)
     if answer.not_reranked:
         _print_notice("Not reranked", answer.not_reranked)
-    if answer.withheld:
-        print(answer.withheld, file=sys.stderr)
     if answer.caution:
         print(answer.caution, file=sys.stderr)
+    if answer.withheld:
+        print(answer.withheld, file=sys.stderr)
     if answer.results and (hint := suggest_minilm(answer)):
         print(hint, file=sys.stderr)
     if not answer.results:
@@ -151,11 +173,25 @@ def _format_headline(result: SearchResult) -> str:
     speaker = "" if result.speaker in result.snippet else result.speaker
     if more := ", ".join(filter(None, (speaker, "" if result.date in result.path else result.date))):
         parts.append(style(f"[{printable(more)}]", "dim"))
+    if about := describe_marks(result):
+        parts.append(style(f"({printable(about)})", "dim"))
     if result.scored_by:
         parts.append(style(f"scored by {printable(result.scored_by)}", "dim"))
     if result.query:
         parts.append(style(f'for "{printable(result.query)}"', "dim"))
     return "  ".join(parts)
+
+
+def describe_marks(result: SearchResult) -> str:
+    """Return what is known about an entry besides its text: who wrote it, whether it holds, for which project."""
+    replaced = f"superseded by {result.superseded_by}" if result.superseded_by else "superseded"
+    parts = [
+        f"by {result.origin}" if result.origin not in ("", "untrusted") else result.origin,
+        replaced if result.superseded else "",
+        f"importance {result.importance}" if result.importance else "",
+        f"project {result.project}" if result.project else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _format_explanation(why: Why) -> str:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
+from mdrecall.core.text.fields import read_fields
 from mdrecall.core.text.headings import titles
 from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
@@ -299,6 +300,7 @@ class Indexer:
             return
         is_long = len(document.text) > _LONG_CHARS
         try:
+            document = document._replace(fields=read_fields(document.text))
             chunks = None if is_long else list(self._index(document))
         except BUGS as error:
             self._report_bug(document, error, work)

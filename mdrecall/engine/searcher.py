@@ -1,15 +1,16 @@
 """The search: gather candidates from the store, then run the stages of the ranking over them."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
-from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.current import prefer_current
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
 from mdrecall.core.ranking.explain import explain_results, run_stages
 from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
 from mdrecall.core.ranking.importance import prefer_important
 from mdrecall.core.ranking.naming import Naming, read_naming
+from mdrecall.core.ranking.note_filter import NoteFilter, explain_filter, name_filter, read_filter, weigh_collections
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
 from mdrecall.core.ranking.recency import (
     DayLimits,
@@ -53,6 +54,8 @@ from mdrecall.core.ranking.stages import (
 )
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
+from mdrecall.engine.project_scope import ScopedChunks, find_hidden
+from mdrecall.engine.ranking_options import apply_request
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
@@ -69,6 +72,7 @@ STAGES: tuple[Stage, ...] = (
     prefer_speakers,  # a query that names a speaker prefers that speaker's words
     prefer_times,  # notes of the time that a query names gain a little
     apply_age,  # an old note counts less
+    weigh_collections,  # a collection may weigh more or less
     score_candidates,  # worth and age become a probability; best first
     drop_low_scores,  # the minimum score
     merge_neighbours,  # passages that follow each other become one result
@@ -133,6 +137,7 @@ class _Asked(NamedTuple):
     terms: Sequence[Term]
     times: QueryTimes
     limits: DayLimits | None
+    only: NoteFilter | None
     options: RankingOptions
     source: SourceName | None
 
@@ -170,6 +175,7 @@ class Searcher:
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker
+        self._hidden: frozenset[int] = frozenset()
 
     def search(
         self, request: SearchRequest, *, now: Moment = NO_MOMENT, transcripts: frozenset[str] | None = None
@@ -178,6 +184,16 @@ class Searcher:
 
         ``transcripts`` are the paths of those that may be seen; None means all. No other one influences the answer.
         """
+        projects_of = self._chunks.chunks_of_projects()
+        hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset[int]()
+        if not hidden:
+            return self._search(request, now, transcripts)
+        scoped = ScopedChunks(self._chunks, hidden)
+        limited = copy(self)
+        limited._chunks, limited._hidden = scoped, hidden
+        return scoped.explain(limited._search(request, now, transcripts))
+
+    def _search(self, request: SearchRequest, now: Moment, transcripts: frozenset[str] | None) -> SearchAnswer:
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
@@ -186,8 +202,9 @@ class Searcher:
         terms = quiet_time_words(parse_query(query), query, times)
         if not terms:
             return NO_SEARCHABLE_WORDS
-        asked = _Asked(query, terms, times, limits, _apply_request(self.options, request), request.source)
-        by_time = TimeSearch(self._chunks, now, request.source, transcripts)
+        only = read_filter(request, self.options.collections)
+        asked = _Asked(query, terms, times, limits, only, apply_request(self.options, request), request.source)
+        by_time = TimeSearch(self._chunks, now, request.source, transcripts, only)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
             with self._chunks.snapshot():
@@ -208,7 +225,8 @@ class Searcher:
             now.ms,
             times,
         )
-        answer = _describe_search(self._rank(found.pool.candidates, context), mode, found.degraded, found.embedded)
+        ranked = name_filter(self._rank(found.pool.candidates, context), only)
+        answer = _describe_search(ranked, mode, found.degraded, found.embedded)
         return put_first(listed, answer, asked.options.max_results) if listed is not None else answer
 
     def _find(self, asked: _Asked, by_time: TimeSearch) -> _Found | SearchAnswer:
@@ -229,9 +247,10 @@ class Searcher:
             if self._vectors and self._vectors.never_waits and options.mode != "keyword":
                 by_word = word_weights(matches, chunk_count, asked.terms)
                 embedded, degraded = try_embed(self._vectors, asked.query, options.mode, by_word)
-            within = by_time.chunks_within(asked.limits) if asked.limits or (asked.source and visible) else visible
-            if asked.limits and not within:
-                return asked.limits.explain_empty()
+            is_limited = bool(asked.limits or asked.only)
+            within = by_time.chunks_within(asked.limits) if is_limited or (asked.source and visible) else visible
+            if is_limited and not within:
+                return explain_filter(asked.only, asked.limits)
             of_times = by_time.chunks_of_times(asked.times) if asked.times.has_bonus else ()
             found = strengths(matches, weights, within)
             named = by_time.chunks_named(naming)
@@ -314,7 +333,8 @@ class Searcher:
         if self._vectors is None:
             return {}
         if lookup.within is None:
-            return dict(self._vectors.nearest(embedded, limit))
+            near = self._vectors.nearest(embedded, limit + len(self._hidden))
+            return dict([entry for entry in near if entry[0] not in self._hidden][:limit] if self._hidden else near)
         if len(lookup.within) > _MAX_COMPARED:
             found: list[tuple[int, float]] = []
             for count in (_WIDER * limit, self._chunks.count()):
@@ -384,33 +404,6 @@ class Searcher:
                 alike, passages = similarities.get(chunk.id, (None, ()))
                 found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
-
-
-def read_ranking_options(settings: Settings) -> RankingOptions:
-    """Return the ranking options of the settings; a request may override some of them."""
-    query = settings.memory_search.query
-    hybrid = query.hybrid
-    mode: Mode = "hybrid" if hybrid.enabled else "vector"
-    return RankingOptions(
-        max_results=query.max_results,
-        min_score=query.min_score,
-        mode=mode if settings.memory_search.provider != "none" else "keyword",
-        candidate_multiplier=hybrid.candidate_multiplier,
-        vector_weight=hybrid.vector_weight,
-        mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
-        half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
-        max_per_file=settings.mdrecall.max_per_file,
-    )
-
-
-def _apply_request(options: RankingOptions, request: SearchRequest) -> RankingOptions:
-    """Return the options of one search: the settings, except for what the request says."""
-    return options._replace(
-        max_results=options.max_results if request.max_results is None else max(1, request.max_results),
-        min_score=options.min_score if request.min_score is None else request.min_score,
-        mode=request.mode or options.mode,
-        min_reranked_score=request.min_score or 0.0,
-    )
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

@@ -6,6 +6,7 @@ from itertools import islice
 from mdrecall.core.ranking.days import Moment, format_day, note_day
 from mdrecall.core.ranking.features import ReadChunk
 from mdrecall.core.ranking.naming import Naming
+from mdrecall.core.ranking.note_filter import NoteFilter
 from mdrecall.core.ranking.recency import NEAREST_DAYS, DayLimits, nearest_days
 from mdrecall.core.ranking.score import Weighted
 from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
@@ -36,13 +37,19 @@ class TimeSearch:
     """Finds notes by their day, within one snapshot of the index."""
 
     def __init__(
-        self, chunks: ChunkReader, now: Moment, source: SourceName | None, transcripts: frozenset[str] | None = None
+        self,
+        chunks: ChunkReader,
+        now: Moment,
+        source: SourceName | None,
+        transcripts: frozenset[str] | None = None,
+        only: NoteFilter | None = None,
     ) -> None:
-        """``transcripts`` are the paths of those that may be seen; None means all."""
+        """``transcripts`` are the paths of those that may be seen; None means all. ``only`` leaves out other notes."""
         self._chunks = chunks
         self._now = now
         self._source = source
         self._transcripts = transcripts
+        self._only = only
 
     def visible_chunks(self) -> frozenset[int] | None:
         """Return the chunks of notes and of the transcripts that may be seen; None if nothing is hidden."""
@@ -108,6 +115,8 @@ class TimeSearch:
 
     def _documents(self) -> list[StoredDocument]:
         documents = self._chunks.list_documents()
+        if self._only:
+            documents = [document for document in documents if self._only.has(document)]
         return [each for each in documents if self._source in (None, each.source) and self._is_visible(each)]
 
     def _is_visible(self, document: StoredDocument) -> bool:

@@ -133,6 +133,13 @@ class ChunkReader(Protocol):
         """Return the number of files and chunks of each source."""
         ...
 
+    def chunks_of_projects(self) -> Mapping[int, str]:
+        """Return the chunks whose marks name a project, each with its projects. The mapping never changes.
+
+        The call is cheap: it runs before every search.
+        """
+        ...
+
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         ...

@@ -8,8 +8,8 @@ from mdrecall.core.ranking.budget import fit_results
 from mdrecall.core.ranking.diversity import interleave_sources
 from mdrecall.core.ranking.recency import read_limits
 from mdrecall.core.ranking.times import read_times
+from mdrecall.engine.ranking_options import read_ranking_options
 from mdrecall.engine.refresh import RefreshResult
-from mdrecall.engine.searcher import read_ranking_options
 from mdrecall.errors import BackendNotReady
 from mdrecall.qmd.results import AskedTimes, Results
 from mdrecall.qmd.search import QmdSearch, SearchHits

@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from mdrecall.core.globs import matches_glob
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, TranscriptRefused
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.hits import RawHit
-from mdrecall.sources.files import matches_glob
 from mdrecall.sources.opening import decode, read_below
 
 #: The beginning of the path of a file outside the workspace; the name of its collection follows.

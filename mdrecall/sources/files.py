@@ -5,7 +5,6 @@ files of the folder, then the extra paths. Symbolic links are not followed. A ro
 is reported as *lost*, so that nothing indexed from it is removed only because a disk is not mounted.
 """
 
-import fnmatch
 import os
 import stat
 import time
@@ -15,8 +14,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
+from mdrecall.core.globs import matches_glob
 from mdrecall.sources.opening import decode, read_below, stamp_of
-from mdrecall.types import Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
+from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 #: What an agent knows about its user.
@@ -90,7 +90,7 @@ class MemoryFiles:
         roots.append(Root(workspace, MEMORY_FOLDER, False, None, "", optional=True))
         if self.is_whole_folder():
             roots.append(Root(workspace, "", False, None, ""))
-        return tuple(dict.fromkeys([*roots, *self._extra_roots()]))
+        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *self._collection_roots()]))
 
     def is_whole_folder(self) -> bool:
         """True if every Markdown file of the workspace is searched, because nothing says which ones are notes.
@@ -173,8 +173,20 @@ class MemoryFiles:
         digest = hashlib.sha256(opened.data).hexdigest()
         return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)
 
+    def collections(self) -> tuple[Collection, ...]:
+        """Return the named collections of the settings, each with its path as results show it."""
+        found = []
+        for name, (extra, weight) in self._settings.mdrecall.collections.items():
+            root = self._extra_root(extra)
+            found.append(Collection(name, _join(root.prefix, root.inside), extra.pattern, weight))
+        return tuple(found)
+
     def _extra_roots(self) -> list[Root]:
         return [self._extra_root(extra) for extra in self._settings.memory_search.extra_paths]
+
+    def _collection_roots(self) -> list[Root]:
+        """Return the roots of the collections; a file outside of every other root is searched because it is in one."""
+        return [self._extra_root(extra) for extra, _ in self._settings.mdrecall.collections.values()]
 
     def is_ignored(self, root: Root, inside: str) -> bool:
         """True if a path of a root is in a folder that is left out."""
@@ -304,19 +316,6 @@ def path_inside(target: str, root: Root) -> str | None:
 def path_below(root: Root, inside: str) -> str:
     """Return a path relative to the part of a root that is searched, as the root's pattern expects it."""
     return inside[len(root.inside) + 1 :] if root.inside else inside
-
-
-def matches_glob(path: str, pattern: str) -> bool:
-    """True if a relative path matches a glob. ``*`` stays inside a folder, ``**`` spans any number of folders."""
-    return _match_parts(path.split("/"), pattern.split("/"))
-
-
-def _match_parts(parts: list[str], globs: list[str]) -> bool:
-    if not globs:
-        return not parts
-    if globs[0] == "**":
-        return any(_match_parts(parts[skipped:], globs[1:]) for skipped in range(len(parts) + 1))
-    return bool(parts) and fnmatch.fnmatchcase(parts[0], globs[0]) and _match_parts(parts[1:], globs[1:])
 
 
 def _drop_undecodable_names(scan: _Scan) -> None:

@@ -54,6 +54,9 @@ _MAX_RESULTS = 100
 #: A line number that no file reaches; it keeps a model's number within what an integer column or slice can take.
 _MAX_LINE = 1_000_000_000
 
+#: More tags than anybody asks for at once.
+_MAX_FILTERS = 10
+
 SEARCH = ToolSpec(
     "memory_search",
     "Mandatory recall step: before you answer anything about earlier work, decisions, dates, people, preferences or"
@@ -82,6 +85,14 @@ SEARCH = ToolSpec(
                 "description": "Only what is of this day or later: 2026-03-01, last week, 3 days ago.",
             },
             "until": {"type": "string", "description": "Only what is of this day or earlier."},
+            "tags": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": _MAX_FILTERS,
+                "description": "Only notes with all of these tags.",
+            },
+            "path": {"type": "string", "description": "Only this folder, file or glob, such as memory/people."},
+            "collection": {"type": "string", "description": "Only this collection of the settings."},
         },
         "required": ["query"],
     },
@@ -158,6 +169,8 @@ class MemorySearch:
         min_score = read_number(arguments, "minScore")
         corpus = read_choice(arguments, "corpus", _CORPORA)
         since, until = read_text(arguments, "since"), read_text(arguments, "until")
+        path, collection = read_text(arguments, "path"), read_text(arguments, "collection")
+        tags = read_texts(arguments, "tags")
         try:
             found = self._memory.search(
                 query,
@@ -167,6 +180,9 @@ class MemorySearch:
                 source=_SOURCES.get(corpus),
                 since=since or None,
                 until=until or None,
+                tags=tags,
+                paths=[path] if path else (),
+                collections=[collection] if collection else (),
                 session_key=self._session_key,
                 progress=self._progress,
             )

@@ -123,11 +123,18 @@ def _head(result: Mapping[str, Any], snippet: str) -> str:
     """Return the line above a snippet: its place, score and confidence, and what the snippet does not say itself."""
     day, speaker, heading = (result.get(name, "") for name in ("date", "speaker", "heading"))
     who_and_when = ["" if speaker in snippet else speaker, "" if day in result["path"] else day]
-    more = ", ".join(filter(None, who_and_when))
+    more = ", ".join(filter(None, (*who_and_when, *_list_marks(result))))
     is_shown = heading.rsplit(" › ", 1)[-1] in snippet
     head = f"{_place(result)} {result['score']:.2f} {result['confidence']}"
     head += f" [{more}]" if more else ""
     return _flatten(head if is_shown else f"{head} {_shorten(heading)}")
+
+
+def _list_marks(result: Mapping[str, Any]) -> list[str]:
+    """Return what a model must know of an entry besides its text: who wrote it, and that it no longer holds."""
+    origin, is_old = result.get("origin", ""), result.get("superseded", False)
+    replaced = f"superseded by {result['supersededBy']}" if result.get("supersededBy") else "superseded"
+    return [f"by {origin}" if origin not in ("", "untrusted") else origin, replaced if is_old else ""]
 
 
 def _place(lines: Mapping[str, Any]) -> str:

@@ -43,6 +43,40 @@ class NoteFile(NamedTuple):
     """When its content changed last, in seconds since 1970."""
 
 
+class Link(NamedTuple):
+    """A link from a line of a note to another note."""
+
+    line: int
+    target: str
+    """As it is written: ``target#heading|alias``, or a part of it."""
+
+
+class Fields(NamedTuple):
+    """What a note says about itself."""
+
+    title: str = ""
+    """The title in its front matter."""
+    tags: tuple[str, ...] = ()
+    """The tags in its front matter and in its text, without ``#``."""
+    aliases: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+
+
+NO_FIELDS = Fields()
+
+
+class Collection(NamedTuple):
+    """A named part of the notes."""
+
+    name: str
+    place: str
+    """Its folder or file, as results show paths; empty for the whole workspace."""
+    pattern: str | None = None
+    """A glob, relative to the folder, that its notes match."""
+    weight: float = 1.0
+    """What the scores of its notes are multiplied by."""
+
+
 class Document(NamedTuple):
     """A file as text, with its hash and stamp to notice changes."""
 
@@ -53,6 +87,7 @@ class Document(NamedTuple):
     stamp: Stamp
     seen_ns: int
     """When the stamp was taken."""
+    fields: Fields = NO_FIELDS
 
 
 #: Who wrote a text; empty if that is not known.
@@ -68,7 +103,6 @@ class Marks(NamedTuple):
     """1 to 10, as somebody wrote it; None if nobody did."""
     project: str = ""
     """The projects that it belongs to, joined with ``; ``; ``?`` if they cannot be read; empty if it is for all."""
-    tags: tuple[str, ...] = ()
     superseded_by: str = ""
     """The path or citation of what replaces it."""
     is_superseded: bool = False
@@ -125,6 +159,7 @@ class StoredDocument(NamedTuple):
     """When the file was changed; for a part of a transcript, when its last message was written."""
     head: str
     """The beginning of a note that has front matter; else empty."""
+    fields: Fields = NO_FIELDS
 
 
 class StoredChunk(NamedTuple):

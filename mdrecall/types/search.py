@@ -43,6 +43,10 @@ class SearchOptions(TypedDict, total=False):
     until: "str | date | None"
     now: "datetime | None"
     queries: Sequence[str]
+    tags: Sequence[str]
+    paths: Sequence[str]
+    collections: Sequence[str]
+    projects: Sequence[str]
     session: str
 
 
@@ -72,6 +76,14 @@ class SearchRequest(NamedTuple):
     """The moment that ages and words such as "yesterday" are measured from; None means the present."""
     queries: Sequence[str] = ()
     """The same question in other words; the results of all queries are merged."""
+    tags: Sequence[str] = ()
+    """Search only notes with all of these tags; ``work`` holds ``work/travel`` too."""
+    paths: Sequence[str] = ()
+    """Search only these files, folders or globs."""
+    collections: Sequence[str] = ()
+    """Search only these collections of the settings."""
+    projects: Sequence[str] = ()
+    """The projects at hand, such as ``github.com/ana/app``; entries of others are left out. None hides nothing."""
     session: str = ""
     """Search only this conversation, given by its session key or id; empty means every one that may be seen."""
 
@@ -285,7 +297,8 @@ class SearchAnswer:
     caution: str = ""
     """Why the results should be doubted, as a sentence; empty if there is no reason to."""
     withheld: str = ""
-    """A sentence if there are conversations that the one that asks may not see; it does not say which."""
+    """A sentence if there are conversations that the one that asks may not see, without saying which, or if entries of
+    other projects were left out."""
 
     @property
     def confidence(self) -> Confidence:

@@ -65,6 +65,9 @@ class FakeChunks:
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         return list(documents)
 
+    def chunks_of_projects(self) -> Mapping[int, str]:
+        return {}
+
     def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
         self.lookups.append(list(ids))
         return {number: self._chunks[number][0] for number in ids if number in self._chunks}

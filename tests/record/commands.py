@@ -20,6 +20,8 @@ COMMANDS: dict[str, list[str]] = {
         "status --json",
         "status --deep --json",
         "list --json",
+        "links MEMORY --json",
+        "links nobody --json",
         "language list --json",
     ],
     "search": [

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mdrecall.config.load import load
-from mdrecall.sources.files import MemoryFiles, matches_glob
+from mdrecall.core.globs import matches_glob
+from mdrecall.sources.files import MemoryFiles
 from mdrecall.types import Listing, SearchAnswer
 from tests.conftest import Workspace
 

@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.errors import StoreBusy
 from mdrecall.interfaces import Store
-from mdrecall.types import NO_MARKS, Document, IndexedChunk, KnownDocument, Marks, SourceCount, Transcript
+from mdrecall.types import (
+    NO_FIELDS,
+    NO_MARKS,
+    Document,
+    Fields,
+    IndexedChunk,
+    KnownDocument,
+    Link,
+    Marks,
+    SourceCount,
+    Transcript,
+)
 from mdrecall.types.documents import part_path
 from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, ids_of, indexed
 
@@ -320,8 +331,25 @@ def test_a_lock_has_one_holder_who_can_be_asked_after(open_store: OpenStore, nam
 
 def test_what_annotations_say_of_a_chunk_comes_back_with_it(store: Store) -> None:
     document, (plain,) = indexed("MEMORY.md", "The van is red")
-    marks = Marks(("the van",), 7, "github.com/ana/app", ("car",), "MEMORY.md#L9", True, "2026-11-16", "agent")
+    marks = Marks(("the van",), 7, "github.com/ana/app", "MEMORY.md#L9", True, "2026-11-16", "agent")
     marked = plain._replace(chunk=plain.chunk._replace(marks=marks))
     store.documents.put([(document, [marked]), indexed("memory/b.md", "The van is slow")], "r")
     found = {chunk.path: chunk.marks for chunk in store.chunks.load(chunk_ids(store, "van"))}
     assert found == {"MEMORY.md": marks, "memory/b.md": NO_MARKS}
+
+
+def test_chunks_of_projects_are_told_apart(store: Store) -> None:
+    document, (plain,) = indexed("MEMORY.md", "The van is red")
+    marked = plain._replace(chunk=plain.chunk._replace(marks=Marks(project="a.b/c; path:/x")))
+    other = plain._replace(chunk=plain.chunk._replace(marks=Marks(importance=7, triggers=("project",))))
+    store.documents.put([(document, [marked, other])], "r")
+    assert list(store.chunks.chunks_of_projects().values()) == ["a.b/c; path:/x"]
+    store.documents.remove("memory", ["MEMORY.md"])
+    assert store.chunks.chunks_of_projects() == {}
+
+
+def test_what_a_note_says_about_itself_is_listed_with_it(store: Store) -> None:
+    document, chunks = indexed("a.md", "text")
+    fields = Fields("Títle", ("work/x", "工作"), ("Ana\x00 \ud800",), (Link(3, "b#c|d"),))
+    store.documents.put([(document._replace(fields=fields), chunks), indexed("b.md", "text")], "r")
+    assert {one.path: one.fields for one in store.chunks.list_documents()} == {"a.md": fields, "b.md": NO_FIELDS}

@@ -1,9 +1,23 @@
 """The settings under ``mdrecall``, which only mdrecall has."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mdrecall.config.declare import choice, flag, hide_text, list_of, number, section, setting, size_bytes, text, whole
-from mdrecall.config.settings.memory_search import SECRET
+from mdrecall.config.declare import (
+    choice,
+    flag,
+    hide_text,
+    list_of,
+    map_of,
+    number,
+    record,
+    section,
+    setting,
+    size_bytes,
+    text,
+    whole,
+)
+from mdrecall.config.settings.memory_search import SECRET, ExtraPath
 
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__")
 
@@ -151,6 +165,17 @@ class SessionOptions(NamedTuple):
     )
 
 
+_COLLECTION = record({"path": text(), "pattern": text(), "weight": number(0.1, 10)}, required=("path",))
+
+
+def _read_collections(values: Mapping[str, Any]) -> dict[str, tuple[ExtraPath, float]]:
+    """Return where each collection is, and what it weighs."""
+    return {
+        name: (ExtraPath(entry["path"].strip(), entry.get("pattern") or None), entry.get("weight", 1.0))
+        for name, entry in values.items()
+    }
+
+
 class MdrecallSettings(NamedTuple):
     """``mdrecall``: the settings that only mdrecall has."""
 
@@ -179,4 +204,11 @@ class MdrecallSettings(NamedTuple):
     hosts: HostOptions = section(HostOptions)
     recalls: RecallOptions = section(RecallOptions)
     promote: PromoteOptions = section(PromoteOptions)
+    collections: Mapping[str, tuple[ExtraPath, float]] = setting(
+        map_of(_COLLECTION),
+        {},
+        "Named parts of the notes: `{name: {path, pattern, weight}}`. They are searched, can be searched by themselves,"
+        " and the scores of their notes are multiplied by the weight (0.1 to 10).",
+        fix=_read_collections,
+    )
     sessions: SessionOptions = section(SessionOptions)

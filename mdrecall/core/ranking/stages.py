@@ -17,6 +17,7 @@ from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
 from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
 from mdrecall.types import (
+    Collection,
     Match,
     Mode,
     SearchAnswer,
@@ -66,6 +67,8 @@ class RankingOptions(NamedTuple):
     min_reranked_score: float = 0.0
     """The minimum score that the request asks for. That of the settings holds before a reranker, not after it:
     rerankers differ in what a low score means."""
+    collections: tuple[Collection, ...] = ()
+    """Named parts of the notes, some of which weigh more or less."""
 
 
 class Rerank(NamedTuple):
@@ -107,6 +110,8 @@ class Candidate(NamedTuple):
     worth: float = 0.0
     """What it is worth, from which the score is made."""
     decay: float = 1.0
+    weight: float = 1.0
+    """What its collection weighs."""
     speaker: float = 0.0
     """What its speaker changes in its worth."""
     time: float = 0.0
@@ -199,7 +204,8 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
     """Return the score of a candidate by its worth and its age."""
-    return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
+    score = (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
+    return score if entry.weight == 1 else min(1.0, score * entry.weight)
 
 
 def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
@@ -258,8 +264,9 @@ def shown_span(entry: Candidate) -> Passage:
 
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Drop the candidates below the minimum score. Age orders results and hides none, so it does not count here."""
-    return [entry for entry in candidates if entry.score >= context.options.min_score * entry.decay]
+    """Drop the candidates below the minimum score. Age and weight order results and hide none: they do not count."""
+    least = context.options.min_score
+    return [entry for entry in candidates if entry.score >= least * entry.decay * min(1.0, entry.weight)]
 
 
 def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

@@ -16,6 +16,8 @@ from mdrecall.types import NO_MARKS, Marks, Origin
 BROKEN_PROJECT = "?"
 
 _COMMENT = re.compile(r"<!--\s*(trigger|importance|project|status|observed)\s*:(.*?)-->", re.IGNORECASE)
+# What an import leaves behind to know its own notes again: hashes, of no use to a reader.
+_IMPORT_MARK = re.compile(r"^<!-- mdrecall:import .*-->[ \t]*$", re.MULTILINE)
 _OPEN_PROJECT = re.compile(r"<!--\s*project\s*:", re.IGNORECASE)
 # A phrase longer than a sentence is no trigger, and more of them than this no person has written.
 _MAX_TRIGGERS, _MAX_TRIGGER_CHARS = 32, 200
@@ -58,6 +60,8 @@ def read_annotated(text: str, *, is_curated: bool) -> AnnotatedText:
 
     Triggers and importance count only in curated files. A status on a line of its own is about the next line of text.
     """
+    if "<!-- mdrecall:import " in text:
+        text = _IMPORT_MARK.sub("", text)
     if _COMMENT.search(text) is None and _OPEN_PROJECT.search(text) is None:
         return AnnotatedText(text, {})
     lines = text.split("\n")
@@ -92,7 +96,6 @@ def merge_marks(several: Iterable[Marks]) -> Marks:
         tuple(dict.fromkeys(trigger for marks in each for trigger in marks.triggers)),
         max((marks.importance for marks in each if marks.importance is not None), default=None),
         BROKEN_PROJECT if BROKEN_PROJECT in projects else "; ".join(projects),
-        tuple(dict.fromkeys(tag for marks in each for tag in marks.tags)),
         old.superseded_by,
         old.is_superseded,
         old.superseded_on,
@@ -113,7 +116,7 @@ def pack_marks(marks: Marks) -> str:
     import json
 
     said = {name: value for name, value in marks._asdict().items() if value not in ((), None, "", False)}
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(said, separators=(",", ":"))
 
 
 def unpack_marks(stored: str) -> Marks:

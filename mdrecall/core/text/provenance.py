@@ -13,15 +13,18 @@ from mdrecall.types import Origin
 #: How the author of a comment is called that stands for no program by name.
 BY_FLUSH, BY_SESSION, BY_IMPORT = "flush", "session", "import"
 
-_COMMENT = re.compile(r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest .{1,400}) -->\s*$")
+_COMMENT = re.compile(r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest .{1,400}|(mdrecall:import) .*) -->\s*$")
 # What OpenClaw writes by itself about its nightly runs.
 _SYSTEM_FOLDERS = ("memory/dreaming/", "memory/.dreams/")
+_IMPORT_FOLDER = "memory/import/"
 
 
 def path_origin(path: str) -> Origin:
-    """Return who wrote everything in a file: OpenClaw itself, or, outside of the workspace, nobody that is trusted."""
+    """Return who wrote everything in a file, by its path; outside of the workspace nobody that is trusted did."""
     if path.startswith(("../", "/")):
         return "untrusted"
+    if path.startswith(_IMPORT_FOLDER):
+        return "import"
     return "system" if path.startswith(_SYSTEM_FOLDERS) else ""
 
 
@@ -33,8 +36,9 @@ def line_origins(lines: Sequence[str]) -> Mapping[int, Origin]:
         found = _COMMENT.match(line) if line.startswith("<!-- ") else None
         if found is None:
             continue
-        author = found[1] or BY_SESSION
-        first = _first_line(lines, above, number - 1, has_heading=author == BY_SESSION)
+        author = BY_IMPORT if found[2] else found[1] or BY_SESSION
+        # An import speaks for everything since the comment before it.
+        first = above + 1 if found[2] else _first_line(lines, above, number - 1, has_heading=author == BY_SESSION)
         origins.update(dict.fromkeys(range(first, number + 1), _origin_of(author)))
         above = number
     return origins

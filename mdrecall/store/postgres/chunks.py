@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from mdrecall.core.text.annotations import unpack_marks
+from mdrecall.core.text.fields import unpack_fields
 from mdrecall.core.text.index_terms import index_terms
 from mdrecall.store.matching import ROW_BUDGET, Wanted, encode_names, match_terms
 from mdrecall.store.postgres.blocks import BlockContent, read_contents, unpack_dead
@@ -51,12 +52,14 @@ _SOURCES = """
 # As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
 _DOCUMENTS = """
     SELECT d.id, d.source, d.path, d.mtime_ns, CASE WHEN d.source <> 'sessions'
-        AND substring(c.text FROM 1 FOR 3) IN ('---', '+++') THEN substring(c.text FROM 1 FOR 4000) END
+        AND substring(c.text FROM 1 FOR 3) IN ('---', '+++') THEN substring(c.text FROM 1 FOR 4000) END, d.fields
     FROM mdrecall.documents d LEFT JOIN mdrecall.chunks c
         ON c.workspace_id = d.workspace_id AND c.gen = d.gen AND c.document_id = d.id AND c.ordinal = 0
     WHERE d.workspace_id=%s AND d.gen=%s
 """
 _HEAD_CHARS = 1000
+# With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
+_OF_PROJECTS = f"""SELECT id, marks FROM mdrecall.chunks WHERE {_OWN} AND strpos(marks, '"project":') > 0"""
 _CHUNKS_OF = """
     SELECT c.id FROM unnest(%s::int8[]) WITH ORDINALITY wanted(number, place) JOIN mdrecall.chunks c
         ON c.document_id = wanted.number WHERE c.workspace_id=%s AND c.gen=%s ORDER BY wanted.place, c.ordinal
@@ -112,6 +115,7 @@ class PostgresChunks:
         self._gen = gen
         self._blocks = BlockCache()
         self._listed: tuple[tuple[int, int], tuple[StoredDocument, ...]] | None = None
+        self._of_projects: tuple[tuple[int, int], dict[int, str]] | None = None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -129,6 +133,14 @@ class PostgresChunks:
         with self._database.reading(self._gen) as now:
             return tuple(SourceCount(*row) for row in now.rows(_COUNTS))
 
+    def chunks_of_projects(self) -> Mapping[int, str]:
+        """Return the chunks whose marks name a project, each with its projects."""
+        with self._database.reading(self._gen) as now:
+            key = now.gen, current_revision(now)
+            if self._of_projects is None or self._of_projects[0] != key:
+                self._of_projects = key, {row[0]: unpack_marks(row[1]).project for row in now.rows(_OF_PROJECTS)}
+            return self._of_projects[1]
+
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         if not ids:
@@ -144,8 +156,10 @@ class PostgresChunks:
             if self._listed and self._listed[0] == key:
                 return list(self._listed[1])
             found = [
-                StoredDocument(number, source, file_path(to_text(path)), mtime_ns, _read_head(head))
-                for number, source, path, mtime_ns, head in now.rows(_DOCUMENTS)
+                StoredDocument(
+                    number, source, file_path(to_text(path)), mtime_ns, _read_head(head), unpack_fields(fields)
+                )
+                for number, source, path, mtime_ns, head, fields in now.rows(_DOCUMENTS)
             ]
         if len(found) <= _MOST_LISTED:
             self._listed = key, tuple(found)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mdrecall.core.text.annotations import pack_marks
+from mdrecall.core.text.fields import pack_fields
 from mdrecall.core.text.index_terms import index_terms
 from mdrecall.store.caches import ChangedStamps, StampCache
 from mdrecall.store.matching import encode_names
@@ -256,12 +257,13 @@ def _put(
     documents = [document for document, _ in items]
     first = _reserve(now, "next_document", len(documents))
     insert = """
-        INSERT INTO mdrecall.documents(workspace_id, gen, id, source, path, hash, index_format, mtime_ns, revision)
-        VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s)
+        INSERT INTO mdrecall.documents(
+            workspace_id, gen, id, source, path, hash, index_format, mtime_ns, fields, revision)
+        VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
     """
     rows: list[tuple[object, ...]] = [
         (first + number, document.source, to_bytes(document.path), bytes.fromhex(document.hash), index_format,
-         document.stamp[1], revision)
+         document.stamp[1], pack_fields(document.fields), revision)
         for number, document in enumerate(documents)
     ]  # fmt: skip
     now.run_many(insert, rows)

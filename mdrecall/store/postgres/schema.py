@@ -69,6 +69,7 @@ _TABLES = """
         PRIMARY KEY (workspace_id, gen, id),
         UNIQUE (workspace_id, gen, document_id, ordinal)
     );
+    CREATE INDEX chunks_of_projects ON mdrecall.chunks(workspace_id, gen, id) WHERE strpos(marks, '"project":') > 0;
     CREATE TABLE mdrecall.blocks(
         workspace_id int8, gen int4, block int8,
         first int8 NOT NULL, last int8 NOT NULL, size int4 NOT NULL,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import apsw
 
 from mdrecall.core.text.annotations import unpack_marks
+from mdrecall.core.text.fields import unpack_fields
 from mdrecall.store.matching import ROW_BUDGET, Wanted, match_terms
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import current_revision
@@ -34,6 +35,8 @@ _CHUNK = f"""
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id=?
 """
+# With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
+_OF_PROJECTS = """SELECT id, marks FROM chunks WHERE instr(marks, '"project":') > 0"""
 _SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
 _OWN_TEXT = f"SELECT {UNPACK}(text) FROM chunks WHERE document_id=? AND ordinal=?"
 
@@ -41,7 +44,8 @@ _OWN_TEXT = f"SELECT {UNPACK}(text) FROM chunks WHERE document_id=? AND ordinal=
 _DOCUMENTS = f"""
     SELECT documents.id, source, path, mtime_ns,
         CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {FRONT_MATTER_MARKS}
-        THEN substr({UNPACK}(text), 1, 1000) ELSE '' END
+        THEN substr({UNPACK}(text), 1, 1000) ELSE '' END,
+        fields
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
 """
 _CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
@@ -74,6 +78,7 @@ class _Remembered:
         self.revision = revision
         self.chunks = single(db, "SELECT count(*) FROM chunks")
         self._last_id = single(db, "SELECT coalesce(max(id), 0) FROM chunks")
+        self.projects_of = {number: unpack_marks(marks).project for number, marks in rows(db, _OF_PROJECTS)}
         self._rows: dict[str, int] = {}
         self._loaded: dict[int, StoredChunk] = {}
         self._loaded_chars = 0
@@ -129,6 +134,11 @@ class SqliteChunks:
         with self._file.reading() as db:
             return tuple(SourceCount(*row) for row in rows(db, _COUNTS))
 
+    def chunks_of_projects(self) -> Mapping[int, str]:
+        """Return the chunks whose marks name a project, each with its projects."""
+        with self._file.reading() as db:
+            return self._recall(db).projects_of
+
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         with self._file.reading() as db:
@@ -142,8 +152,8 @@ class SqliteChunks:
             if self._listed and self._listed[0] == revision:
                 return list(self._listed[1])
             found = [
-                StoredDocument(number, source, file_path(path), mtime_ns, head)
-                for number, source, path, mtime_ns, head in rows(db, _DOCUMENTS)
+                StoredDocument(number, source, file_path(path), mtime_ns, head, unpack_fields(fields))
+                for number, source, path, mtime_ns, head, fields in rows(db, _DOCUMENTS)
             ]
         if len(found) <= _MOST_LISTED:
             self._listed = revision, tuple(found)

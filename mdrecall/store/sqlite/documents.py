@@ -7,6 +7,7 @@ from typing import Any
 import apsw
 
 from mdrecall.core.text.annotations import pack_marks
+from mdrecall.core.text.fields import pack_fields
 from mdrecall.store.caches import StampCache
 from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite.file import IndexFile
@@ -19,8 +20,8 @@ from mdrecall.types.documents import PART_MARK, file_path, part_path
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
-    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, revision)
-    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, fields, revision)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_CHUNK = """
     INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, marks, text)
@@ -187,7 +188,8 @@ def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
 
 def _document_row(document: Document, index_format: str) -> tuple[Any, ...]:
     digest = bytes.fromhex(document.hash)
-    return (document.source, document.path, digest, *document.stamp, document.seen_ns, index_format)
+    fields = pack_fields(document.fields)
+    return (document.source, document.path, digest, *document.stamp, document.seen_ns, index_format, fields)
 
 
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:

@@ -119,6 +119,8 @@ ORIGINS = [
         ["digest"],
     ),
     ("memory/a.md", "- one\n<!-- by flush -->\n\n- two\n<!-- by import mem0 -->\n", ["import"]),
+    ("memory/import/mem0/a.md", "- noted\n", ["import"]),
+    ("memory/a.md", "- one\n\n- two\n\n<!-- mdrecall:import source=mem0 key=ab text=cd -->\n", ["import"]),
     ("../a.md", "- noted\n<!-- by Claude Code -->\n", ["untrusted"]),
 ]
 
@@ -126,6 +128,12 @@ ORIGINS = [
 @pytest.mark.parametrize(("path", "text", "expected"), ORIGINS)
 def test_comments_and_paths_tell_who_wrote_a_chunk(path: str, text: str, expected: list[str]) -> None:
     assert [chunk.marks.origin for chunk in iter_note_chunks(path, text, tokens=400, overlap=80)] == expected
+
+
+def test_the_mark_of_an_import_is_no_text() -> None:
+    text = "- one\n\n<!-- mdrecall:import source=mem0 key=ab text=cd -->\n"
+    (chunk,) = iter_note_chunks("memory/a.md", text, tokens=400, overlap=80)
+    assert (chunk.text, chunk.start_line, chunk.end_line) == ("- one", 1, 1)
 
 
 def test_entries_of_a_curated_file_have_origins_of_their_own() -> None:
