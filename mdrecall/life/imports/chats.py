@@ -210,7 +210,7 @@ def _find_memories(path: str) -> list[JsonFile]:
 def _read_claude_memories(value: dict[str, Any]) -> Iterator[Read]:
     account = text_of(value.get("account_uuid"))
     if text := text_of(value.get("conversations_memory")):
-        yield Item(f"memory:{account}", "What Claude remembers", text, path="what-claude-remembers")
+        yield Item(f"memory:{account}", "What Claude remembers", text)
     for project, memory in dict_of(value.get("project_memories")).items():
         if text := text_of(memory):
             yield Item(f"memory:{account}:{project}", f"What Claude remembers of a project ({project[:8]})", text)

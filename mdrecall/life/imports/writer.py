@@ -177,20 +177,7 @@ def plan_import(read: Callable[[], Iterator[Read]], target: Target) -> Plan:
             skipped.append(Skipped(change.title, f"it has {change.bytes:,} bytes, more than a note may have"))
         elif found.key not in changes or changes[found.key].version < found.version:
             changes[found.key] = change
-    return Plan(_drop_clashes(changes, skipped), tuple(skipped))
-
-
-def _drop_clashes(changes: dict[str, Change], skipped: list[Skipped]) -> dict[str, Change]:
-    """Leave out items that would be written to the note of another item, as on a disk that ignores case."""
-    owners: dict[str, str] = {}
-    kept: dict[str, Change] = {}
-    for key, change in changes.items():
-        is_own = change.action == "new" and not change.is_entry
-        if is_own and owners.setdefault(change.path.casefold(), key) != key:
-            skipped.append(Skipped(change.title, f"another item has the note {change.path}"))
-        else:
-            kept[key] = change
-    return kept
+    return Plan(changes, tuple(skipped))
 
 
 def apply_import(
