@@ -47,7 +47,7 @@ def _print_judged(found: "Judged", gates: "Gates") -> None:
     print(style(printable(format_citation(record.path, found.start_line, found.end_line)), "cyan"))
     print(f"    {printable(found.text or record.snippet or '(not in the note any more)')}")
     print(f"    key {printable(record.key)}\n")
-    signals = f"{record.recalls} recalls, {record.daily} recent notes, {record.grounded} grounded"
+    signals = f"{plural(record.recalls, 'recall')}, {plural(record.daily, 'recent note')}, {record.grounded} grounded"
     rows = [
         (candidate.score >= gates.min_score, f"score {candidate.score:.3f}", f"{gates.min_score:g} or more"),
         (record.signals >= gates.min_signals, f"{plural(record.signals, 'signal')} ({signals})", gates.min_signals),

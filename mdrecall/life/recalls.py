@@ -7,7 +7,7 @@ hashes, scores and moments. What cannot be written down is left out; a search ne
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -184,7 +184,7 @@ def lock_recalls(index_path: str, wait_s: float) -> Iterator[RecallState]:
 
 
 def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list[Entry]:
-    """Return the entries among the matching lines that have the most words of the query."""
+    """Return the entries among the lines of a result that have the most words of the query."""
     if not is_dated_note(result.path):
         return []
     try:
@@ -192,14 +192,28 @@ def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list
         opened = read_below(settings.workspace, result.path, shown=result.path, max_bytes=max_bytes)
     except ReadError:
         return []
-    first, last = result.match_start_line, result.match_end_line
     entries = find_entries(decode(opened.data).split("\n"))
-    there = [entry for entry in entries if entry.start_line <= last and entry.end_line >= first]
+    matching = _overlap(entries, result.match_start_line, result.match_end_line)
     wanted = {term.text for term in parse_query(result.query or query) if not term.stop}
-    shares = [
-        len(wanted & {stem(word) for token in tokens(entry.text) for word in surface_words(token)}) for entry in there
-    ]
-    return [entry for entry, share in zip(there, shares, strict=True) if share == max(shares)]
+    best = _choose(matching, wanted)
+    # A line beside the match that has more of the words, and not just one by chance, is what was looked for.
+    beside = _choose(_overlap(entries, result.start_line, result.end_line), wanted)
+    most = max((_count_words(entry, wanted) for entry in best), default=0)
+    return beside if beside and _count_words(beside[0], wanted) > max(1, most) else best
+
+
+def _overlap(entries: Iterable[Entry], first: int, last: int) -> list[Entry]:
+    return [entry for entry in entries if entry.start_line <= last and entry.end_line >= first]
+
+
+def _choose(entries: Sequence[Entry], wanted: Collection[str]) -> list[Entry]:
+    """Return the entries that have the most of the words."""
+    counts = [_count_words(entry, wanted) for entry in entries]
+    return [entry for entry, count in zip(entries, counts, strict=True) if count == max(counts)]
+
+
+def _count_words(entry: Entry, wanted: Collection[str]) -> int:
+    return len({stem(word) for token in tokens(entry.text) for word in surface_words(token)}.intersection(wanted))
 
 
 def _count(records: dict[str, Recall], result: SearchResult, entry: Entry, query: str, moment: datetime) -> bool:

@@ -18,6 +18,7 @@ from mdrecall.life.promote import Plan, apply, choose, find_judged, plan, promot
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import replace_content
+from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
 from tests.conftest import Workspace
 from tests.core.life.test_entries import JUNK
 from tests.life.conftest import NOW, recall_line
@@ -174,6 +175,15 @@ def test_a_moved_statement_is_cited_where_it_is_now(pump: Memory, workspace: Wor
     assert "source=memory/2026-11-14.md:5-5]" in make_plan(pump).section
 
 
+def test_forgotten_text_is_not_promoted_though_the_note_has_it(pump: Memory) -> None:
+    salt = new_salt()
+    entry = build_tombstones(salt).entry("1", "2026-11-16", [PUMP], {}, {})
+    save_entries(tombstones_path(pump.settings.index_path), salt, [entry])
+    made = make_plan(pump, lists_all=True)
+    assert find_judged(made, "pump") is None
+    assert refusals(make_plan(pump)) == [f"{NOTE} does not say it any more"]
+
+
 def test_superseded_text_is_not_promoted(pump: Memory, workspace: Workspace) -> None:
     mark = "<!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->"
     workspace.write(NOTE, f"- {PUMP} {mark}\n")
@@ -305,6 +315,7 @@ import os, sys
 from mdrecall.life import promote
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import replace_content
+from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
 from tests.life.conftest import NOW
 memory = Memory.open(sys.argv[1])
 print("ready", flush=True)

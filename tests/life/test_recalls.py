@@ -32,6 +32,7 @@ NOTE = """\
 - The greenhouse pump must be replaced before winter.
 - Priya prefers tea to coffee.
 """
+NOTE_PATH = "memory/2026-11-14.md"
 NOW = datetime(2026, 11, 14, 20, 0, tzinfo=UTC)
 
 
@@ -67,6 +68,15 @@ def test_the_entry_that_has_the_words_of_the_query_is_recorded_and_no_text(recor
     assert not {b"Priya", b"priya", b"prefer", b"tea", b"pump"} & set(stored.read_bytes().replace(b'"', b" ").split())
     assert b"riya" not in stored.read_bytes()
     assert stored.stat().st_mode & 0o077 == 0
+
+
+def test_a_line_beside_the_match_counts_if_it_has_more_of_the_words(recording: Memory, workspace: Workspace) -> None:
+    workspace.write(NOTE_PATH, "- Decided to buy the old pump of Ortiz.\n- call Ortiz\n- the pump starts at night\n")
+    record_answer(recording.settings, "Ortiz pump", make_answer((2, 3)), now=NOW)
+    record_answer(recording.settings, "pump at night", make_answer((2, 2)), now=NOW)
+    record_answer(recording.settings, "buy something", make_answer((3, 3)), now=NOW)
+    found = {record.start_line: record.recalls for record in read_recalls(recording.settings.index_path)}
+    assert found == {1: 1, 3: 2}
 
 
 def test_one_query_counts_once_an_hour(recording: Memory) -> None:

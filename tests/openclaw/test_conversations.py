@@ -5,6 +5,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,12 @@ def records_of(reader: OpenClawTranscripts | OpenClawJsonl, path: str) -> list[T
         return list(opened.records())
 
 
-def lines_of(reader: OpenClawTranscripts | OpenClawJsonl) -> dict[str, list[Line]]:
-    """Return the lines of every conversation by its session id."""
+def lines_of(reader: OpenClawTranscripts | OpenClawJsonl, but: Collection[str] = ()) -> dict[str, list[Line]]:
+    """Return the lines of every conversation by its session id, except for those with some session keys."""
     found: dict[str, list[Line]] = {}
     for each in list_conversations(reader):
+        if each.session_key in but:
+            continue
         records = records_of(reader, each.path)
         assert not any(record.problem for record in records)
         found[each.session] = [(record.number, record.line, record.day) for record in records if record.is_message]
@@ -155,8 +158,9 @@ def test_a_gateway_that_writes_and_a_reader_do_not_disturb_each_other(held: Open
     stop = threading.Event()
     with held.gateway() as gateway:
         begin = gateway.log.stat().st_size
-        writer = threading.Thread(target=_keep_talking, args=(gateway, said, stop))
-        writer.start()
+        writers = [threading.Thread(target=_keep_talking, args=(gateway, key, said, stop)) for key in (DIRECT, GROUP)]
+        for writer in writers:
+            writer.start()
         reads = 0
         try:
             end = time.monotonic() + BESIDE_S
@@ -169,7 +173,8 @@ def test_a_gateway_that_writes_and_a_reader_do_not_disturb_each_other(held: Open
                 reads += 1
         finally:
             stop.set()
-            writer.join()
+            for writer in writers:
+                writer.join()
         log = gateway.log.read_bytes()[begin:].decode().lower()
     print(f"{reads} readings of everything beside {len(said)} turns")
     assert reads
@@ -177,11 +182,13 @@ def test_a_gateway_that_writes_and_a_reader_do_not_disturb_each_other(held: Open
     assert not [word for word in _PROBLEMS if word in log], log
 
 
-def _keep_talking(gateway: Gateway, said: list[str], stop: threading.Event) -> None:
+def _keep_talking(gateway: Gateway, key: str, said: list[str], stop: threading.Event) -> None:
+    number = 0
     while not stop.is_set():
-        text = f"Number {len(said)} beside the reader" + (f" {LONG}" if len(said) % 3 == 0 else "")
-        gateway.say(GROUP if len(said) % 2 else DIRECT, text)
+        text = f"Number {number} in {key} beside the reader" + (f" {LONG}" if number % 3 == 0 else "")
+        gateway.say(key, text)
         said.append(text)
+        number += 1
 
 
 def test_the_lines_are_those_of_openclaws_own_export_and_import(held: OpenClaw, model: Model, tmp_path: Path) -> None:
@@ -200,7 +207,9 @@ def test_the_lines_are_those_of_openclaws_own_export_and_import(held: OpenClaw, 
     imported = open_reader(other)
     assert set(imported.scan().stamps) == {f"sessions/main/{session}.jsonl" for session in before}
     assert lines_of(imported) == before
-    assert lines_of(open_reader(other, has_zstd=False)) == before
+    # On a branch that was left, long messages can only be decompressed; the sessions of the rewound key have two now.
+    rest = {session: lines for session, lines in before.items() if keys[session] != REWOUND}
+    assert lines_of(open_reader(other, has_zstd=False), but=(REWOUND, f"{REWOUND}-before")) == rest
 
 
 def _write_jsonl(source: OpenClaw, target: OpenClaw, keys: dict[str, str]) -> None:

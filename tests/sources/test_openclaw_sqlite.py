@@ -210,6 +210,16 @@ def test_a_file_that_the_database_has_is_not_read_and_another_one_is(store: Open
         reader.open("sessions/s1.jsonl").__enter__()
 
 
+def test_a_conversation_without_events_in_the_database_is_read_from_its_file(store: OpenClawStore) -> None:
+    fill(store)
+    (store.sessions / "s1.jsonl").write_bytes(b"not an event\n" + store.export("s1"))
+    store.execute("DELETE FROM transcript_events")
+    reader = store.reader()
+    assert list(reader.scan().stamps) == ["sessions/s1.jsonl"]
+    assert [number for number, _, _ in lines_of(reader, "sessions/s1.jsonl")] == [4, 5, 6, 8, 10, 12, 14]
+    assert [each.session_key for each in list_conversations(reader)] == ["agent:main:main"]
+
+
 def test_events_that_only_the_file_has_follow_those_of_the_database(store: OpenClawStore) -> None:
     fill(store)
     more = [message("x1", "user", "written by the old version"), message("x2", "assistant", "yes", turnTainted=True)]

@@ -1,7 +1,8 @@
 """The entries of a note, and which of them can stand in long-term memory by themselves.
 
-An entry is a list item or a paragraph. Only a statement can stand alone: a heading, a row of a table, a command, a path
-or what a program has logged says nothing to somebody who has not seen the lines around it.
+An entry is a list item, or the lines of a paragraph up to one that ends a sentence. Only a statement can stand alone: a
+heading, a row of a table, a command, a path or what a program has logged says nothing to somebody who has not seen the
+lines around it.
 """
 
 import re
@@ -27,6 +28,7 @@ _SAME_SHARE = 0.9
 #: What a text is, its beginning shows. Patterns take time by the square of the length.
 _MAX_READ_CHARS = 1_000
 
+_SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.DOTALL)
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
 _TABLE = re.compile(r"\s*(?:\||:?-{2,}:?\s*\|)")
@@ -90,7 +92,7 @@ _UNFIT = (
 
 
 class Entry(NamedTuple):
-    """A list item or a paragraph of a note."""
+    """A list item of a note, or lines of a paragraph."""
 
     start_line: int
     end_line: int
@@ -128,13 +130,19 @@ def find_entries(lines: Sequence[str]) -> list[Entry]:
             end()
             was_superseded = bool(_SUPERSEDED.search(line)) if not bare else False
             continue
-        if _ITEM.match(line):
+        if _ITEM.match(line) or (begun and _ends_statement(lines, begun)):
             end()
         elif not begun and line.startswith(("    ", "\t")):
             continue
         begun.append(number)
     end()
     return found
+
+
+def _ends_statement(lines: Sequence[str], begun: Sequence[int]) -> bool:
+    """True if the last line of a paragraph ends a sentence, so that the next line says something else."""
+    last = _COMMENT.sub("", lines[begun[-1]]).rstrip()
+    return last.endswith(_SENTENCE_ENDS) and not _ITEM.match(lines[begun[0]])
 
 
 def _join(lines: Sequence[str]) -> str:

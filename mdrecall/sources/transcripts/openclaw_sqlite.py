@@ -126,15 +126,17 @@ class OpenClawTranscripts:
     def describe(self, path: str, stamp: Stamp) -> Conversation:
         """Return a conversation's session id, size, time of the last change, if it has ended, and whose it is."""
         window = self._known.windows.get(self._session_of(path))
-        if window is None:
-            return self._files.describe(path, stamp)
+        if window is not None:
+            found = Conversation(window.session, path, stamp[0], stamp[1] / 1e9, not window.is_current)
+            return self._add_facts(found, window)
+        found = self._files.describe(path, stamp)
+        window = self._known.windows.get(_session_in_file(path, self._known))
+        # A migration takes ``sessions.json`` away, and leaves files of old resets.
+        return self._add_facts(found, window) if window and not found.session_key else found
+
+    def _add_facts(self, found: Conversation, window: Window) -> Conversation:
         facts = self._read_facts().get(window.key, SessionFacts())
-        return Conversation(
-            window.session,
-            path,
-            stamp[0],
-            stamp[1] / 1e9,
-            not window.is_current,
+        return found._replace(
             session_key=window.key,
             chat_type=window.chat_type or facts.chat_type,
             channel=window.channel or facts.channel,
@@ -268,7 +270,10 @@ def _session_in_file(path: str, contents: Contents) -> str:
 def _is_read_from_file(path: str, contents: Contents) -> bool:
     """True if what a JSONL file holds was not forgotten, and the database does not have it."""
     session = _session_in_file(path, contents)
-    return session not in contents.forgotten and (_RESET in path or session not in contents.windows)
+    window = contents.windows.get(session)
+    # A migration that did not come far has left a conversation in the database that has no events.
+    is_in_database = window is not None and (window.rows > 0 or window.is_cold)
+    return session not in contents.forgotten and (_RESET in path or not is_in_database)
 
 
 def _stamp_with_file(window: Window, file: Stamp | None) -> Stamp:

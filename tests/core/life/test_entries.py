@@ -135,6 +135,13 @@ def test_entries_are_items_and_paragraphs_with_their_lines() -> None:
     ]
 
 
+def test_a_paragraph_is_cut_after_a_line_that_ends_a_sentence() -> None:
+    lines = ["The move is on 3 December. Lena", "does the dry run. <!-- x -->", "Nobody deploys on", "Fridays."]
+    lines += ["- An item that ends here.", "  It goes on here.", "後で決める。", "明日話す"]
+    assert [(entry.start_line, entry.end_line) for entry in find_entries(lines)] == [(1, 2), (3, 4), (5, 8)]
+    assert [entry.start_line for entry in find_entries(lines[6:])] == [1, 2]
+
+
 def test_an_empty_note_has_no_entries_and_a_huge_line_is_one() -> None:
     assert find_entries([]) == find_entries([""]) == []
     huge = "x | " * 100_000
