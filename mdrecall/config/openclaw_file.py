@@ -69,6 +69,15 @@ def list_unused(values: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(_walk(values, _used_keys(), "")))
 
 
+def is_used(at: str, values: Mapping[str, Any]) -> bool:
+    """True if a key of a file is used; the configuration of a plugin is only while that is in the memory slot."""
+    slot = look_up([values], "plugins", "slots", "memory")
+    plugin = f"plugins.entries.{slot}."
+    if at.startswith("plugins.entries.") and not at.startswith(plugin):
+        return False
+    return not any(at == name or at.startswith((f"{name}.", f"{name}[")) for name in list_unused(values))
+
+
 def _walk(values: Mapping[str, Any], used: Branch, prefix: str) -> Iterator[str]:
     for name, value in values.items():
         branch = used if isinstance(used, bool) else used.get(name, used.get("*"))

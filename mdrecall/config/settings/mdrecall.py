@@ -70,6 +70,15 @@ class ToolOptions(NamedTuple):
     )
 
 
+class ForgetOptions(NamedTuple):
+    """``mdrecall.forget``."""
+
+    trash_days: int = setting(whole(1), 30, "How many days the trash keeps what was removed from notes.")
+    tool: bool = setting(
+        flag(), False, "Offer agents the tool memory_forget, which removes a text after showing where it is."
+    )
+
+
 class VectorOptions(NamedTuple):
     """``mdrecall.vectors``."""
 
@@ -194,6 +203,7 @@ class MdrecallSettings(NamedTuple):
     flush: FlushOptions = section(FlushOptions)
     qmd: QmdOptions = section(QmdOptions)
     tools: ToolOptions = section(ToolOptions)
+    forget: ForgetOptions = section(ForgetOptions)
     store: StoreOptions = section(StoreOptions)
     vectors: VectorOptions = section(VectorOptions)
     rerank: RerankOptions = section(RerankOptions)

@@ -314,8 +314,12 @@ class LanceDb(NamedTuple):
     custom_triggers: tuple[str, ...] = setting(
         list_of(text(100), 50), (), "More words or phrases that make a message worth saving."
     )
-    storage_options: dict[str, Any] = setting(
-        map_of(anything()), {}, "Has no effect: options for an object store come from the environment.", is_used=False
+    storage_options: Any = setting(
+        map_of(anything()),
+        {},
+        "Has no effect: options for an object store come from the environment.",
+        hide=hide_text,
+        is_used=False,
     )
 
 
