@@ -8,7 +8,7 @@ the model with ``prompt``, ``append`` its answer, and call ``done``. If that fai
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
@@ -35,6 +35,9 @@ from mdrecall.sources.notes import append_daily
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, update_history
 from mdrecall.types import Appended
+
+if TYPE_CHECKING:
+    from mdrecall.sources.transcripts.stored_flushes import StoredFlushes
 
 __all__ = ["Appended", "Decision", "Flush", "FlushHistory", "Message", "Prompts", "State"]
 
@@ -87,7 +90,7 @@ class Flush:
     def check(self, state: State | None = None, *, history: FlushHistory | None = None) -> Decision:
         """Decide whether to flush before the next turn; ``history`` is for loops that do not use ``sessions.json``."""
         self.expect(state or State())
-        entry = None if history or not self.session_key else read_entry(self._folder, self.session_key)
+        entry = None if history or not self.session_key else self._read_entry()
         found = entry or Entry(history or FlushHistory(has_entry=self.settings.standalone))
         return decide(flush_rules(self.settings, self._state.reserve_tokens), self._turn(found), found.history)
 
@@ -182,7 +185,18 @@ class Flush:
     def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:
         if not self.session_key:
             raise SessionsError("There is no session to record a flush for.", hint="Give a session key.")
-        update_history(self._folder, self.session_key, change, now_ms=now_ms, create=self.settings.standalone)
+        if not self._open_stored().update(self.session_key, change):
+            update_history(self._folder, self.session_key, change, now_ms=now_ms, create=self.settings.standalone)
+
+    def _read_entry(self) -> Entry | None:
+        """Return the session's entry in OpenClaw's database, or else in ``sessions.json``."""
+        return self._open_stored().read(self.session_key) or read_entry(self._folder, self.session_key)
+
+    def _open_stored(self) -> "StoredFlushes":
+        # Hooks import this module too, and need no database.
+        from mdrecall.sources.transcripts.stored_flushes import StoredFlushes
+
+        return StoredFlushes(self.settings.agent_dir, self.settings.index_path)
 
     def _turn(self, entry: Entry) -> Turn:
         state = self._state
@@ -211,6 +225,8 @@ class Flush:
     def _bytes(self, entry: Entry) -> int:
         if self._state.transcript_bytes is not None:
             return self._state.transcript_bytes
+        if entry.visible_bytes is not None:
+            return entry.visible_bytes
         if not entry.session and not entry.file:
             return 0
         from mdrecall.sources.transcripts.readers import open_transcripts

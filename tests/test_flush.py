@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from mdrecall.core.conversation.flush import MAX_ATTEMPTS, FlushHistory
 from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
 from mdrecall.flush import Flush, Message, State
 from tests.conftest import Workspace
+from tests.sources.openclaw_store import OpenClawStore, message
 
 KEY = "agent:main:main"
 NOW = datetime(2026, 2, 16, 15, 0, tzinfo=UTC)
@@ -260,3 +262,88 @@ class Lives(RuleBasedStateMachine):
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(max_examples=15, stateful_step_count=30)
+
+
+@pytest.mark.parametrize(
+    ("books", "count", "is_due"),
+    [
+        ({"kind": "succeeded", "compactionCount": 2}, 2, False),
+        ({"kind": "succeeded", "compactionCount": 1}, 2, True),
+        ({"kind": "succeeded"}, 0, False),
+        ({"kind": "failed", "compactionCount": 2, "failureCount": 2}, 2, True),
+        ({"kind": "failed", "compactionCount": 2, "failureCount": 3}, 2, False),
+        ({"kind": "failed", "compactionCount": 1, "failureCount": 3}, 2, True),
+        ({"kind": "unknown"}, 2, True),
+        ("odd", 2, True),
+    ],
+)
+def test_the_books_of_a_newer_openclaw_count_wherever_they_are(
+    tmp_path: Path, books: Any, count: int, is_due: bool
+) -> None:
+    entry = {"sessionId": "s1", "compactionCount": count, "memoryFlush": books}
+    assert Claw(tmp_path / "file", entry=entry).flush().check(FULL).run == is_due
+    claw = Claw(tmp_path / "database", entry={})
+    stored(claw, entry)
+    assert claw.flush().check(FULL).run == is_due
+
+
+def stored(claw: Claw, entry: dict[str, Any]) -> OpenClawStore:
+    """OpenClaw's database with one session."""
+    shutil.rmtree(claw.state / "agents/main")
+    store = OpenClawStore(claw.state)
+    store.begin("s1", KEY, entry=entry)
+    return store
+
+
+def test_one_flush_in_a_cycle_of_a_session_in_the_database_which_is_never_written(claw: Claw) -> None:
+    store = stored(claw, {"compactionCount": 1, "memoryFlush": {"kind": "succeeded", "compactionCount": 0}})
+    before = {path.name: path.read_bytes() for path in store.file.parent.iterdir()}
+    flush = claw.flush(KEY.upper())
+    assert flush.check(FULL).run
+    flush.begin()
+    flush.done(NOW)
+    for key in (KEY, KEY.upper()):
+        assert claw.flush(key).check(FULL).why == "the session was flushed since the last compaction"
+    assert {path.name: path.read_bytes() for path in store.file.parent.iterdir()} == before
+    assert not (claw.sessions / "sessions.json").exists()
+    store.execute("UPDATE session_nodes SET entry_json = json_set(entry_json, '$.compactionCount', 2)")
+    assert claw.flush().check(FULL).run
+
+
+def test_failures_of_a_stored_session_are_counted_in_our_own_books(claw: Claw) -> None:
+    stored(claw, {"memoryFlush": {"kind": "failed", "compactionCount": 0, "failureCount": 1}})
+    for attempts in (2, 3):
+        assert claw.flush().check(FULL).run, attempts
+        claw.flush().failed()
+    assert "3 attempts have failed" in claw.flush().check(FULL).why
+
+
+def test_only_what_the_model_still_sees_counts_as_size(tmp_path: Path) -> None:
+    memory_flush = {"forceFlushTranscriptBytes": "10k"}
+    claw = Claw(tmp_path, {"agents": {"defaults": {"compaction": {"memoryFlush": memory_flush}}}})
+    store = stored(claw, {})
+    store.add("s1", message("e1", "user", "x" * 20_000))
+    assert claw.flush().check().trigger == "size"
+    store.add("s1", {"type": "compaction", "id": "e2", "summary": "s"}, message("e3", "user", "y" * 5_000))
+    assert not claw.flush().check().run
+    store.add("s1", message("e4", "user", "z" * 6_000))
+    assert claw.flush().check().trigger == "size"
+
+
+def test_a_session_in_neither_store_and_an_incognito_one_are_not_flushed(claw: Claw) -> None:
+    stored(claw, {"incognito": True})
+    assert "no entry" in claw.flush().check(FULL).why
+    assert "no entry" in claw.flush("agent:main:other").check(FULL).why
+    with pytest.raises(SessionsError, match="has no session 'agent:main:other'"):
+        claw.flush("agent:main:other").done(NOW)
+
+
+def test_a_session_of_an_unfinished_migration_is_found_in_its_file(claw: Claw) -> None:
+    stored(claw, {})
+    claw.sessions.mkdir(exist_ok=True)
+    (claw.sessions / "sessions.json").write_text(json.dumps({"agent:main:old": {"sessionId": "s0"}}))
+    flush = claw.flush("agent:main:old")
+    assert flush.check(FULL).run
+    flush.done(NOW)
+    entry = json.loads((claw.sessions / "sessions.json").read_text())["agent:main:old"]
+    assert entry["memoryFlushCompactionCount"] == 0

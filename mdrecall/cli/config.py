@@ -15,13 +15,22 @@ from mdrecall.wire import to_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("show", "check", "schema"),
-        help="show: print every setting and its origin; check: report every problem; schema: print a JSON Schema",
+        choices=("show", "check", "schema", "import"),
+        help="show: print every setting and its origin; check: report every problem; schema: print a JSON Schema;"
+        " import: show or write what OpenClaw has dropped since FILE was its configuration",
     )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="import: an older configuration file of OpenClaw")
+    parser.add_argument("--apply", action="store_true", help="import: write the settings to mdrecall.json")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.action == "import":
+        from mdrecall.cli.config_import import import_settings
+
+        return import_settings(options)
+    if options.file is not None or options.apply:
+        raise RecallError(f"FILE and --apply do not work with `config {options.action}`.", hint="Leave them out.")
     if options.action == "schema":
         from mdrecall.config.schema import json_schema
 

@@ -34,7 +34,7 @@ from mdrecall.config.layers import (
     memory_layers,
     read_agents,
 )
-from mdrecall.config.openclaw_file import list_unused, translate_providers
+from mdrecall.config.openclaw_file import is_used, list_unused, translate_providers
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
 from mdrecall.config.references import look_up, substitute
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
@@ -200,6 +200,7 @@ def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: W
         defaults=built["agents.defaults"],
         plugins=built["plugins"],
         lancedb=built[_LANCEDB],
+        dreaming=built["plugins.entries.memory-core.config.dreaming.phases.deep"],
         logging=built["logging"],
         tools=built["tools"],
         session=built["session"],
@@ -268,10 +269,14 @@ def _substitute_variables(files: list[ConfigFile], variables: Mapping[str, str])
     done: list[ConfigFile] = []
     warnings: list[str] = []
     for file in files:
-        missing: dict[str, None] = {}
+        missing: dict[str, str] = {}
         values = substitute(file.values, variables, missing) if file.is_lenient else file.values
         done.append(file._replace(values=values))
-        warnings += [f"{file.label}: {problem}" for problem in missing]
+        warnings += [
+            f"{file.label}: {at} refers to {variable}, which is not set."
+            for at, variable in missing.items()
+            if is_used(at, file.values)
+        ]
     return done, warnings
 
 

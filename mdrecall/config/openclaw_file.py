@@ -69,6 +69,15 @@ def list_unused(values: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(_walk(values, _used_keys(), "")))
 
 
+def is_used(at: str, values: Mapping[str, Any]) -> bool:
+    """True if a key of a file is used; the configuration of a plugin is only while that is in the memory slot."""
+    slot = look_up([values], "plugins", "slots", "memory")
+    plugin = f"plugins.entries.{slot}."
+    if at.startswith("plugins.entries.") and not at.startswith(plugin):
+        return False
+    return not any(at == name or at.startswith((f"{name}.", f"{name}[")) for name in list_unused(values))
+
+
 def _walk(values: Mapping[str, Any], used: Branch, prefix: str) -> Iterator[str]:
     for name, value in values.items():
         branch = used if isinstance(used, bool) else used.get(name, used.get("*"))
@@ -92,8 +101,10 @@ def _used_keys() -> dict[str, Any]:
     defaults |= {"compaction": _branch(SECTIONS["agents.defaults.compaction"]), "systemAgent": {"agentId": _ALL}}
     provider = dict.fromkeys(("api", "apiKey", "auth", "baseUrl", "headers"), _ALL)
     lancedb = _branch(SECTIONS["plugins.entries.memory-lancedb.config"])
-    # What a plugin's own configuration means is that plugin's business; three of OpenClaw's are not in mdrecall.
-    plugins: dict[str, Any] = dict.fromkeys(("active-memory", "memory-wiki", "memory-core"))
+    deep = _branch(SECTIONS["plugins.entries.memory-core.config.dreaming.phases.deep"])
+    # What a plugin's own configuration means is that plugin's business; two of OpenClaw's are not in mdrecall.
+    plugins: dict[str, Any] = dict.fromkeys(("active-memory", "memory-wiki"))
+    plugins["memory-core"] = {"enabled": _ALL, "config": {"dreaming": {"phases": {"deep": deep}}}}
     plugins |= {"memory-lancedb": {"enabled": _ALL, "config": lancedb}, "*": {"enabled": _ALL, "config": _ALL}}
     return {
         "$schema": _ALL,

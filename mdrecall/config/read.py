@@ -98,6 +98,8 @@ def build(section: Section, resolved: Mapping[str, ResolvedValue], prefix: str) 
 def _build_entry(entry: Setting | Section, resolved: Mapping[str, ResolvedValue], name: str) -> Any:
     if isinstance(entry, Section):
         return build(entry, resolved, name)
+    if not entry.is_used:
+        return entry.default
     value = resolved[name].value
     return entry.hide(value) if entry.hide and value is not None else value
 
@@ -127,4 +129,5 @@ def _read_layer(
                 problems.append(f"{layer.file}: {where}{shown}.")
                 if entry.secret and layer.is_lenient:
                     # A key that cannot be read must not be replaced by another one that is found elsewhere.
-                    yield prefix + name, ResolvedValue(entry.default or _UNREADABLE, f"{layer.file}: {where}")
+                    unreadable = _UNREADABLE if entry.default is None else entry.default
+                    yield prefix + name, ResolvedValue(unreadable, f"{layer.file}: {where}")

@@ -38,10 +38,10 @@ def check_header_value(value: str, setting: str) -> str:
     return value
 
 
-def substitute(values: Mapping[str, Any], env: Mapping[str, str], missing: dict[str, None]) -> dict[str, Any]:
+def substitute(values: Mapping[str, Any], env: Mapping[str, str], missing: dict[str, str]) -> dict[str, Any]:
     """Return a configuration with every ``${VAR}`` replaced, in any text except those that are resolved when used.
 
-    A variable that is not set stays as it is, and is added to ``missing`` with the place that names it.
+    A variable that is not set stays as it is, and is added to ``missing`` by the place that names it.
     """
 
     def inside(value: Any, at: str) -> Any:
@@ -61,7 +61,7 @@ def substitute(values: Mapping[str, Any], env: Mapping[str, str], missing: dict[
             return match[0][1:]
         if found := env.get(match[2], "").strip():
             return found
-        missing.setdefault(f"{at} refers to {match[0]}, which is not set.")
+        missing.setdefault(at, match[0])
         return match[0]
 
     return {name: keep(name, value, name) for name, value in values.items()}

@@ -302,3 +302,16 @@ def test_a_key_that_cannot_be_read_is_not_replaced_by_another(reach: Reach, give
     access = reach("openai", config, env={"OPENAI_API_KEY": "sk-other"})
     assert access.keys == ()
     assert "apiKey must be a string or a reference" in access.problem
+
+
+def test_headers_that_cannot_be_read_are_none(reach: Reach) -> None:
+    search = {"provider": "openai", "remote": {"apiKey": "k", "headers": "X: y"}}
+    assert reach("openai", {"memory": {"search": search}}).headers == {}
+
+
+def test_options_of_an_object_store_are_not_kept_because_they_hold_secrets(tmp_path: Path) -> None:
+    config = {"storageOptions": {"secret_key": "hush"}}
+    slot = {"slots": {"memory": "memory-lancedb"}, "entries": {"memory-lancedb": {"config": config}}}
+    result = loaded(tmp_path, {"plugins": slot})
+    assert "hush" not in repr(result.settings)
+    assert result.unused == ("plugins.entries.memory-lancedb.config.storageOptions",)

@@ -35,6 +35,8 @@ class Entry(NamedTuple):
     """The session id, which names the transcript."""
     file: str = ""
     """The transcript's file, if the entry names it."""
+    visible_bytes: int | None = None
+    """How much of the conversation the model still sees; None if that is not known."""
 
 
 class SessionFacts(NamedTuple):
@@ -91,7 +93,7 @@ def read_entry(folder: str, key: str) -> Entry | None:
     """Return a session's entry in the ``sessions.json`` of a folder; None if it has none."""
     entries = _read(os.path.join(folder, FILE))
     name = _find_key(entries, key)
-    return None if name is None else _parse_entry(entries[name])
+    return None if name is None else parse_entry(entries[name])
 
 
 def update_history(
@@ -115,7 +117,7 @@ def update_history(
                 hint = "Check the session key: it must be one of the keys in the file."
                 raise SessionsError(f"{path} has no session {key!r}.", hint=hint)
             entry = entries.setdefault(name or key, {})
-            history = change(_parse_entry(entry))
+            history = change(parse_entry(entry))
             entry.update(_openclaw_fields(history, now_ms))
             entry[_OWN] = {**_as_object(entry.get(_OWN)), "flush": _own_fields(history)}
             _replace(path, entries)
@@ -147,16 +149,20 @@ def _find_key(entries: dict[str, Any], key: str) -> str | None:
     return name
 
 
-def _parse_entry(entry: dict[str, Any]) -> Entry:
+def parse_entry(entry: dict[str, Any]) -> Entry:
+    """Return what a session's entry says about its flushes, as older OpenClaws write it or as newer ones do."""
     own = _as_object(_as_object(entry.get(_OWN)).get("flush"))
-    count = _as_number(entry.get("memoryFlushCompactionCount"))
+    newer = _as_object(entry.get("memoryFlush"))
+    kind, count = newer.get("kind"), _as_number(newer.get("compactionCount")) or 0
     history = FlushHistory(
-        has_entry=True,
-        flushed_count=count,
+        has_entry=entry.get("incognito") is not True,
+        flushed_count=count if kind == "succeeded" else _as_number(entry.get("memoryFlushCompactionCount")),
         flushed_bytes=_as_number(own.get("bytes")) or 0,
         attempts=_as_number(own.get("attempts")) or 0,
         attempts_count=_as_number(own.get("attemptsCompactionCount")),
     )
+    if kind == "failed" and not history.attempts:
+        history = history._replace(attempts=_as_number(newer.get("failureCount")) or 1, attempts_count=count)
     return Entry(
         history,
         compaction_count=_as_number(entry.get("compactionCount")) or 0,

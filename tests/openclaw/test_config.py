@@ -1,0 +1,109 @@
+"""Configuration files that the real OpenClaw accepts, and those of its documentation, never stop mdrecall."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyjson5
+import pytest
+
+from mdrecall.cli.main import main
+from mdrecall.config.load import Loaded, load
+from tests.config import openclaw_home, write
+from tests.config.test_dropped import BEFORE, settings_of
+from tests.openclaw.program import OpenClaw, find_openclaw
+
+pytestmark = pytest.mark.openclaw
+
+#: Names at the top of a configuration; another example in JSON is about something else.
+TOP = {
+    *("agents", "auth", "bindings", "channels", "env", "gateway", "hooks", "mcp", "memory", "messages", "models"),
+    *("plugins", "secrets", "session", "skills"),
+}
+BLOCK = re.compile(r"^[ \t]*```json5?[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+
+
+def find_docs() -> Path:
+    (program,) = [Path(part) for part in find_openclaw() if part.endswith("openclaw.mjs")] or [Path()]
+    return program.parent / "docs"
+
+
+def list_examples() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every example of a configuration in the documentation, with its place."""
+    for page in sorted(find_docs().rglob("*.md")):
+        for number, block in enumerate(
+            re.findall(r"^[ \t]*```json5?[^\n]*\n(.*?)^[ \t]*```", page.read_text(), re.M | re.S)
+        ):
+            try:
+                values = pyjson5.decode(block)
+            except pyjson5.Json5Exception:
+                continue
+            if isinstance(values, dict) and TOP & set(values) and "$include" not in block:
+                yield f"{page.relative_to(find_docs())}#{number}", values
+
+
+def load_example(home: Path, values: Mapping[str, Any]) -> Loaded:
+    return load(env=openclaw_home(home, dict(values)), cwd=str(home), workspace=str(home / ".openclaw/workspace"))
+
+
+def without(values: Mapping[str, Any], unused: tuple[str, ...], prefix: str = "") -> dict[str, Any]:
+    """A configuration without some of its keys."""
+    return {
+        name: without(value, unused, f"{prefix}{name}.") if isinstance(value, dict) else value
+        for name, value in values.items()
+        if f"{prefix}{name}" not in unused
+    }
+
+
+def test_every_example_of_the_documentation_is_read(tmp_path: Path) -> None:
+    examples = list(list_examples())
+    assert len(examples) > 300
+    warnings = {}
+    for number, (place, values) in enumerate(examples):
+        home = tmp_path / str(number)
+        found = load_example(home, values)
+        assert len(set(found.unused)) == len(found.unused), place
+        named = [key for warning in found.warnings for key in found.unused if f": {key} " in warning]
+        assert named == [], place
+        assert found.settings == load_example(home, without(values, found.unused)).settings, place
+        if found.warnings:
+            warnings[place] = found.warnings
+    assert len(warnings) <= 5
+    assert [text for texts in warnings.values() for text in texts if "which mdrecall cannot use" not in text] == []
+
+
+def test_a_file_that_openclaw_migrates_gives_the_same_settings_after_the_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openclaw = OpenClaw(tmp_path / "state", "http://127.0.0.1:9/v1")
+    for name in ("HOME", "OPENCLAW_STATE_DIR"):
+        monkeypatch.setenv(name, openclaw.env[name])
+    monkeypatch.setenv("MDRECALL_STATE_DIR", str(tmp_path / "own"))
+    file = openclaw.state / "openclaw.json"
+    # OpenClaw refuses to write a file that is half as long, so the rest of a usual one is in it.
+    old = json.loads(file.read_text()) | BEFORE
+    write(file, old)
+    before = settings_of(tmp_path)
+    backup = write(tmp_path / "openclaw.json.bak", old)
+    fixed = openclaw.run("doctor", "--fix", "--non-interactive")
+    assert "chunking" not in file.read_text(), fixed
+    assert openclaw.run("config", "validate").code == 0
+    assert settings_of(tmp_path) != before
+    assert main(["config", "import", str(backup), "--apply"]) == 0
+    assert settings_of(tmp_path) == before
+
+
+def test_the_file_is_valid_with_the_server_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openclaw = OpenClaw(tmp_path / "state", "http://127.0.0.1:9/v1")
+    for name in ("HOME", "OPENCLAW_STATE_DIR"):
+        monkeypatch.setenv(name, openclaw.env[name])
+    monkeypatch.setenv("MDRECALL_STATE_DIR", str(tmp_path / "own"))
+    file = openclaw.state / "openclaw.json"
+    before = file.read_bytes()
+    assert main(["mcp", "install", "openclaw", "--replace-memory", "--agents-md"]) == 0
+    validated = openclaw.run("config", "validate")
+    assert validated.code == 0, validated
+    assert main(["mcp", "uninstall", "openclaw"]) == 0
+    assert file.read_bytes() == before
