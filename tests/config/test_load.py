@@ -17,7 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "memorySearch.extraPaths": (),
     "memorySearch.experimental.sessionMemory": False,
     "memorySearch.provider": None,
-    "memorySearch.rememberAcrossConversations": None,
+    "memorySearch.rememberAcrossConversations": True,
     "memorySearch.model": "",
     "memorySearch.inputType": None,
     "memorySearch.queryInputType": None,

@@ -234,6 +234,23 @@ def test_conversations_count_where_senders_are_not_kept_apart(
     assert loaded(tmp_path, config).settings.memory_search.sources == sources
 
 
+@pytest.mark.parametrize(
+    ("config", "remembers"),
+    [
+        ({}, True),
+        ({"session": {"dmScope": "main"}}, True),
+        ({"session": {"dmScope": "per-peer"}}, False),
+        ({"bindings": [{"agentId": "a"}, {"session": {"dmScope": "per-peer"}}]}, False),
+        ({"session": {"dmScope": "per-peer"}, "memory": {"search": {"rememberAcrossConversations": True}}}, True),
+        ({"memory": {"search": {"rememberAcrossConversations": False}}}, False),
+    ],
+)
+def test_conversations_are_remembered_by_default_unless_senders_are_kept_apart(
+    tmp_path: Path, config: dict[str, Any], remembers: bool
+) -> None:
+    assert loaded(tmp_path, config).settings.memory_search.remember_across_conversations is remembers
+
+
 def test_the_agent_that_owns_everything_else_is_the_default_one(tmp_path: Path) -> None:
     config = {
         "agents": {
