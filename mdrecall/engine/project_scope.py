@@ -13,12 +13,28 @@ def find_hidden(projects_of: Mapping[int, str], active: Iterable[str]) -> frozen
 
     Where no project is known, only the unreadable ones are left out: nobody can tell whom they were meant for.
     """
-    known = {normalise_project(key) for key in active if key.strip()}
-    return frozenset(
-        chunk
-        for chunk, projects in projects_of.items()
-        if projects == BROKEN_PROJECT or (known and known.isdisjoint(projects.split("; ")))
-    )
+    known = read_projects(active)
+    return frozenset(chunk for chunk, projects in projects_of.items() if not is_for(projects, known))
+
+
+def read_projects(active: Iterable[str]) -> frozenset[str]:
+    """Return the keys of the projects at hand, as annotations have them."""
+    return frozenset(normalise_project(key) for key in active if key.strip())
+
+
+def is_for(projects: str, known: frozenset[str]) -> bool:
+    """True if an entry of some projects may be seen where these are known."""
+    if not projects:
+        return True
+    return projects != BROKEN_PROJECT and (not known or not known.isdisjoint(projects.split("; ")))
+
+
+def describe_left_out(count: int) -> str:
+    """Return a sentence about entries that may not be seen; empty if there are none."""
+    if not count:
+        return ""
+    left_out = "1 entry was left out" if count == 1 else f"{count} entries were left out"
+    return f"{left_out}: of another project, or of one that cannot be read."
 
 
 class ScopedChunks:
@@ -31,12 +47,7 @@ class ScopedChunks:
 
     def explain(self, answer: SearchAnswer) -> SearchAnswer:
         """Return the answer with how many entries that hold words of the query were left out."""
-        count = len(self._met)
-        if not count:
-            return answer
-        left_out = "1 entry was left out" if count == 1 else f"{count} entries were left out"
-        told = f"{left_out}: of another project, or of one that cannot be read."
-        return answer.replace(withheld=f"{answer.withheld} {told}".strip())
+        return answer.replace(withheld=f"{answer.withheld} {describe_left_out(len(self._met))}".strip())
 
     def snapshot(self) -> AbstractContextManager[None]:
         return self._chunks.snapshot()

@@ -116,7 +116,7 @@ class TimeSearch:
     def _documents(self) -> list[StoredDocument]:
         documents = self._chunks.list_documents()
         if self._only:
-            documents = [document for document in documents if self._only.has(document)]
+            documents = [document for document in documents if self._only.has(document.path, document.fields.tags)]
         return [each for each in documents if self._source in (None, each.source) and self._is_visible(each)]
 
     def _is_visible(self, document: StoredDocument) -> bool:

@@ -30,8 +30,8 @@ SESSIONS = "sessions/"
 MEMORIES = "memories.jsonl"
 SETTINGS = "settings/mdrecall.json"
 STATE = "state/"
-#: What is kept beside the index and cannot be made from notes: what was forgotten, recalled and promoted.
-STATE_FILES = {"forgotten": ".forgotten", "recalls": ".recalls", "promotions": ".promotions"}
+#: What is kept beside the index and cannot be made from notes: what was forgotten, and what was recalled and promoted.
+STATE_FILES = {"forgotten": ".forgotten", "recalls": ".recalls"}
 #: A larger file is no note, and no transcript that anybody wants to carry; it is named and left out.
 MAX_FILE_BYTES = 256 << 20
 #: How often the archive is written while notes change; after that it says which of them did.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.budget import fit_results
 from mdrecall.core.ranking.diversity import interleave_sources
+from mdrecall.core.ranking.note_filter import read_filter
 from mdrecall.core.ranking.recency import read_limits
 from mdrecall.core.ranking.times import read_times
 from mdrecall.engine.ranking_options import read_ranking_options
@@ -28,7 +29,7 @@ _UPDATE_WAIT_S = 0.5
 # A search that has used up its time still gets this much to fail properly.
 _MIN_SEARCH_S = 0.05
 _PROBE_QUERY = "mdrecall"
-# qmd knows no days, so a search that is limited to some asks for this many files for each result.
+# qmd knows neither days nor tags, so a search that is limited to some asks for this many files for each result.
 _WIDER_WITH_LIMITS = 20
 
 
@@ -59,7 +60,8 @@ class QmdAnswers:
     def _read_times(self, request: SearchRequest) -> AskedTimes:
         now = user_moment(request.now, self._settings.defaults.user_timezone)
         limits = read_limits(request.since, request.until, now.today)
-        return AskedTimes(read_times(request.query, now.today), limits, now)
+        only = read_filter(request, self._parts.files.collections())
+        return AskedTimes(read_times(request.query, now.today), limits, now, only)
 
     def _answer(self, request: SearchRequest) -> SearchAnswer:
         asked = self._read_times(request)
@@ -83,11 +85,13 @@ class QmdAnswers:
             entries = [entry for entry in entries if entry.source != "sessions" or visible.paths]
         names = [entry.name for entry in entries]
         left_s = max(_MIN_SEARCH_S, until - time.monotonic())
-        limit = (2 if asked.limits is None and not visible.withheld else _WIDER_WITH_LIMITS) * most
+        is_limited = asked.limits or asked.only or visible.withheld
+        limit = (_WIDER_WITH_LIMITS if is_limited else 2) * most
         found = self._search.search(request.query, mode, limit=limit, within_s=left_s, names=names)
         answer = self._build_answer(request, asked, found, total, most, visible)
         issues = visible.filter_issues((*refresh.issues, *found.issues, *answer.issues))
-        answer = answer.replace(stale=refresh.stale, issues=issues, degraded=degraded, withheld=visible.withheld)
+        answer = answer.replace(stale=refresh.stale, issues=issues, degraded=degraded)
+        answer = answer.replace(withheld=f"{visible.withheld} {answer.withheld}".strip())
         return mark_answer(answer, found.mode)
 
     def _find_visible(self, request: SearchRequest) -> Visible:
@@ -139,7 +143,9 @@ class QmdAnswers:
         most: int,
         visible: Visible,
     ) -> SearchAnswer:
-        options = read_ranking_options(self._settings)._replace(max_results=most, min_score=request.min_score or 0.0)
+        options = read_ranking_options(self._settings)._replace(
+            max_results=most, min_score=request.min_score or 0.0, collections=self._parts.files.collections()
+        )
         answer = self._results.find(found.hits, found.mode, request, asked, total, options, visible)
         chosen = interleave_sources(answer.results, most)
         budget = self._settings.memory.qmd.limits.max_injected_chars

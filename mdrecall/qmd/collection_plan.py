@@ -47,6 +47,7 @@ def plan_collections(settings: Settings, home: str) -> tuple[Collection, ...]:
     found += [
         _extra_collection(number, extra, settings, home) for number, extra in _uncovered_extras(settings, found, home)
     ]
+    found += _named_collections(settings, found, home)
     if settings.memory.qmd.sessions.enabled:
         found.append(Collection("sessions", export_dir(settings, home), ALL_NOTES, "sessions"))
     by_name: dict[str, Collection] = {}
@@ -141,6 +142,17 @@ def _uncovered_extras(settings: Settings, found: list[Collection], home: str) ->
         path = expand(extra.path, home, settings.workspace)
         if not any(path == root or path.startswith(root.rstrip("/") + "/") for root in whole):
             fresh.append((number, extra))
+    return fresh
+
+
+def _named_collections(settings: Settings, found: list[Collection], home: str) -> list[Collection]:
+    """Return the collections of the settings that no other collection covers yet."""
+    whole = [entry.root for entry in found if entry.pattern == ALL_NOTES]
+    fresh = []
+    for name, (extra, _) in settings.mdrecall.collections.items():
+        path = expand(extra.path, home, settings.workspace)
+        if not any(path == root or path.startswith(root.rstrip("/") + "/") for root in whole):
+            fresh.append(_collection_at(name, path, extra.pattern or ""))
     return fresh
 
 

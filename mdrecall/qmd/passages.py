@@ -42,6 +42,7 @@ from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import Analyser
+from mdrecall.engine.project_scope import is_for
 from mdrecall.engine.searcher import STAGES
 from mdrecall.qmd.tool_client import Mode
 from mdrecall.types import Chunk, Match, SearchAnswer, SourceName, StoredChunk, Term, Traits
@@ -96,6 +97,8 @@ class Located(NamedTuple):
     """Why they should be doubted."""
     empty: SearchAnswer = NO_MATCH
     """The answer if there are none."""
+    left_out: int = 0
+    """How many entries of other projects the documents have."""
 
 
 def locate(
@@ -110,18 +113,22 @@ def locate(
     explain: bool = False,
     times: QueryTimes = NO_TIMES,
     now_ms: float = 0.0,
+    projects: frozenset[str] = frozenset(),
 ) -> Located:
     """Return the passages of the documents that contain a word of the query or that qmd's models name.
 
-    ``total`` is how many documents they were chosen from, and ``times`` the times that the query speaks of.
+    ``total`` is how many documents they were chosen from, and ``times`` the times that the query speaks of. Entries of
+    other ``projects`` are left out, if there are any.
     """
-    entries = [
+    every = [
         _Entry(number, chunk, _count_terms(document.path, chunk, analyser))
         for number, document in enumerate(documents)
         for chunk in iter_note_chunks(document.path, document.text, tokens=sizes.tokens, overlap=sizes.overlap)
     ]
+    entries = [entry for entry in every if is_for(entry.chunk.marks.project, projects)]
+    left_out = len(every) - len(entries)
     if not entries:
-        return Located(())
+        return Located((), left_out=left_out)
     chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
     terms = quiet_time_words(parse_query(query), query, times)
     matches = leave_out_stop_words([_match_term(term, entries) for term in terms])
@@ -135,9 +142,9 @@ def locate(
     context = RankingContext(options, "hybrid" if traits else "keyword", matches, asked, query, explain, now_ms, times)
     ranked = run_stages(_STAGES, candidates, context)
     if isinstance(ranked, SearchAnswer):
-        return Located((), empty=ranked)
+        return Located((), empty=ranked, left_out=left_out)
     passages = [(entries[candidate.chunk.id].document, candidate) for candidate in ranked]
-    return Located(passages, describe_doubt(ranked, context))
+    return Located(passages, describe_doubt(ranked, context), left_out=left_out)
 
 
 def _gather(

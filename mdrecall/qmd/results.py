@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
 from mdrecall.core.ranking.days import Moment, note_day
+from mdrecall.core.ranking.note_filter import NoteFilter, name_filter
 from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.ranking.stages import RankingOptions, to_results
 from mdrecall.core.ranking.times import QueryTimes
+from mdrecall.core.text.fields import read_fields
 from mdrecall.core.text.words import Analyser
+from mdrecall.engine.project_scope import describe_left_out, read_projects
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.qmd.hits import RawHit
 from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate
@@ -37,14 +40,17 @@ class _ReadHit(NamedTuple):
 
 
 class AskedTimes(NamedTuple):
-    """The times of a request."""
+    """The times of a request, and what else it is limited to."""
 
     times: QueryTimes
     limits: DayLimits | None
     now: Moment
+    only: NoteFilter | None = None
 
     def has(self, path: str, text: str, mtime_ns: int) -> bool:
-        """True if a file is of the days that the request is limited to."""
+        """True if a file is of the days and among the notes that the request is limited to."""
+        if self.only and not self.only.has(path, read_fields(text).tags if self.only.tags else ()):
+            return False
         if self.limits is None:
             return True
         day = note_day(path, text)
@@ -91,14 +97,16 @@ class Results:
             explain=request.explain,
             times=asked.times,
             now_ms=asked.now.ms,
+            projects=read_projects(request.projects),
         )
         candidates = [candidate for _, candidate in located.passages]
         shown = to_results(candidates, places=options.max_results, max_units=self._max_snippet_chars)
         cited = [self._cite(files[number], result) for (number, _), result in zip(located.passages, shown, strict=True)]
         results = tuple(result for result in cited if result is not None)
+        withheld = describe_left_out(located.left_out)
         if not results:
-            return located.empty.replace(issues=tuple(issues))
-        return SearchAnswer(results, caution=located.caution, issues=tuple(issues))
+            return name_filter(located.empty, asked.only).replace(issues=tuple(issues), withheld=withheld)
+        return SearchAnswer(results, caution=located.caution, issues=tuple(issues), withheld=withheld)
 
     def _is_visible(self, hit: RawHit, visible: Visible) -> bool:
         if visible.paths is None:

@@ -35,6 +35,10 @@ _HASH_BYTES = 16
 _FIRST_BYTES = 2
 
 
+#: Stands for every session.
+ANY_SESSION = "*"
+
+
 class Days(NamedTuple):
     """A range of days, as ``YYYY-MM-DD``; an empty end is open."""
 
@@ -134,9 +138,10 @@ class Tombstones(NamedTuple):
         """True if the session of a transcript was forgotten, by its path or by the id in the name of its file."""
         if not self.sessions:
             return False
-        name = path.rpartition("/")[2]
-        keys = dict.fromkeys((path, name, name.partition(".jsonl")[0]))
-        return any(self.is_forgotten_session(key, day) for key in keys)
+        folder, _, name = path.rpartition("/")
+        host = host_key(folder.rpartition("/")[2])
+        keys = (path, name, name.partition(".jsonl")[0], host, ANY_SESSION)
+        return any(self.is_forgotten_session(key, day) for key in dict.fromkeys(keys))
 
     def mask_record(self, record: TranscriptRecord, path: str) -> TranscriptRecord:
         """Return a record of the transcript at a path without what was forgotten."""
@@ -148,6 +153,14 @@ class Tombstones(NamedTuple):
             return record._replace(text=FORGOTTEN)
         masked = self.mask(record.text)
         return record if masked is record.text else record._replace(text=masked)
+
+    def covers(self, entry: Entry) -> bool:
+        """True if everything that an entry stands for was forgotten already."""
+        return (
+            self.phrases.issuperset(phrase for _, _, phrase in entry.phrases)
+            and all(Days(since, until) in self.sessions.get(key, ()) for key, since, until in entry.sessions)
+            and all(self.paths.get(path, frozenset()).issuperset(lines) for path, lines in entry.paths)
+        )
 
     def entry(self, id: str, at: str, phrases: Iterable[str], sessions: Mapping[str, Days],
               notes: Mapping[str, str]) -> Entry:  # fmt: skip
@@ -185,6 +198,11 @@ class Tombstones(NamedTuple):
 
     def _hash(self, *parts: str) -> str:
         return _digest(self.salt, parts, _HASH_BYTES)
+
+
+def host_key(host: str) -> str:
+    """Return what stands for every session of a host."""
+    return f"host:{host}"
 
 
 def tombstones_path(index_path: str) -> str:

@@ -390,3 +390,15 @@ def test_without_an_index_and_without_notes_it_says_what_to_do(qmd_workspace: Qm
     answer = qmd_workspace.memory().search("x1")
     assert answer.reason == "index_empty"
     assert "MEMORY.md" in answer.action
+
+
+def test_a_search_can_be_limited_to_tags_paths_and_collections(qmd_workspace: QmdWorkspace) -> None:
+    qmd_workspace.own["collections"] = {"days": {"path": "memory", "pattern": "2026-*.md"}}
+    memory = qmd_workspace.memory()
+    assert {result.path for result in memory.search(QUESTION, paths=["memory"])} == {"memory/2026-01-14.md"}
+    assert {result.path for result in memory.search(QUESTION, collections=["days"])} == {"memory/2026-01-14.md"}
+    none = memory.search(QUESTION, tags=["nowhere"])
+    assert (len(none), none.backend) == (0, "qmd")
+    assert none.action.endswith("Only notes with the tag #nowhere were searched.")
+    with pytest.raises(QueryError, match="no collection 'nights'"):
+        memory.search(QUESTION, collections=["nights"])

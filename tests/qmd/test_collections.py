@@ -1,5 +1,6 @@
 """Which collections an agent has, and that qmd comes to have them without losing others."""
 
+import json
 import os
 from pathlib import Path
 
@@ -250,3 +251,18 @@ def test_a_damaged_index_is_set_aside_and_told(agent_home: AgentHome) -> None:
     assert [issue.path for issue in issues] == [str(path)]
     assert not path.exists()
     assert Path(f"{path}.damaged-1").read_bytes().startswith(b"this is no database")
+
+
+def test_a_named_collection_that_nothing_covers_is_one_of_qmds(tmp_path: Path) -> None:
+    for name in ("notes", "elsewhere", "home"):
+        (tmp_path / name).mkdir()
+    own = {"far": {"path": "../elsewhere", "pattern": "a*.md", "weight": 2}, "near": {"path": "memory"}}
+    config = tmp_path / "mdrecall.json"
+    config.write_text(json.dumps({"mdrecall": {"collections": own}}))
+    env = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "MDRECALL_CONFIG": str(config)}
+    settings = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "notes")).settings
+    found = plan_collections(settings, str(tmp_path / "home"))
+    assert [(entry.name, entry.root, entry.pattern) for entry in found] == [
+        ("workspace-main", str(tmp_path / "notes"), "**/*.md"),
+        ("far-main", str(tmp_path / "elsewhere"), "a*.md"),
+    ]

@@ -155,3 +155,13 @@ def test_other_chunks_of_a_file_that_a_model_names_are_found_by_their_words() ->
     found = search([named(3, 0.3, text)], "tomatoes ripe", mode="vsearch").passages
     assert "tomatoes" in shown(found[0][1])
     assert any(entry.chunk.start_line <= 3 for _, entry in found)
+
+
+def test_entries_of_other_projects_are_left_out_and_counted() -> None:
+    text = "- billing for all\n- billing of x <!-- project: x.y/z -->\n- billing of a <!-- project: a.b/c -->\n"
+    documents = [QmdDocument("MEMORY.md", "memory", text)]
+    everything = search(documents, "billing")
+    assert (len(everything.passages), everything.left_out) == (3, 0)
+    known = search(documents, "billing", projects=frozenset(["a.b/c"]))
+    assert [shown(candidate) for _, candidate in known.passages] == ["- billing for all", "- billing of a"]
+    assert known.left_out == 1

@@ -84,6 +84,17 @@ def test_a_search_can_be_limited_to_days(tools: Toolset) -> None:
     assert tools.call("memory_search", {"query": "ana", "since": "1990", "until": ""}).details["results"]
 
 
+def test_a_search_can_be_limited_to_tags_a_path_and_a_collection(tools: Toolset) -> None:
+    for arguments in ({"tags": ["nowhere"]}, {"tags": "#nowhere"}, {"path": "nowhere/"}):
+        found = tools.call("memory_search", {"query": "ana", **arguments})
+        assert (found.details["results"], found.details["reason"]) == ([], "no_match")
+        assert "nowhere" in found.details["action"]
+    assert tools.call("memory_search", {"query": "ana", "tags": [], "path": ""}).details["results"]
+    unknown = tools.call("memory_search", {"query": "ana", "collection": "nowhere"})
+    assert unknown.is_error
+    assert "nowhere" in unknown.details["error"]
+
+
 def test_a_tool_that_is_not_there_is_told(tools: Toolset) -> None:
     found = tools.call("memory_dance", {})
     assert found.is_error

@@ -8,7 +8,7 @@ from mdrecall.core.globs import matches_glob
 from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.ranking.stages import Candidate, RankingContext
 from mdrecall.errors import QueryError, suggest_name
-from mdrecall.types import Collection, SearchAnswer, SearchRequest, StoredDocument
+from mdrecall.types import Collection, SearchAnswer, SearchRequest
 
 _GLOB_SIGNS = "*?["
 
@@ -20,13 +20,13 @@ class NoteFilter(NamedTuple):
     paths: tuple[str, ...] = ()
     collections: tuple[Collection, ...] = ()
 
-    def has(self, document: StoredDocument) -> bool:
-        """True if a document is not filtered out."""
-        if self.paths and not any(is_in_path(document.path, path) for path in self.paths):
+    def has(self, path: str, tags: Iterable[str]) -> bool:
+        """True if a note of this path, with these tags, is not filtered out."""
+        if self.paths and not any(is_in_path(path, wanted) for wanted in self.paths):
             return False
-        if self.collections and not any(is_in_collection(document.path, one) for one in self.collections):
+        if self.collections and not any(is_in_collection(path, one) for one in self.collections):
             return False
-        return not self.tags or has_tags(document.fields.tags, self.tags)
+        return not self.tags or has_tags(tags, self.tags)
 
     @property
     def described(self) -> str:

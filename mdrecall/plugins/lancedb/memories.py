@@ -250,6 +250,10 @@ class LongTermMemory:
         rows = self.table.rows(self._unexpired if all_agents else self._live)
         return sorted(rows, key=lambda row: (-(row.updated_ms or row.created_ms), row.id))
 
+    def list_everything(self) -> list[Row]:
+        """Return every memory of this agent, also those that have expired but are still stored."""
+        return self.table.rows(self._owner.where)
+
     def counts(self) -> Counts:
         """Return how many memories there are; the embedder need not be usable."""
         rows = self.list_all()

@@ -187,6 +187,20 @@ class Table:
             if table is not None:
                 self._try(lambda: table.optimize(cleanup_older_than=timedelta(seconds=older_s)), "tidied")
 
+    def purge(self) -> None:
+        """Write all rows anew and delete every earlier version and every file that none uses; raise if that fails."""
+        from datetime import timedelta
+
+        with self.writing():
+            table = self._open()
+            if table is None:
+                return
+            rows = self._try(lambda: table.to_arrow(), "read")
+            self._table = self._try(lambda: self._db.create_table(NAME, rows, mode="overwrite"), "written to")
+            fresh = self._table
+            none_older = timedelta(seconds=_KEEP_NO_VERSIONS_S)
+            self._try(lambda: fresh.optimize(cleanup_older_than=none_older, delete_unverified=True), "tidied")
+
     def close(self) -> None:
         self._table = self._db = None
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mdrecall.config.load import Loaded
 from mdrecall.errors import FileMissing, NotAFile, QueryError, ReadError
+from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.sources.transcripts.host_reader import (
     CACHE_FILE,
     HOST_NAMES,
@@ -55,7 +56,7 @@ class HostChoice:
         self.host = host
         self._loaded = loaded
         self._state = HostState(agent_folder)
-        self._cache = AboutCache(os.path.join(agent_folder, CACHE_FILE))
+        self._cache = _open_cache(loaded)
         self._wanted = FollowedHost(host_root(host, env), find_project(folder) if folder else ())
 
     def follow(self) -> FollowedHost:
@@ -65,7 +66,7 @@ class HostChoice:
 
     def copy_all(self, since: str) -> ImportReport:
         """Copy the conversations as they are now; those that went on no later than a day are left out."""
-        from mdrecall.sources.tombstones import TombstoneFile, open_masks
+        from mdrecall.sources.tombstones import open_masks
 
         self._require_root()
         from_ns = _parse_day(since)
@@ -122,10 +123,16 @@ class HostChoice:
             )
 
 
+def _open_cache(loaded: Loaded) -> AboutCache:
+    settings = loaded.settings
+    path = os.path.join(os.path.dirname(settings.sessions_dir), CACHE_FILE)
+    return AboutCache(path, TombstoneFile(settings.index_path))
+
+
 def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list[HostSummary]:
     """Return what there is of each host, and how much of it is about the project that a folder is in."""
     agent_folder = os.path.dirname(loaded.settings.sessions_dir)
-    state, cache = HostState(agent_folder), AboutCache(os.path.join(agent_folder, CACHE_FILE))
+    state, cache = HostState(agent_folder), _open_cache(loaded)
     followed, copies = state.list_followed(), [host for host, _, _ in state.list_copies()]
     own = FollowedHost("", find_project(folder))
     summaries = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, PathOutside, ReadError
 from mdrecall.interfaces import OpenTranscript
+from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.sources.transcripts.host_formats import About
 from mdrecall.sources.transcripts.host_state import FollowedHost, HostState, copy_name
 from mdrecall.sources.transcripts.hosts import (
@@ -72,15 +73,15 @@ class HostTranscripts:
 
     name: SourceName = "sessions"
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, forgotten: TombstoneFile | None = None) -> None:
         self._state = HostState(folder)
-        self._cache = AboutCache(os.path.join(folder, CACHE_FILE))
+        self._cache = AboutCache(os.path.join(folder, CACHE_FILE), forgotten)
         self._found: dict[str, HostConversation] = {}
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "HostTranscripts":
         """Return the reader of the hosts that were switched on for the configured agent."""
-        return cls(os.path.dirname(settings.sessions_dir))
+        return cls(os.path.dirname(settings.sessions_dir), TombstoneFile(settings.index_path))
 
     def scan(self) -> Listing:
         """List every conversation with its stamp. Links are reported and not followed."""
@@ -172,7 +173,9 @@ def is_host_path(path: str) -> bool:
 class AboutCache:
     """What the first records of transcripts say, kept between processes. Losing it costs only time."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, forgotten: TombstoneFile | None = None) -> None:
+        """``forgotten`` says which titles are not kept."""
+        self._forgotten = forgotten
         self._path = path
         self._known: dict[str, list[object]] | None = None
         self._has_changed = False
@@ -190,6 +193,9 @@ class AboutCache:
                 about = opened.about()
         except ReadError:
             return About()
+        if self._forgotten and (forgotten := self._forgotten.load()):
+            is_forgotten = forgotten.is_forgotten_transcript(f"sessions/{row.name}/{session_of(row, path)}.jsonl")
+            about = about._replace(title="" if is_forgotten else forgotten.mask(about.title))
         if about.folder and about.title:
             self._known[file] = [stamp[3], *about]
             self._has_changed = True

@@ -1,0 +1,222 @@
+"""``mdrecall forget``: show every place that holds something, and remove it there with ``--apply``."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mdrecall.cli.options import add_common, open_memory, run_for_each_agent
+from mdrecall.cli.output import plural, print_json, print_warning, printable, progress_line, shorten_home, style
+from mdrecall.errors import QueryError, RecallError
+
+if TYPE_CHECKING:
+    from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting
+    from mdrecall.life.forget_places import OtherPlaces, Place
+    from mdrecall.memory import Memory
+
+#: How many places are printed; --json has all of them.
+_SHOWN = 40
+#: How many passages --find lists to choose from.
+_FOUND = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("words", nargs="*", metavar="TEXT", help="the words to forget; the sentences that hold them go")
+    add("--path", action="append", default=[], metavar="PATH", help="forget a note, or lines of it (note.md#L3-L5)")
+    add("--session", action="append", default=[], metavar="ID", help="forget a session, by its id or session key")
+    add("--participant", action="append", default=[], metavar="ID", help="forget the sessions with a participant")
+    add("--host", action="append", default=[], metavar="NAME", help="forget the sessions with a coding agent")
+    add("--hook-source", action="append", default=[], metavar="NAME", help="forget the sessions of a hook")
+    add("--since", default="", metavar="DAY", help="only what is of this day or later (YYYY-MM-DD)")
+    add("--until", default="", metavar="DAY", help="only what is of this day or earlier")
+    add("--find", default="", metavar="QUERY", help="search for passages to forget, and print how to forget each")
+    add("--apply", action="store_true", help="do it (default: only show what would happen)")
+    add("--dry-run", action="store_true", help="only show what would happen, which is the default")
+    add("--mask", action="store_true", help="in notes, replace the text with [forgotten] instead of removing it")
+    add("--trash", action="store_true", help="keep what is removed from notes for some time, for --undo")
+    add("--list", action="store_true", help="list what was forgotten, without its text")
+    add("--undo", default="", metavar="ID", help="let it come back, and restore what the trash has of it")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.apply and options.dry_run:
+        raise QueryError("--apply and --dry-run contradict each other.", hint="Leave one of them out.")
+    act = _list if options.list else _undo if options.undo else _find if options.find else _forget
+    records, has_failed = run_for_each_agent(options, lambda agent: act(options, agent))
+    if options.json:
+        print_json(records if len(records) != 1 else records[0])
+    return 2 if has_failed or any(record.get("isComplete") is False for record in records) else 0
+
+
+@contextmanager
+def _open(options: argparse.Namespace, agent: str) -> "Iterator[tuple[Memory, Forgetting]]":
+    from mdrecall.hosts.log import find_log
+    from mdrecall.life.forget import Forgetting
+
+    with open_memory(options, agent) as memory:
+        assert memory.loaded is not None, "a memory of a command is opened by its settings"
+        log = find_log(memory.loaded.environment, memory.settings.workspace)
+        yield memory, Forgetting(memory, _open_long_term(memory), [log])
+
+
+def _open_long_term(memory: "Memory") -> "list[OtherPlaces]":
+    """Return the long-term memories, if there are any."""
+    import os
+
+    from mdrecall.plugins.lancedb.forgetting import LongTermPlaces, find_database
+
+    assert memory.loaded is not None
+    uri = find_database(memory.loaded)
+    return [LongTermPlaces(memory.loaded)] if uri and ("://" in uri or os.path.isdir(uri)) else []
+
+
+def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    request, now = _read_request(options), datetime.now(UTC)
+    with _open(options, agent) as (memory, forgetting):
+        plan = forgetting.plan(request, now)
+        record = _plan_to_json(plan, agent, is_dry=not options.apply)
+        if not options.json:
+            _print_plan(plan, is_dry=not options.apply)
+        if options.apply:
+            days = memory.settings.mdrecall.forget.trash_days if options.trash else 0
+            with progress_line("Forgetting") as progress:
+                report = forgetting.apply(plan, now, trash_days=days, progress=progress)
+            record |= {"id": report.id, "isComplete": report.is_complete}
+            if not options.json:
+                _print_report(plan, report.id, report.is_complete, days)
+    return record
+
+
+def _read_request(options: argparse.Namespace) -> "ForgetRequest":
+    from mdrecall.life.forget import ForgetRequest
+
+    text = " ".join(options.words).strip()
+    return ForgetRequest(
+        (text,) if text else (),
+        tuple(options.path),
+        tuple(options.session),
+        tuple(options.participant),
+        tuple(options.host),
+        tuple(options.hook_source),
+        options.since,
+        options.until,
+        options.mask,
+    )
+
+
+def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
+    for place in plan.places[:_SHOWN]:
+        print(f"{style(_show_path(place), 'cyan')}  {style(place.action, 'yellow')}")
+        if place.text:
+            print(f"    {printable(place.text)}")
+    left = len(plan.places) - _SHOWN + plan.more
+    if left > 0:
+        print(f"… and {plural(left, 'more place')} (--json prints more of them)")
+    for match in plan.sessions if not plan.places else ():
+        print(f"session {printable(match.session)}  {match.source}")
+    for warning in dict.fromkeys(place.warning for place in plan.places if place.warning):
+        print_warning(printable(shorten_home(warning)))
+    if not plan.places:
+        print("It was forgotten before." if plan.is_known else "No place holds it. It is kept out of the index anyway.")
+    if plan.unfinished:
+        print("An earlier run was broken off; it is finished with this one.")
+    if is_dry and plan.has_work:
+        print("Nothing was changed. Add --apply to forget it; back up first, or add --trash, if you may want it again.")
+
+
+def _show_path(place: "Place") -> str:
+    if not place.start_line:
+        return printable(shorten_home(place.path))
+    lines = f"#L{place.start_line}" + (f"-L{place.end_line}" if place.end_line > place.start_line else "")
+    return printable(place.path) + lines
+
+
+def _print_report(plan: "ForgetPlan", id: str, is_complete: bool, days: int) -> None:
+    if not plan.has_work:
+        return
+    if not is_complete:
+        print_warning("Another process still reads an earlier state of the index. Run the same command again.")
+        return
+    kept = f" The trash keeps it for {plural(days, 'day')}: mdrecall forget --undo {id}" if days else ""
+    print(f"Forgotten ({id}).{kept}")
+    print("Your own backups, version control and other programs may still hold it.")
+
+
+def _plan_to_json(plan: "ForgetPlan", agent: str, *, is_dry: bool) -> dict[str, Any]:
+    """Return a plan with OpenClaw's keys, and every place."""
+    counts: dict[str, int] = {}
+    for place in plan.places:
+        counts[f"{place.kind}s"] = counts.get(f"{place.kind}s", 0) + 1
+    return {
+        "agentId": agent,
+        "dryRun": is_dry,
+        "sessionIds": [match.session for match in plan.sessions],
+        "participantMatches": list(plan.participants),
+        "sessionResolutions": [
+            {"sessionId": match.session, "sessionKey": match.session_key or None, "source": match.source}
+            for match in plan.sessions
+        ],
+        "entryKeys": [],
+        "mixedLineageEntryKeys": [],
+        "untargetableEntryKeys": [],
+        "curatedWrites": sorted({place.path for place in plan.places if place.kind == "note"}),
+        "artifacts": counts,
+        "refusals": [],
+        "places": [
+            {
+                "kind": place.kind,
+                "path": place.path,
+                "startLine": place.start_line,
+                "endLine": place.end_line,
+                "action": place.action,
+                "text": place.text,
+                "warning": place.warning,
+            }
+            for place in plan.places
+        ],
+        "morePlaces": plan.more,
+        "known": plan.is_known,
+    }
+
+
+def _find(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    with open_memory(options, agent) as memory:
+        found = memory.search(options.find, max_results=_FOUND, source="memory")
+    for hit in found if not options.json else ():
+        print(style(printable(hit.citation), "cyan"))
+        print(f"    {printable(' '.join(hit.snippet.split()))[:200]}")
+        print(f"    mdrecall forget --path '{printable(hit.citation)}'")
+    if not found.results and not options.json:
+        print(f"Nothing was found. {found.action}".strip())
+    return {"agentId": agent, "passages": [{"path": hit.citation, "text": hit.snippet} for hit in found]}
+
+
+def _list(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    with _open(options, agent) as (_, forgetting):
+        entries = forgetting.list_forgotten()
+    for entry in entries if not options.json else ():
+        parts = [(entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "session key")]
+        what = ", ".join(plural(count, noun) for count, noun in parts if count)
+        state = "" if entry.is_done else "  unfinished: run `mdrecall forget` for it again"
+        kept = f"  in the trash until {entry.kept_until}" if entry.kept_until else ""
+        print(f"{entry.id}  {entry.at}  {what}{kept}{state}")
+    if not entries and not options.json:
+        print("Nothing was forgotten.")
+    return {"agentId": agent, "forgotten": [entry._asdict() for entry in entries]}
+
+
+def _undo(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    with _open(options, agent) as (_, forgetting), progress_line("Indexing") as progress:
+        try:
+            restored = forgetting.undo(options.undo, progress)
+        except QueryError as error:
+            raise RecallError(str(error), hint="Run `mdrecall forget --list` to see the ids.") from error
+    if not options.json:
+        for path, how in (restored or {}).items():
+            print(f"{printable(path)}: {'restored' if how == 'restored' else 'the lines were added at its end'}.")
+        if restored is None:
+            print("Nothing was kept of the text, but it may be indexed again from now on.")
+    return {"agentId": agent, "undone": options.undo, "restored": restored}

@@ -1,0 +1,398 @@
+"""Forget: show every place that holds something, remove it there, and keep it from coming back.
+
+Everything goes by tombstones. A request becomes an entry of hashes; the same entry finds the places for a preview,
+clears them, and is kept. So a run that was killed can be finished by the next one, which need not know the text.
+"""
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from mdrecall.errors import QueryError, ReadError, StoreBusy, StoreUnavailable
+from mdrecall.life.forget_places import NoteChange, Notes, OtherPlaces, Place, StateFiles, find_in_transcript
+from mdrecall.life.recalls import forget_paths
+from mdrecall.life.trash import (
+    drop_from_trash,
+    empty_expired,
+    find_in_trash,
+    list_trash,
+    put_into_trash,
+    restore_text,
+)
+from mdrecall.locks import FileLock, describe_holder
+from mdrecall.memory import Memory
+from mdrecall.sources.tombstones import (
+    ANY_SESSION,
+    Days,
+    Entry,
+    Tombstones,
+    build_tombstones,
+    host_key,
+    load_tombstones,
+    new_salt,
+    save_entries,
+    tombstones_path,
+)
+from mdrecall.types import Conversation, ProgressCallback
+from mdrecall.types.documents import parse_citation
+
+#: More places are counted, not shown: nobody reads them.
+MAX_PLACES = 500
+#: One word of fewer letters, such as "a" or "no", stands in too many sentences to be meant.
+_LEAST_LETTERS = 3
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+#: How long to wait for another process that forgets, or that rebuilds the index.
+_WAIT_S = 10.0
+_BUSY_TRIES, _BUSY_S = 30, 1.0
+
+
+class ForgetRequest(NamedTuple):
+    """What to forget: a text, notes, or sessions; sessions and days together are what was said in them then."""
+
+    phrases: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Notes, or lines of notes as citations."""
+    sessions: tuple[str, ...] = ()
+    participants: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    hook_sources: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    is_masked: bool = False
+    """True to mask the text in notes, not to remove it."""
+    trash_days: int = 0
+    """How long what is removed from notes is kept in the trash; 0 to keep nothing."""
+
+    @property
+    def has_sessions(self) -> bool:
+        return bool(self.sessions or self.participants or self.hosts or self.hook_sources)
+
+
+class SessionMatch(NamedTuple):
+    """A session that is to be forgotten."""
+
+    session: str
+    session_key: str
+    source: str
+    """``live``, ``archived``, or ``unresolved`` if there is no transcript."""
+
+
+class ForgetPlan(NamedTuple):
+    """What forgetting would do."""
+
+    entry: Entry
+    salt: bytes
+    places: tuple[Place, ...]
+    more: int
+    """How many further places there are."""
+    sessions: tuple[SessionMatch, ...]
+    participants: tuple[str, ...]
+    """The participants of whom there are sessions."""
+    is_known: bool
+    """True if all this was forgotten before."""
+    unfinished: int
+    """How many earlier runs were broken off, and are finished with this one."""
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.places or self.unfinished or not self.is_known)
+
+    @property
+    def token(self) -> str:
+        """A text that stands for exactly these places; whoever shows it has seen them."""
+        return hashlib.blake2b(repr((self.places, self.more, self.sessions)).encode(), digest_size=8).hexdigest()
+
+
+class ForgetReport(NamedTuple):
+    """What forgetting has done."""
+
+    id: str
+    is_complete: bool
+    """False if another process still reads an earlier state of the index; the next run finishes it."""
+
+
+class Forgotten(NamedTuple):
+    """What an earlier run has forgotten, as far as that can be told."""
+
+    id: str
+    at: str
+    phrases: int
+    sessions: int
+    notes: int
+    is_done: bool
+    kept_until: str
+    """Until when the trash has the text; empty if it has not."""
+
+
+class Forgetting:
+    """Forgets in one memory."""
+
+    def __init__(self, memory: Memory, others: Sequence[OtherPlaces] = (), files: Sequence[str] = ()) -> None:
+        """``others`` are places that this layer does not know, ``files`` further files of mdrecall, such as logs."""
+        self._memory = memory
+        self._settings = memory.settings
+        self._others = tuple(others)
+        self._notes = Notes(self._settings, memory.loaded.home if memory.loaded else os.sep)
+        self._files = StateFiles(self._settings, files)
+        self._path = tombstones_path(self._settings.index_path)
+
+    def plan(self, request: ForgetRequest, now: datetime) -> ForgetPlan:
+        """Return what forgetting would do, and change nothing; raise ``QueryError`` if that is not clear."""
+        check_request(request)
+        known = load_tombstones(self._path)
+        salt = known.salt or new_salt()
+        matches, participants, sessions = self._match_sessions(request)
+        texts = self._texts_of_notes(request)
+        entry = build_tombstones(salt).entry(
+            os.urandom(4).hex(), f"{now:%Y-%m-%dT%H:%M:%SZ}", request.phrases, sessions, texts
+        )
+        entry = entry._replace(is_masked=request.is_masked)
+        unfinished = [each for each in known.entries if not each.is_done]
+        places = self._find_places(build_tombstones(salt, [entry]))
+        shown = tuple(islice(places, MAX_PLACES))
+        more = sum(1 for _ in places)
+        return ForgetPlan(
+            entry, salt, shown, more, tuple(matches), tuple(participants), known.covers(entry), len(unfinished)
+        )
+
+    def apply(
+        self, plan: ForgetPlan, now: datetime, *, trash_days: int = 0, progress: ProgressCallback | None = None
+    ) -> ForgetReport:
+        """Forget what a plan shows, and finish what earlier runs have left. Nothing changes if there is no work."""
+        empty_expired(self._settings.index_path, f"{now:%Y-%m-%d}")
+        if not plan.has_work:
+            return ForgetReport(plan.entry.id, True)
+        with self._take_lock():
+            known = load_tombstones(self._path)
+            if known.salt not in (b"", plan.salt):
+                raise StoreBusy("Another process was first to forget something.", hint="Try again.")
+            if plan.places or not known.covers(plan.entry):
+                if trash_days:
+                    until = f"{now + timedelta(days=trash_days):%Y-%m-%d}"
+                    self._fill_trash(build_tombstones(plan.salt, [plan.entry]), until)
+                save_entries(self._path, plan.salt, [*known.entries, plan.entry])
+            return ForgetReport(plan.entry.id, self._finish(progress))
+
+    def finish(self, progress: ProgressCallback | None = None) -> bool:
+        """Finish what earlier runs have left; True if nothing is left."""
+        if all(entry.is_done for entry in load_tombstones(self._path).entries):
+            return True
+        with self._take_lock():
+            return self._finish(progress)
+
+    def list_forgotten(self) -> list[Forgotten]:
+        """Return what was forgotten, the last first, as far as hashes tell."""
+        kept = dict(list_trash(self._settings.index_path))
+        return [
+            Forgotten(
+                entry.id,
+                entry.at,
+                len(entry.phrases),
+                len(entry.sessions),
+                len(entry.paths),
+                entry.is_done,
+                kept.get(entry.id, ""),
+            )
+            for entry in reversed(load_tombstones(self._path).entries)
+        ]
+
+    def undo(self, id: str, progress: ProgressCallback | None = None) -> dict[str, str] | None:
+        """Let a text come back: restore what the trash has of it, and index it again.
+
+        Return how each note was restored; None if nothing was kept, so that only the tombstone is gone.
+        """
+        with self._take_lock():
+            known = load_tombstones(self._path)
+            entry = next((each for each in known.entries if each.id == id), None)
+            if entry is None:
+                raise QueryError(f"Nothing was forgotten under the id {id!r}.", hint="Take one from the list.")
+            removed = find_in_trash(self._settings.index_path, id)
+            max_bytes = self._settings.mdrecall.max_file_bytes
+            save_entries(self._path, known.salt, [each for each in known.entries if each.id != id])
+            restored = {each.inside: restore_text(each, max_bytes) for each in removed or ()}
+            drop_from_trash(self._settings.index_path, id)
+        self._memory.sync(progress=progress)
+        return restored if removed is not None else None
+
+    def _finish(self, progress: ProgressCallback | None) -> bool:
+        """Clear every place of the entries that are not done, and mark them as done if nothing is left."""
+        known = load_tombstones(self._path)
+        due = [entry for entry in known.entries if not entry.is_done]
+        # Entries that mask and entries that remove are cleared one after the other.
+        for is_masked in (False, True):
+            some = [entry for entry in due if entry.is_masked is is_masked]
+            if some:
+                self._clear(build_tombstones(known.salt, some))
+        is_clean = self._purge(progress)
+        if is_clean:
+            save_entries(self._path, known.salt, [entry._replace(is_done=True) for entry in known.entries])
+        return is_clean
+
+    def _clear(self, forgotten: Tombstones) -> None:
+        gone = [path for path in self._notes.scan().stamps if forgotten.is_forgotten_path(path)]
+        self._notes.clear(forgotten)
+        try:
+            self._files.clear(forgotten)
+            forget_paths(self._settings.index_path, gone)
+        except OSError as error:
+            message = f"Cannot clear {error.filename}: {error.strerror or error}."
+            hint = "Check the disk and the permissions, then forget it again."
+            raise StoreUnavailable(message, hint=hint) from error
+        for place in self._others:
+            place.clear(forgotten)
+
+    def _purge(self, progress: ProgressCallback | None) -> bool:
+        for left in range(_BUSY_TRIES - 1, -1, -1):
+            try:
+                return self._memory.purge(progress)
+            except StoreBusy:
+                if not left:
+                    raise
+                time.sleep(_BUSY_S)
+        raise AssertionError("unreachable")
+
+    def _take_lock(self) -> "_Lock":
+        return _Lock(f"{self._settings.index_path}.forgetting")
+
+    def _fill_trash(self, forgotten: Tombstones, until: str) -> None:
+        removed = [change.removed for change in self._notes.find(forgotten)]
+        try:
+            if removed:
+                put_into_trash(self._settings.index_path, forgotten.entries[0].id, until, removed)
+        except OSError as error:
+            message = f"The trash cannot be written: {error.strerror or error}."
+            hint = "Nothing was forgotten. Check the disk and the permissions."
+            raise StoreUnavailable(message, hint=hint) from error
+
+    def _find_places(self, forgotten: Tombstones) -> Iterator[Place]:
+        changes: Iterator[NoteChange] = self._notes.find(forgotten)
+        for change in changes:
+            yield from change.places
+        yield from self._find_in_transcripts(forgotten)
+        yield from self._files.find(forgotten)
+        for place in self._others:
+            yield from place.find(forgotten)
+
+    def _find_in_transcripts(self, forgotten: Tombstones) -> Iterator[Place]:
+        if not (forgotten.phrases or forgotten.sessions) or not self._reads_transcripts():
+            return
+        from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
+
+        reader, known = open_transcripts(self._settings), load_tombstones(self._path)
+        for conversation in list_conversations(reader):
+            try:
+                with reader.open(conversation.path) as opened:
+                    kept_at = self._locate_transcript(conversation)
+                    yield from find_in_transcript(conversation, opened.records(), forgotten, known, kept_at)
+            except ReadError:
+                continue
+
+    def _reads_transcripts(self) -> bool:
+        return "sessions" in self._settings.memory_search.sources or self._settings.memory.qmd.sessions.enabled
+
+    def _locate_transcript(self, conversation: Conversation) -> str:
+        """Return where the program that a conversation was held with keeps it; empty if it keeps it no longer."""
+        from mdrecall.sources.transcripts.host_state import HostState
+
+        if conversation.host:
+            followed = HostState(os.path.dirname(self._settings.sessions_dir)).list_followed()
+            return followed[conversation.host].root if conversation.host in followed else ""
+        return self._settings.sessions_dir
+
+    def _texts_of_notes(self, request: ForgetRequest) -> dict[str, str]:
+        """Return the notes to forget, by path, with the lines of them that are meant."""
+        if not request.paths and (request.has_sessions or not (request.since or request.until)):
+            return {}
+        listing = self._notes.scan()
+        texts: dict[str, str] = {}
+        for citation in request.paths:
+            path, first, count = parse_citation(citation)
+            path = path.removeprefix("./")
+            if path not in listing.stamps:
+                # A run that was killed may have deleted the note already; its tombstones are there.
+                if load_tombstones(self._path).is_forgotten_path(path):
+                    continue
+                raise QueryError(f"There is no note {path}.", hint="Give a path from the list of notes.", name="path")
+            lines = self._notes.read_text(path, listing).split("\n")
+            wanted = lines[first - 1 : first - 1 + (count or 1)] if first else lines
+            texts[path] = "\n".join((texts.get(path, ""), *wanted))
+        if not request.paths:
+            days = Days(request.since, request.until)
+            dated = {path: found[0] for path in listing.stamps if (found := _DAY.search(path.rpartition("/")[2]))}
+            texts |= {path: self._notes.read_text(path, listing) for path, day in dated.items() if days.holds(day)}
+        return texts
+
+    def _match_sessions(self, request: ForgetRequest) -> tuple[list[SessionMatch], list[str], dict[str, Days]]:
+        """Return the sessions that are meant, the participants that were found, and the keys of the tombstones."""
+        days = Days(request.since, request.until)
+        is_by_day = bool(request.since or request.until)
+        if request.phrases or request.paths:
+            return [], [], {}
+        if not request.has_sessions:
+            return [], [], {ANY_SESSION: days}
+        keys: dict[str, Days] = {host_key(host): days for host in request.hosts if is_by_day}
+        matches: list[SessionMatch] = []
+        participants: list[str] = []
+        resolved: set[str] = set()
+        for each in self._memory.sessions():
+            names = {each.session, each.path, each.path.rpartition("/")[2], each.session_key}
+            parts = each.session_key.casefold().split(":")
+            found = [one for one in request.participants if one.casefold() in parts]
+            hooks = [one for one in request.hook_sources if "hook" in parts and one.casefold() in parts]
+            wanted = names & set(request.sessions)
+            if wanted or found or hooks or each.host in request.hosts:
+                resolved |= wanted
+                participants += found
+                source = "archived" if each.archived else "live"
+                matches.append(SessionMatch(each.session, each.session_key, source))
+                keys |= {each.session: days, each.path: days}
+        for session in request.sessions:
+            if session not in resolved:
+                matches.append(SessionMatch(session, "", "unresolved"))
+                keys[session] = days
+        return matches, list(dict.fromkeys(participants)), keys
+
+
+class _Lock:
+    """Keeps other processes from forgetting at the same time."""
+
+    def __init__(self, path: str) -> None:
+        self._lock = FileLock(path)
+
+    def __enter__(self) -> None:
+        try:
+            os.makedirs(os.path.dirname(self._lock.path), mode=0o700, exist_ok=True)
+            if not self._lock.acquire(_WAIT_S, "forgetting"):
+                who = describe_holder(self._lock.holder())
+                raise StoreBusy(f"The memory is locked by {who}.", hint="Try again when it has finished.")
+        except OSError as error:
+            message = f"Cannot write beside the index: {error.strerror or error}."
+            raise StoreUnavailable(message, hint="Check the disk and the permissions.") from error
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def check_request(request: ForgetRequest) -> None:
+    """Raise ``QueryError`` if a request is empty, or means two things at once."""
+    from mdrecall.core.life.phrases import phrase_units
+
+    kinds = [bool(request.phrases), bool(request.paths), request.has_sessions or bool(request.since or request.until)]
+    if sum(kinds) != 1:
+        message = "Nothing says what to forget." if not any(kinds) else "A text, a path and sessions go one at a time."
+        hint = "Give a text, a path of a note, or sessions; days go alone or with sessions."
+        raise QueryError(message, hint=hint)
+    for phrase in request.phrases:
+        if sum(map(len, phrase_units(phrase))) < _LEAST_LETTERS and phrase.isascii():
+            message = f"{phrase!r} is too short: it would be in too many sentences."
+            raise QueryError(message, hint=f"Give at least {_LEAST_LETTERS} letters or digits.", name="text")
+        if not phrase_units(phrase):
+            raise QueryError(f"{phrase!r} has neither letters nor digits.", hint="Give some words.", name="text")
+    for name, day in (("since", request.since), ("until", request.until)):
+        if day and not _DAY.fullmatch(day):
+            raise QueryError(f"{day!r} is not a day.", hint="Give it as YYYY-MM-DD.", name=name)

@@ -1,0 +1,290 @@
+"""The places that may hold what is to be forgotten: notes, transcripts, and the files that mdrecall keeps itself."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from glob import escape, glob
+from typing import Any, NamedTuple, Protocol
+
+from mdrecall.config.settings import Settings
+from mdrecall.core.life.phrases import FORGOTTEN, Span, cut_line, mask_spans
+from mdrecall.errors import FileChanged, ReadError
+from mdrecall.life.trash import RemovedText, trash_folder, trash_path
+from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
+from mdrecall.sources.files import MemoryFiles
+from mdrecall.sources.opening import decode, read_below
+from mdrecall.sources.tombstones import Tombstones
+from mdrecall.sources.transcripts.host_reader import CACHE_FILE
+from mdrecall.sources.transcripts.host_state import HostState, copy_name
+from mdrecall.state_files import draft
+from mdrecall.types import Conversation, Listing, TranscriptRecord
+
+#: How much of a place is shown: enough to recognise it.
+_MAX_SHOWN_CHARS = 160
+#: How often a note that changes meanwhile is looked at again; who types faster keeps the note.
+_TRIES = 5
+
+
+class Place(NamedTuple):
+    """A place that holds what is to be forgotten, and what will happen there."""
+
+    kind: str
+    """``note``, ``transcript``, ``copy``, ``state`` or ``memory`` (a long-term memory)."""
+    path: str
+    start_line: int
+    end_line: int
+    action: str
+    text: str = ""
+    warning: str = ""
+    """What is not cleared, and where it is."""
+
+
+class OtherPlaces(Protocol):
+    """Places that lie above this layer, such as a database of long-term memories."""
+
+    def find(self, forgotten: Tombstones) -> list[Place]:
+        """Return what is to be forgotten there."""
+        ...
+
+    def clear(self, forgotten: Tombstones) -> None:
+        """Remove it, so that no byte of it is left."""
+        ...
+
+
+class NoteChange(NamedTuple):
+    """What forgetting does to one note."""
+
+    path: str
+    root: str
+    inside: str
+    before: str
+    """The hash of the content that the edits are for."""
+    edits: tuple[LineEdit, ...]
+    places: tuple[Place, ...]
+    removed: RemovedText
+    removes_file: bool
+
+
+class Notes:
+    """The notes of a workspace."""
+
+    def __init__(self, settings: Settings, home: str) -> None:
+        self._files = MemoryFiles(settings, home)
+        self._max_bytes = settings.mdrecall.max_file_bytes
+
+    def scan(self) -> Listing:
+        """List the notes."""
+        return self._files.scan()
+
+    def read_text(self, path: str, listing: Listing) -> str:
+        """Return the text of a listed note; raise a ``ReadError``."""
+        return self._files.read(path, listing).text
+
+    def find(self, forgotten: Tombstones) -> Iterator[NoteChange]:
+        """Yield what forgetting does to each note that holds something of it; a note that cannot be read is left."""
+        if not (forgotten.phrases or forgotten.paths):
+            return
+        listing = self.scan()
+        for path in sorted(listing.stamps):
+            with suppress(ReadError):
+                if change := self._change(path, listing, forgotten):
+                    yield change
+
+    def clear(self, forgotten: Tombstones) -> None:
+        """Remove or mask what is to be forgotten. Raise a ``WriteError`` if a note cannot be written."""
+        listing = self.scan()
+        for path in listing.stamps:
+            self._clear_note(path, listing, forgotten)
+        for folder in listing.folders:
+            remove_leftovers(folder)
+
+    def _clear_note(self, path: str, listing: Listing, forgotten: Tombstones) -> None:
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                change = self._change(path, listing, forgotten)
+            except ReadError:
+                return
+            if change is None:
+                return
+            try:
+                if change.removes_file:
+                    remove_note(change.root, change.inside, change.before)
+                else:
+                    replace_lines(change.root, change.inside, change.edits, change.before)
+                return
+            except FileChanged:
+                if not left:
+                    raise
+
+    def _change(self, path: str, listing: Listing, forgotten: Tombstones) -> NoteChange | None:
+        root, prefix = listing.places[path.rpartition("/")[0]]
+        inside = path[len(prefix) + 1 :] if prefix else path
+        data = read_below(root, inside, shown=path, max_bytes=self._max_bytes).data
+        text = decode(data)
+        spans = forgotten.find_spans(text, path)
+        is_masked = any(entry.is_masked for entry in forgotten.entries)
+        edits = make_edits(text, spans, is_masked=is_masked)
+        if not edits:
+            return None
+        content = edit_content(data, edits)
+        removes_file = forgotten.is_forgotten_path(path) and not decode(content).strip()
+        action = "delete the note" if removes_file else "mask" if is_masked else "remove"
+        removed = RemovedText(root, inside, "", (), data)
+        if not removes_file:
+            removed = RemovedText(root, inside, hash_content(content), reverse_edits(text, edits))
+        places = tuple(_show_span("note", path, text, span, action) for span in spans if text[span.start : span.end])
+        return NoteChange(path, root, inside, hash_content(data), edits, places, removed, removes_file)
+
+
+def make_edits(text: str, spans: Sequence[Span], *, is_masked: bool) -> tuple[LineEdit, ...]:
+    """Return the edits of lines that remove or mask spans of a text; a line of which nothing is left goes."""
+    after = mask_spans(text, spans, FORGOTTEN if is_masked else "").split("\n")
+    edits = []
+    for number, (old, new) in enumerate(zip(text.split("\n"), after, strict=True), 1):
+        if old != new:
+            left = new.rstrip("\r") if is_masked else cut_line(new.rstrip("\r"))
+            edits.append(LineEdit(number, number, () if left is None else (left,)))
+    return tuple(edits)
+
+
+def reverse_edits(text: str, edits: Sequence[LineEdit]) -> tuple[LineEdit, ...]:
+    """Return the edits that undo edits of single lines."""
+    lines = text.split("\n")
+    back: list[LineEdit] = []
+    gone = 0
+    for edit in edits:
+        old, at = lines[edit.first - 1].rstrip("\r"), edit.first - gone
+        if edit.lines:
+            back.append(LineEdit(at, at, (old,)))
+        elif back and back[-1].first == at and back[-1].last == at - 1:
+            back[-1] = back[-1]._replace(lines=(*back[-1].lines, old))
+        else:
+            back.append(LineEdit(at, at - 1, (old,)))
+        gone += not edit.lines
+    return tuple(back)
+
+
+def find_in_transcript(
+    conversation: Conversation,
+    records: Iterator[TranscriptRecord],
+    forgotten: Tombstones,
+    known: Tombstones,
+    kept_at: str,
+) -> Iterator[Place]:
+    """Yield the records of a transcript that hold what is to be forgotten, and was not forgotten before."""
+    action, warning = "leave out of the index", f"the transcript itself keeps it: {kept_at}" if kept_at else ""
+    for record in (known.mask_record(each, conversation.path) for each in records):
+        is_forgotten = record.text not in ("", FORGOTTEN) and (
+            forgotten.is_forgotten_transcript(conversation.path, record.day) or forgotten.find_spans(record.text)
+        )
+        if is_forgotten:
+            text = _shorten(record.text)
+            yield Place("transcript", conversation.path, record.number, record.number, action, text, warning)
+
+
+class StateFiles:
+    """The files of mdrecall that may hold text besides the index: copies of conversations, titles, unsaved digests."""
+
+    def __init__(self, settings: Settings, more: Sequence[str] = ()) -> None:
+        """``more`` are further files, such as logs."""
+        self._agent = os.path.dirname(settings.sessions_dir)
+        self._hosts = HostState(self._agent)
+        self._state = os.path.join(settings.state_dir, "mdrecall-hosts")
+        self._index_path = settings.index_path
+        self._more = tuple(more)
+
+    def find(self, forgotten: Tombstones) -> Iterator[Place]:
+        """Yield the files that hold what is to be forgotten."""
+        for kind, file, transcript in self._list(forgotten):
+            if transcript and forgotten.is_forgotten_transcript(transcript):
+                yield Place(kind, file, 0, 0, "delete the copy")
+            elif any(True for old, new in _mask_lines(file, transcript, forgotten) if old != new):
+                yield Place(kind, file, 0, 0, "mask")
+
+    def clear(self, forgotten: Tombstones) -> None:
+        """Mask or delete what is to be forgotten; raise ``OSError`` if that fails."""
+        for _, file, transcript in list(self._list(forgotten)):
+            if transcript and forgotten.is_forgotten_transcript(transcript):
+                os.unlink(file)
+            else:
+                _rewrite(file, transcript, forgotten)
+        with suppress(FileNotFoundError):
+            # Only a cache, and some of its titles may be of conversations that are forgotten.
+            os.unlink(os.path.join(self._agent, CACHE_FILE))
+        with suppress(OSError):
+            for name in os.listdir(self._state):
+                if name.startswith(".") and name.endswith(".tmp"):
+                    os.unlink(os.path.join(self._state, name))
+
+    def _list(self, forgotten: Tombstones) -> Iterator[tuple[str, str, str]]:
+        """Yield kind and path of each file, and the path of the transcript that it is a copy of.
+
+        What these runs of forgetting keep in the trash stays there.
+        """
+        own = {trash_path(self._index_path, entry.id) for entry in forgotten.entries}
+        for host, session, _ in self._hosts.list_copies():
+            inside = copy_name(host, session)
+            yield "copy", os.path.join(self._hosts.copies, inside), f"sessions/{inside}"
+        found = [os.path.join(self._agent, CACHE_FILE), *self._more]
+        for folder in (self._state, os.path.join(self._state, "*"), trash_folder(self._index_path)):
+            found += glob(os.path.join(folder if "*" in folder else escape(folder), "*"))
+        for file in dict.fromkeys(found):
+            if file not in own and os.path.isfile(file) and not os.path.islink(file):
+                yield "state", file, ""
+
+
+def _mask_lines(file: str, transcript: str, forgotten: Tombstones) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each line of a file as it is, and without what is to be forgotten."""
+    with suppress(FileNotFoundError), open(file, "rb") as opened:
+        for line in opened:
+            yield line, _mask_line(line, transcript, forgotten)
+
+
+def _mask_line(line: bytes, transcript: str, forgotten: Tombstones) -> bytes:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        text = line.decode("utf-8", "surrogateescape")
+        return forgotten.mask(text).encode("utf-8", "surrogateescape")
+    day = str(content.get("timestamp", ""))[:10] if transcript and isinstance(content, dict) else ""
+    hides_all = bool(day) and forgotten.is_forgotten_transcript(transcript, day)
+    masked = _mask_values(content, (lambda text: FORGOTTEN) if hides_all else forgotten.mask)
+    if masked == content:
+        return line
+    return json.dumps(masked, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _mask_values(value: Any, mask: Callable[[str], str], key: str = "") -> Any:
+    if isinstance(value, str):
+        return value if key in ("type", "role", "timestamp") else mask(value)
+    if isinstance(value, list):
+        return [_mask_values(each, mask) for each in value]
+    if isinstance(value, dict):
+        return {name: _mask_values(each, mask, name) for name, each in value.items()}
+    return value
+
+
+def _rewrite(file: str, transcript: str, forgotten: Tombstones) -> None:
+    """Mask a file; it keeps its time, which says when a conversation went on last."""
+    if not any(True for old, new in _mask_lines(file, transcript, forgotten) if old != new):
+        return
+    found = os.stat(file)
+    with draft(file) as target:
+        for _, new in _mask_lines(file, transcript, forgotten):
+            target.file.write(new)
+        target.file.flush()
+        os.fsync(target.file.fileno())
+        target.publish()
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _show_span(kind: str, path: str, text: str, span: Span, action: str) -> Place:
+    first = text.count("\n", 0, span.start) + 1
+    last = first + text.count("\n", span.start, span.end)
+    return Place(kind, path, first, last, action, _shorten(text[span.start : span.end]))
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text[: 2 * _MAX_SHOWN_CHARS].split())
+    return line if len(line) <= _MAX_SHOWN_CHARS else line[: _MAX_SHOWN_CHARS - 1] + "…"

@@ -1,0 +1,417 @@
+"""Forgetting: every place is shown and cleared, no byte is left, nothing brings it back, and it can be finished."""
+
+import json
+import os
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+
+from mdrecall.errors import QueryError
+from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, check_request
+from mdrecall.life.trash import trash_folder
+from mdrecall.memory import Memory
+from mdrecall.sources.tombstones import tombstones_path
+from tests.conftest import Workspace
+from tests.life.traces import find_traces, read_dictionaries
+from tests.processes import python
+
+NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
+LATIN, CJK = "Quibblethorpe is allergic to zorkberries", "深色模式下的密码是豌豆"
+NOTE = f"""# Tuesday
+
+- {LATIN}. The bike is green.
+- Lunch was good. Remember that QUIBBLETHORPE is allergic to **zorkberries**!
+- 我们说{CJK}。今天天气好。
+
+The last paragraph is about something else.
+"""
+
+
+@pytest.fixture
+def filled(workspace: Workspace) -> Workspace:
+    """A workspace with notes, a conversation and enough text for a dictionary in its index."""
+    settings = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+    workspace.configure(json.dumps({"memorySearch": settings}))
+    workspace.write("memory/2026-02-10.md", NOTE)
+    workspace.write("MEMORY.md", "# Long\n\n- The harbour opens at nine.\n")
+    for number in range(40):
+        words = " ".join(f"word{number}-{each} shared common harbour lantern" for each in range(60))
+        workspace.write(f"memory/other-{number}.md", f"# Note {number}\n\n{LATIN if number < 4 else ''} {words}\n")
+    with workspace.memory() as memory:
+        folder = Path(memory.settings.sessions_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [{"type": "session", "id": "s1"}, _message("user", f"Listen: {LATIN}. And {CJK}。"),
+                 _message("assistant", "I shall remember the harbour.")]  # fmt: skip
+        (folder / "s1.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+        (folder / "s2.jsonl").write_text(json.dumps(_message("user", "The walrus sings at dawn.")) + "\n")
+        memory.sync()
+    return workspace
+
+
+def _message(role: str, text: str) -> dict[str, object]:
+    return {"type": "message", "timestamp": "2026-02-11T08:00:00Z", "message": {"role": role, "content": text}}
+
+
+def forget(memory: Memory, **what: object) -> ForgetPlan:
+    forgetting = Forgetting(memory)
+    plan = forgetting.plan(ForgetRequest(**what), NOW)  # type: ignore[arg-type]
+    assert forgetting.apply(plan, NOW).is_complete
+    return plan
+
+
+def find(memory: Memory, query: str) -> list[str]:
+    return [hit.path for hit in memory.search(query, mode="keyword")]
+
+
+def traces(workspace: Workspace, phrase: str, **how: list[bytes]) -> list[str]:
+    """Where a phrase is, apart from the transcripts, which are not mdrecall's to change."""
+    found = find_traces([workspace.path, workspace.home, workspace.state], phrase, **how)
+    return [name for name in found if "/sessions/s" not in name]
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_preview_shows_every_place_and_changes_nothing(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        before = snapshot(filled.path) | snapshot(filled.state)
+        plan = Forgetting(memory).plan(ForgetRequest(phrases=(LATIN,)), NOW)
+        notes = [place for place in plan.places if place.kind == "note"]
+        assert [(place.path, place.start_line, place.action) for place in notes[:2]] == [
+            ("memory/2026-02-10.md", 3, "remove"),
+            ("memory/2026-02-10.md", 4, "remove"),
+        ]
+        assert len(notes) == 6
+        (said,) = [place for place in plan.places if place.kind == "transcript"]
+        assert (said.path, said.start_line) == ("sessions/s1.jsonl", 2)
+        assert memory.settings.sessions_dir in said.warning
+        assert plan.has_work
+        assert not plan.is_known
+        after = snapshot(filled.path) | snapshot(filled.state)
+        assert after == before
+
+
+@pytest.mark.parametrize("phrase", [LATIN, CJK])
+def test_afterwards_no_byte_has_it_and_a_rebuild_does_not_bring_it_back(filled: Workspace, phrase: str) -> None:
+    dictionaries = read_dictionaries(filled.index)
+    assert len(traces(filled, phrase, dictionaries=dictionaries)) > 1
+    assert any(b"zorkberries" in words for words in dictionaries)
+    with filled.memory() as memory:
+        forget(memory, phrases=(phrase,))
+        assert traces(filled, phrase, dictionaries=dictionaries) == []
+        if phrase is LATIN:
+            assert traces(filled, "zorkberries", dictionaries=dictionaries) == []
+        assert not [hit for hit in memory.search(phrase) if phrase in hit.snippet]
+        assert phrase not in memory.read_session("s1").text
+        memory.sync(force=True)
+        assert traces(filled, phrase, dictionaries=dictionaries) == []
+    assert "The bike is green." in (filled.path / "memory/2026-02-10.md").read_text()
+    assert "今天天气好。" in (filled.path / "memory/2026-02-10.md").read_text()
+
+
+def test_a_second_run_changes_nothing(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        forget(memory, phrases=(LATIN,))
+        before = snapshot(filled.path) | snapshot(filled.state)
+        plan = forget(memory, phrases=(LATIN.upper(),))
+        assert plan.is_known
+        assert not plan.has_work
+        assert snapshot(filled.path) | snapshot(filled.state) == before
+
+
+def test_only_the_sentences_go_and_masking_keeps_the_lines(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        forget(memory, phrases=(LATIN,), is_masked=True)
+    assert (filled.path / "memory/2026-02-10.md").read_text() == NOTE.replace(f"{LATIN}.", "[forgotten]").replace(
+        "Remember that QUIBBLETHORPE is allergic to **zorkberries**!", "[forgotten]"
+    )
+
+
+def test_a_note_goes_whole_and_only_its_old_lines_stay_away(filled: Workspace) -> None:
+    note = filled.path / "memory/2026-02-10.md"
+    with filled.memory() as memory:
+        forget(memory, paths=("memory/2026-02-10.md",))
+        assert not note.exists()
+        # As if it came back from a backup, with a new line.
+        filled.write("memory/2026-02-10.md", NOTE + "- A capybara moved in.\n")
+        memory.sync()
+        assert find(memory, "capybara") == ["memory/2026-02-10.md"]
+        assert all("bike" not in hit.snippet for hit in memory.search("green bike"))
+        assert "bike" not in memory.read("memory/2026-02-10.md").text
+        with pytest.raises(QueryError, match="There is no note"):
+            Forgetting(memory).plan(ForgetRequest(paths=("memory/none.md",)), NOW)
+
+
+def test_lines_of_a_note_go_by_their_citation(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        forget(memory, paths=("MEMORY.md#L3",))
+        assert (filled.path / "MEMORY.md").read_text() == "# Long\n\n"
+        assert all(hit.path != "MEMORY.md" for hit in memory.search("harbour opens at nine"))
+
+
+def test_a_session_is_gone_from_search_list_and_history(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        plan = forget(memory, sessions=("s2", "never-there"))
+        assert [(match.session, match.source) for match in plan.sessions] == [
+            ("s2", "live"),
+            ("never-there", "unresolved"),
+        ]
+        assert [each.session for each in memory.sessions()] == ["s1"]
+        assert find(memory, "walrus sings") == []
+        memory.sync(force=True)
+        assert traces(filled, "walrus") == []
+
+
+def test_days_are_forgotten_in_notes_and_conversations(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        forget(memory, since="2026-02-10", until="2026-02-11")
+        assert not (filled.path / "memory/2026-02-10.md").exists()
+        assert (filled.path / "memory/other-1.md").exists()
+        assert find(memory, "walrus sings") == []
+        folder = Path(memory.settings.sessions_dir)
+        with (folder / "s2.jsonl").open("a") as file:
+            file.write(json.dumps(_message("user", "The otter hums.") | {"timestamp": "2026-03-01T08:00:00Z"}) + "\n")
+        memory.sync()
+        assert find(memory, "otter hums") == ["sessions/s2.jsonl"]
+        before = snapshot(filled.path) | snapshot(filled.state)
+        forget(memory, since="2026-02-10", until="2026-02-11")
+        assert snapshot(filled.path) | snapshot(filled.state) == before
+
+
+def test_what_is_written_or_said_again_stays_away(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        forget(memory, phrases=(LATIN,))
+        memory.append(f"News: {LATIN}. The rest is kept.", now=NOW)
+        note = (filled.path / "memory/2026-11-16.md").read_text()
+        assert "[forgotten] The rest is kept." in note
+        filled.write("memory/again.md", f"Copied: {LATIN}.\n\nA pelican stays.\n")
+        memory.sync()
+        assert find(memory, "pelican") == ["memory/again.md"]
+        assert all("zorkberries" not in hit.snippet for hit in memory.search("zorkberries"))
+        assert traces(filled, "zorkberries") == [str(filled.path / "memory/again.md")]
+
+
+def test_copies_pending_digests_logs_and_quarantined_indexes_are_cleared(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        settings = memory.settings
+        copies = Path(settings.sessions_dir).parent / "hosts" / "claude-code"
+        copies.mkdir(parents=True)
+        lines = [{"conversation": {"title": f"About {LATIN}"}}, _message("user", f"It said: {LATIN}. Bye.")]
+        (copies / "c1.jsonl").write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n")
+        pending = Path(settings.state_dir) / "mdrecall-hosts" / "pending"
+        pending.parent.mkdir(parents=True)
+        pending.write_text(json.dumps({"text": f"## Session\n\n- Asked: {LATIN}", "number": 3}))
+        log = filled.state / "hooks.log"
+        log.write_text(f"2026-02-10T00:00:00Z x: failed on {LATIN}\n2026-02-11T00:00:00Z y: other\n")
+        Path(f"{settings.index_path}.corrupt-1").write_text(LATIN)
+        forgetting = Forgetting(memory, files=[str(log)])
+        plan = forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW)
+        assert {Path(place.path).name for place in plan.places if place.kind in ("copy", "state")} == {
+            "c1.jsonl",
+            "pending",
+            "hooks.log",
+        }
+        assert forgetting.apply(plan, NOW).is_complete
+        assert traces(filled, LATIN) == []
+        assert "Bye." in (copies / "c1.jsonl").read_text()
+        assert json.loads(pending.read_text())["number"] == 3
+        assert "y: other" in log.read_text()
+        forget(memory, sessions=("sessions/claude-code/c1.jsonl",))
+        assert not (copies / "c1.jsonl").exists()
+
+
+def test_readers_a_warm_process_and_a_watcher_see_it_go(filled: Workspace) -> None:
+    dictionaries = read_dictionaries(filled.index)
+    with filled.memory() as warm, filled.memory() as memory:
+        warm.watch()
+        warm.search("harbour")
+        ended = threading.Event()
+        problems: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                while not ended.is_set():
+                    warm.search("zorkberries")
+            except BaseException as problem:
+                problems.append(problem)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            forgetting = Forgetting(memory)
+            plan = forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW)
+            report = forgetting.apply(plan, NOW)
+        finally:
+            ended.set()
+            reader.join()
+        assert problems == []
+        assert report.is_complete or forgetting.finish()
+        assert not [hit for hit in warm.search("zorkberries") if "zorkberries" in hit.snippet]
+        warm.sync()
+        assert traces(filled, LATIN, dictionaries=dictionaries) == []
+
+
+def test_a_reader_of_an_old_state_is_reported_and_the_next_run_finishes(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        old = apsw.Connection(str(filled.index))
+        old.execute("BEGIN")
+        list(old.execute("SELECT count(*) FROM chunks"))
+        forgetting = Forgetting(memory)
+        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW), NOW)
+        assert not report.is_complete
+        old.close()
+        plan = forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW)
+        assert plan.unfinished == 1
+        assert forgetting.apply(plan, NOW).is_complete
+        assert traces(filled, LATIN) == []
+        assert all(entry.is_done for entry in forgetting.list_forgotten())
+
+
+def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
+    before = snapshot(filled.path)
+    with filled.memory() as memory:
+        forgetting = Forgetting(memory)
+        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW), NOW, trash_days=30)
+        (entry,) = forgetting.list_forgotten()
+        assert (entry.id, entry.kept_until) == (report.id, "2026-12-16")
+        restored = forgetting.undo(report.id)
+        assert restored is not None
+        assert set(restored.values()) == {"restored"}
+        assert snapshot(filled.path) == before
+        assert [hit.path for hit in memory.search("zorkberries", max_results=1)]
+        assert forgetting.list_forgotten() == []
+        with pytest.raises(QueryError):
+            forgetting.undo(report.id)
+        plan = forgetting.plan(ForgetRequest(paths=("memory/2026-02-10.md",)), NOW)
+        report = forgetting.apply(plan, NOW, trash_days=30)
+        assert forgetting.undo(report.id) == {"memory/2026-02-10.md": "restored"}
+        assert snapshot(filled.path) == before
+
+
+def test_the_trash_is_emptied_after_its_term_and_by_forgetting_for_good(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        forgetting = Forgetting(memory)
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW), NOW, trash_days=30)
+        assert traces(filled, LATIN)
+        later = NOW.replace(year=2027)
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), later), later)
+        assert traces(filled, LATIN) == []
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW, trash_days=30)
+        assert os.listdir(trash_folder(memory.settings.index_path))
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW)
+        assert traces(filled, CJK) == []
+
+
+def test_a_note_that_changed_since_gets_its_lines_at_the_end(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        forgetting = Forgetting(memory)
+        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW, trash_days=30)
+        note = filled.path / "memory/2026-02-10.md"
+        note.write_text("New beginning.\n" + note.read_text())
+        assert forgetting.undo(report.id) == {"memory/2026-02-10.md": "appended"}
+        assert CJK in note.read_text()
+        assert note.read_text().startswith("New beginning.\n")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ForgetRequest(),
+        ForgetRequest(phrases=("a",)),
+        ForgetRequest(phrases=("!?",)),
+        ForgetRequest(phrases=("gout is bad",), paths=("a.md",)),
+        ForgetRequest(paths=("a.md",), since="2026-01-01"),
+        ForgetRequest(since="yesterday"),
+    ],
+)
+def test_an_unclear_request_is_refused(request_: ForgetRequest) -> None:
+    with pytest.raises(QueryError):
+        check_request(request_)
+
+
+# Forks a child for each kill. The child counts the lines of code that it runs where something is written, and kills
+# itself at one of them.
+_KILLS = """
+import json, os, random, signal, sys
+from datetime import datetime, UTC
+from mdrecall.memory import Memory
+from mdrecall.life.forget import Forgetting, ForgetRequest
+import mdrecall.core.life.phrases, mdrecall.core.redact, mdrecall.embed.offline, mdrecall.engine.transcripts
+import mdrecall.sources.transcripts.readers
+workspace, env, phrase, wanted = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+now, chance = datetime(2026, 11, 16, tzinfo=UTC), random.Random(7)
+PLACES = ("/life/", "/sources/editing", "/sources/tombstones", "/state_files", "/store/sqlite/", "/engine/sync_run")
+
+class Counter:
+    def __init__(self, limit):
+        self.lines, self.limit = 0, limit
+    def trace(self, frame, event, argument):
+        if not any(place in frame.f_code.co_filename for place in PLACES):
+            return None
+        self.lines += event == "line"
+        if self.lines == self.limit:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.trace
+
+def run(limit):
+    child = os.fork()
+    if child:
+        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    memory = Memory.open(workspace, env=env)
+    forgetting = Forgetting(memory)
+    plan = forgetting.plan(ForgetRequest(phrases=(phrase,)), now)
+    counter = Counter(limit)
+    sys.settrace(counter.trace)
+    forgetting.apply(plan, now)
+    sys.settrace(None)
+    print(counter.lines, flush=True)
+    os._exit(0)
+
+for line in sys.stdin:
+    limit = int(line)
+    print("killed" if run(limit) else "done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> None:
+    dictionaries = read_dictionaries(filled.index)
+    process = python(_KILLS, str(filled.path), json.dumps(filled.env), LATIN, str(kills))
+    assert process.stdin
+    assert process.stdout
+
+    def run(limit: int) -> str:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(f"{limit}\n")
+        process.stdin.flush()
+        return process.stdout.readline().strip()
+
+    lines = int(run(-1))
+    assert process.stdout.readline() == "done\n"
+    index, killed = filled.index, 0
+    for number in range(kills):
+        # As it was before: the text is in a note and in the index, and nothing is forgotten.
+        Path(tombstones_path(str(index))).unlink(missing_ok=True)
+        filled.write("memory/2026-02-10.md", NOTE)
+        filled.write("memory/other-1.md", f"{LATIN}\n" + "harbour lantern\n" * 50)
+        with filled.memory() as memory:
+            memory.sync()
+        if run(1 + number * lines // kills) == "killed":
+            killed += 1
+        else:
+            assert process.stdout.readline() == "done\n"
+        with filled.memory() as memory:
+            memory.search("harbour")
+            forget(memory, phrases=(LATIN,))
+            assert all(entry.is_done for entry in Forgetting(memory).list_forgotten())
+        dictionaries += read_dictionaries(index)
+        assert traces(filled, LATIN, dictionaries=dictionaries if not number % 10 else []) == [], number
+        assert "The last paragraph" in (filled.path / "memory/2026-02-10.md").read_text()
+    process.communicate(timeout=20)
+    # The first run had a few notes more to clear than the others.
+    assert killed >= kills - max(1, kills // 10)

@@ -1,0 +1,56 @@
+"""Looking for a text in every byte of every file of mdrecall's, also in what is compressed or escaped."""
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import apsw
+
+
+def find_traces(folders: Sequence[Path], phrase: str, *, dictionaries: Sequence[bytes] = ()) -> list[str]:
+    """Return the files that hold a phrase, plain, escaped, in UTF-16, or in any piece that can be decompressed."""
+    needles = {
+        phrase.encode(),
+        phrase.lower().encode(),
+        json.dumps(phrase)[1:-1].encode(),
+        phrase.encode("utf-16-le"),
+    }
+    found = []
+    for folder in folders:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                data = file.read_bytes()
+                if any(needle in data for needle in needles):
+                    found.append(str(file))
+                elif any(phrase.encode() in piece for piece in _decompress(data, dictionaries)):
+                    found.append(f"{file} (compressed)")
+    return found
+
+
+def read_dictionaries(index: Path) -> list[bytes]:
+    """Return the dictionaries that the texts of an index are compressed with."""
+    db = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return [words for (words,) in db.execute("SELECT words FROM dictionaries")]
+    finally:
+        db.close()
+
+
+def _decompress(data: bytes, dictionaries: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield what can be decompressed, beginning at any byte after a mark of a compressed text."""
+    if not data.startswith(b"SQLite format 3"):
+        return
+    for at, byte in enumerate(data):
+        if byte in b"dD":
+            yield from _inflate(data[at + 1 : at + 4096], b"")
+        elif byte in b"wW":
+            for words in dictionaries:
+                yield from _inflate(data[at + 5 : at + 4096], words)
+
+
+def _inflate(data: bytes, words: bytes) -> Iterator[bytes]:
+    try:
+        yield zlib.decompressobj(-15, zdict=words).decompress(data, 20_000)
+    except zlib.error:
+        return

@@ -1,0 +1,39 @@
+"""Forgetting in the long-term memories: rows go, and so does every earlier version of the table."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mdrecall.life.forget import ForgetRequest, Forgetting
+from mdrecall.plugins.lancedb.forgetting import LongTermPlaces
+from mdrecall.plugins.lancedb.plugin import database_uri, open_memories
+from tests.conftest import Workspace
+from tests.life.traces import find_traces
+
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
+PHRASE = "Quibblethorpe is allergic to zorkberries"
+
+
+def test_no_version_of_the_table_has_it_and_no_capture_brings_it_back(workspace: Workspace) -> None:
+    workspace.configure(json.dumps({"plugins": {"slots": {"memory": "memory-lancedb"}}}))
+    workspace.write("MEMORY.md", "# Long\n")
+    with workspace.memory() as memory:
+        assert memory.loaded
+        memories = open_memories(memory.loaded)
+        first = memories.store(f"{PHRASE}, says the doctor.").row
+        memories.store("The harbour opens at nine.")
+        memories.store(f"Corrected: {PHRASE} and nuts.", replaces=first.id)
+        folder = Path(database_uri(memory.loaded))
+        assert find_traces([folder], "zorkberries")
+        forgetting = Forgetting(memory, [LongTermPlaces(memory.loaded)])
+        plan = forgetting.plan(ForgetRequest(phrases=(PHRASE,)), NOW)
+        assert [(place.kind, place.action) for place in plan.places] == [("memory", "delete")]
+        assert find_traces([folder], "zorkberries")
+        assert forgetting.apply(plan, NOW).is_complete
+        assert find_traces([folder, workspace.state], "zorkberries") == []
+        assert [row.text for row in memories.list_all()] == ["The harbour opens at nine."]
+        stored = memories.store(f"Heard again: {PHRASE}. The ferry leaves at ten.")
+        assert stored.row.text == "[forgotten] The ferry leaves at ten."
+        assert find_traces([folder], "zorkberries") == []
+        assert not forgetting.plan(ForgetRequest(phrases=(PHRASE,)), NOW).has_work
+        memories.close()
