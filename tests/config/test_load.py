@@ -183,6 +183,9 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.hosts.flush": True,
     "mdrecall.hosts.flushHeadless": False,
     "mdrecall.hosts.maxChars": 6_000,
+    "mdrecall.forget.trashDays": 30,
+    "mdrecall.forget.tool": False,
+    "mdrecall.collections": {},
 }
 
 
