@@ -58,10 +58,10 @@ def _print_conflicts(report: "ConflictReport") -> None:
 
 def _print_marked(marked: "list[OldLine]", options: argparse.Namespace) -> int:
     if options.json:
-        print_json({"superseded": [{"citation": line.citation, "text": line.text} for line in marked]})
+        print_json({"superseded": [line.to_json() for line in marked]})
     else:
         for line in marked:
-            print(f"Marked as superseded: {printable(line.citation)}: {printable(line.text.strip())}")
+            print(f"Marked as superseded: {printable(line.citation)}: {printable(line.to_json()['text'].strip())}")
         if not marked:
             print("No line contradicts it.", file=sys.stderr)
     return 0 if marked else 1

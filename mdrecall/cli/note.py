@@ -10,7 +10,6 @@ from mdrecall.cli.output import print_json, printable
 from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
-    from mdrecall.life.supersede import OldLine
     from mdrecall.memory import Memory
     from mdrecall.types import Appended
 
@@ -44,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
             from mdrecall.life.supersede import add_replacement
 
             appended, old = add_replacement(memory, text, options.supersedes, file=options.file)
-            more = {"superseded": _line_to_json(old)}
+            more = {"superseded": old.to_json()}
     if options.json:
         from mdrecall.wire import appended_to_json
 
@@ -59,11 +58,7 @@ def _suggest(memory: "Memory", text: str, appended: "Appended") -> dict[str, Any
     from mdrecall.life.supersede import find_replaced
 
     found = find_replaced(memory, text, appended) if appended.bytes else []
-    return {"mayReplace": [_line_to_json(line) for line in found]} if found else {}
-
-
-def _line_to_json(line: "OldLine") -> dict[str, str]:
-    return {"citation": line.citation, "text": line.text}
+    return {"mayReplace": [line.to_json() for line in found]} if found else {}
 
 
 def _print_appended(appended: "Appended", more: dict[str, Any]) -> None:

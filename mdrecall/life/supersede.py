@@ -27,6 +27,8 @@ from mdrecall.types.documents import parse_citation
 #: Results of a search that are looked through for the line that a text means, or that it may replace.
 _MAX_RESULTS = 10
 _MAX_SUGGESTIONS = 3
+#: A line may be a long paragraph; its beginning says which it is.
+_MAX_SHOWN = 300
 #: About a second of reading statements. The notes that changed last come first, and what is left out is told.
 _MAX_CLAIMS = 20_000
 
@@ -43,6 +45,10 @@ class OldLine(NamedTuple):
     @property
     def citation(self) -> str:
         return format_citation(self.path, self.line, self.line)
+
+    def to_json(self) -> dict[str, str]:
+        """Return what callers are told about it: where it is, and how it begins."""
+        return {"citation": self.citation, "text": self.text[:_MAX_SHOWN]}
 
 
 class Replaced(NamedTuple):

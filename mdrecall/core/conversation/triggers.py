@@ -73,7 +73,7 @@ def _words(text: str) -> list[str]:
 def _is_form(word: str, other: str) -> bool:
     """True if two words are probably forms of one: in most languages only the ending differs."""
     shorter, longer = sorted((word, other), key=len)
-    if len(longer) - len(shorter) > _MAX_ENDING or is_unspaced(word[0]) or word[0].isdigit():
+    if len(longer) - len(shorter) > _MAX_ENDING or is_unspaced(word[0]) or not (word + other).isalpha():
         return False
     if word.isascii() and other.isascii():
         # English forms have the same stem already.

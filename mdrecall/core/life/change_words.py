@@ -193,3 +193,13 @@ CJK_NEGATIONS = (
     "못 ",
     "아니",
 )
+
+#: The role of each of these words in a statement, for one lookup; of a word in two lists, the last one here counts.
+ROLES: dict[str, str] = {
+    **dict.fromkeys(UNITS, "unit"),
+    **dict.fromkeys(NEGATIONS, "link"),
+    **dict.fromkeys(LINKING_VERBS, "strong"),
+    **dict.fromkeys(DATES, "date"),
+    **dict.fromkeys((*CUES, *CHANGE_VERBS), "cue"),
+    **dict.fromkeys(ALIKE, "verb"),
+}

@@ -94,14 +94,18 @@ def _clean(line: str) -> str:
 
 
 def _read(text: str) -> Statement | None:
-    pieces = _COLON.split(_NOT.sub(" not", text))
-    words = [fold(word) for piece in pieces for token in tokens(piece) for word in _RUNS.findall(token)]
+    pieces = [_cut(piece) for piece in _COLON.split(_NOT.sub(" not", text))]
+    words = [folded for piece in pieces for _, folded in piece]
     stops = find_stop_words(words)
     units: list[Unit] = []
     for number, piece in enumerate(pieces):
         if number:
             units.append(Unit(":", ":", "strong"))
-        units += _read_piece(piece, stops, is_first=not number)
+        for place, (word, folded) in enumerate(piece):
+            if word.isascii() or not count_unspaced(word):
+                units.append(_read_word(word, folded, stops, begins=not number and not place))
+            else:
+                units += _read_characters(word)
     keys = {unit.key for unit in units if unit.weight and unit.role != "char"} | set(_pairs(units))
     if not keys:
         return None
@@ -126,40 +130,39 @@ def _is_denied(text: str, words: list[str], stops: frozenset[str]) -> bool:
 
 def _is_event(unit: Unit) -> bool:
     text = unit.text
-    return text.lower() in words_for.EVENTS or (unit.role == "word" and len(text) > 4 and text.endswith("ed"))
+    return unit.role == "word" and ((len(text) > 4 and text.endswith("ed")) or text.lower() in words_for.EVENTS)
 
 
 def _has_cjk_negation(text: str) -> bool:
     return count_unspaced(text) > 0 and any(word in text for word in words_for.CJK_NEGATIONS)
 
 
-def _read_piece(piece: str, stops: frozenset[str], *, is_first: bool) -> Iterator[Unit]:
-    for place, token in enumerate(tokens(piece)):
-        if count_unspaced(token):
-            yield from _read_characters(token)
-            continue
-        parts = [token] if any(map(str.isdigit, token)) or "@" in token else _RUNS.findall(token)
-        for part in parts:
-            yield _read_word(part, stops, begins=is_first and not place)
+def _cut(piece: str) -> list[tuple[str, str]]:
+    """Return the words of a text, as written and folded; what has a digit or an address stays whole."""
+    parts: list[str] = []
+    for token in tokens(piece):
+        is_whole = token.isalpha() or "@" in token or any(map(str.isdigit, token))
+        parts += [token] if is_whole else _RUNS.findall(token)
+    return [(part, fold(part)) for part in parts]
 
 
-def _read_word(word: str, stops: frozenset[str], *, begins: bool) -> Unit:
-    folded = fold(word)
-    if folded in words_for.ALIKE:
+def _read_word(word: str, folded: str, stops: frozenset[str], *, begins: bool) -> Unit:
+    role = words_for.ROLES.get(folded)
+    if role == "verb":
         return Unit(word, words_for.ALIKE[folded], "verb", 1.0)
-    if folded in words_for.CHANGE_VERBS or folded in words_for.CUES:
+    if role == "cue":
         return Unit(word, folded, "cue")
-    if any(map(str.isdigit, word)):
+    if not word.isalpha() and any(map(str.isdigit, word)):
         return Unit(word, folded, "number", _WEIGHTS["number"])
-    if folded in words_for.DATES:
+    if role == "date":
         return Unit(word, folded.rstrip("s"), "date")
-    if folded in words_for.LINKING_VERBS or (folded in stops and folded in words_for.COPULAS):
+    if role == "strong" or (folded in stops and folded in words_for.COPULAS):
         return Unit(word, folded, "strong")
-    if folded in stops or folded in words_for.NEGATIONS:
+    if role == "link" or folded in stops:
         return Unit(word, folded, "link")
-    if folded in words_for.UNITS:
+    if role == "unit":
         return Unit(word, folded, "unit")
-    is_name = word[:1].isupper() and not begins
+    is_name = not begins and word[:1].isupper()
     return Unit(word, stem(folded), "name" if is_name else "word", 1.0)
 
 

@@ -13,16 +13,22 @@ from mdrecall.core.ranking.recency import OLDEST_FACTOR, age_among
 from mdrecall.core.ranking.snippet import heading_above
 from mdrecall.core.ranking.stages import Candidate, RankingContext, shown_span
 from mdrecall.core.text.passages import is_role
+from mdrecall.core.text.words import fold, is_unspaced
 
 # Only what may become a result is compared, and of a long passage only its first statements: it bounds the work.
-_MAX_COMPARED = 12
+_MAX_COMPARED = 8
 _MAX_STATEMENTS = 8
+# A stem may end otherwise than its word; so much of both is the same.
+_SURE_CHARS = 3
+# A statement that answers a query holds more than one of its words, if it has as many.
+_MIN_WORDS = 2
 
 
 class _Claim(NamedTuple):
     """What a candidate states about what the query asks for."""
 
     entry: Candidate
+    place: Place
     statements: tuple[Statement, ...]
 
 
@@ -66,8 +72,10 @@ def _is_as_good(other: Candidate, entry: Candidate) -> bool:
 def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
     """Move a newer statement before the older one that it changes, and let it count as much."""
     asked = read_statement(context.text)
-    keys = asked.subject_keys if asked else frozenset()
-    claims = [_Claim(entry, _read_claims(entry, keys)) for entry in entries]
+    beginnings = sorted({key[:_SURE_CHARS] for key in asked.subject_keys if key[0] != "="}) if asked else []
+    claims = [_Claim(entry, _place_of(entry), _read_claims(entry, beginnings)) for entry in entries]
+    if sum(bool(claim.statements) for claim in claims) < 2:
+        return entries
     place = 0
     while place < len(claims):
         newer = next((n for n in range(place + 1, len(claims)) if _replaces(claims[n], claims[place])), None)
@@ -89,23 +97,32 @@ def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
     )
 
 
-def _read_claims(entry: Candidate, keys: frozenset[str]) -> tuple[Statement, ...]:
-    """Return the statements of a candidate that hold a word of the query; none of people who talk to each other.
+def _read_claims(entry: Candidate, beginnings: Sequence[str]) -> tuple[Statement, ...]:
+    """Return the statements of a candidate that hold words of the query; none of people who talk to each other.
 
     In their talk a sentence seldom says what it is about, and what one says does not replace what another said.
     """
     if entry.passage.speaker and not is_role(entry.passage.speaker):
         return ()
     span = shown_span(entry)
+    text = entry.chunk.text[span.start : span.end]
+    lines = [line for line in text.split("\n") if _holds_enough(fold(line), beginnings)]
+    if not lines:
+        return ()
     heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage).rpartition(" › ")[2]
-    statements = read_statements(entry.chunk.text[span.start : span.end], heading)
-    return tuple(one for one in statements if not keys or one.subject_keys & keys)[:_MAX_STATEMENTS]
+    return tuple(read_statements("\n".join(lines), heading)[:_MAX_STATEMENTS])
+
+
+def _holds_enough(line: str, beginnings: Sequence[str]) -> bool:
+    """True if a line may state what the query asks for. To look for beginnings of words costs less than to read it."""
+    least = 1 if any(map(is_unspaced, "".join(beginnings))) else min(_MIN_WORDS, len(beginnings))
+    return sum(beginning in line for beginning in beginnings) >= least
 
 
 def _replaces(newer: _Claim, older: _Claim) -> bool:
-    return is_newer(_place_of(newer.entry), _place_of(older.entry)) and any(
-        find_change(old, new) for old in older.statements for new in newer.statements
-    )
+    if not newer.statements or not older.statements or not is_newer(newer.place, older.place):
+        return False
+    return any(find_change(old, new) for old in older.statements for new in newer.statements)
 
 
 def _place_of(entry: Candidate) -> Place:
