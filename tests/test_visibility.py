@@ -284,7 +284,7 @@ def test_a_hidden_conversation_changes_nothing_in_the_answer(
 def test_an_answer_says_that_something_was_withheld_whatever_was_asked(memory: Memory) -> None:
     key = KEYS["group"]
     told = {memory.search(query, session_key=key).withheld for query in ("walrus", "quartz01", "zebra")}
-    assert told == {"Several people take part in this conversation, so only what was said in it was searched."}
+    assert told == {"Several people take part in this conversation, so no other conversation was searched."}
     assert memory.search("walrus", session_key=key, source="memory").withheld == ""
 
 

@@ -17,18 +17,25 @@ from mdrecall.errors import (
     EmbedderError,
     FileMissing,
     NothingToWrite,
+    PathOutside,
     PathRefused,
     QueryError,
     RateLimited,
     ReadError,
     RecallError,
-    TranscriptRefused,
     WriteError,
 )
 from mdrecall.memory import Memory
 from mdrecall.tools.hints import action_for_answer, action_for_error
 from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
-from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, SessionsHistory, SessionsSearch
+from mdrecall.tools.sessions import (
+    SESSIONS_HISTORY,
+    SESSIONS_SEARCH,
+    SessionsHistory,
+    SessionsSearch,
+    list_corpora,
+    searches_transcripts,
+)
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -205,7 +212,7 @@ class MemorySearch:
         )
         details = answer_to_json(found) | {"results": results, "citations": mode}
         details |= {"provider": found.provider or "none", "backend": found.backend}
-        details["corpus"] = [corpus] if corpus in ("memory", "sessions") else _list_corpora(settings, found.backend)
+        details["corpus"] = [corpus] if corpus in ("memory", "sessions") else list_corpora(settings, found.backend)
         if action := action_for_answer(found):
             details["action"] = action
         if is_cut:
@@ -264,7 +271,7 @@ def _call_read(
         return answer(details, plain=render(details))
     except FileMissing as error:
         return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
-    except TranscriptRefused as error:
+    except PathOutside as error:
         refused = {"status": "error", "code": "MEMORY_PATH_NOT_ALLOWED", "path": path, "text": ""}
         return _answer_failure(refused | error_fields(error), is_error=True)
     except ReadError as error:
@@ -296,7 +303,7 @@ def memory_tools(
     if parse(session_key).kind == "subagent":
         return []
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
-    if _searches_transcripts(memory.settings):
+    if searches_transcripts(memory.settings):
         tools.append(SessionGet(memory, session_key))
         tools += [SessionsSearch(memory, session_key, progress), SessionsHistory(memory, session_key)]
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
@@ -321,7 +328,7 @@ def _is_own(session_key: str, settings: Settings) -> bool:
 def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
     """Return the descriptions of what ``memory_tools`` has for a memory with these settings, without a session key."""
     specs = [SEARCH, GET]
-    if _searches_transcripts(settings):
+    if searches_transcripts(settings):
         specs += [SESSION_GET, SESSIONS_SEARCH, SESSIONS_HISTORY]
     if can_append:
         specs.append(append_spec(may_choose=True))
@@ -330,18 +337,6 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
 
         specs.append(FORGET)
     return specs
-
-
-def _list_corpora(settings: Settings, backend: str) -> list[SourceName]:
-    """Return what a backend searches: qmd has its own setting for transcripts."""
-    if backend != "qmd":
-        return list(settings.memory_search.sources)
-    return ["memory", "sessions"] if settings.memory.qmd.sessions.enabled else ["memory"]
-
-
-def _searches_transcripts(settings: Settings) -> bool:
-    # While qmd cannot answer, the builtin backend does.
-    return any("sessions" in _list_corpora(settings, backend) for backend in (settings.memory.backend, "builtin"))
 
 
 def _fit_results(found: SearchAnswer, *, is_cited: bool, max_chars: int) -> tuple[list[dict[str, Any]], bool]:

@@ -138,7 +138,12 @@ def test_a_search_may_be_of_one_conversation_and_says_what_was_searched(talks: T
         assert one["scope"] == f"the conversation {name}"
     (own,) = call(memory, "sessions_search", query="zoe", sessionKey="current")["results"]
     assert own["sessionId"] == "s1"
-    assert not call(memory, "sessions_search", query="zoe", sessionKey="agent:main:telegram:group:g")["results"]
+    errors = [
+        call(memory, "sessions_search", query="zoe", sessionKey=name)["error"].replace(name, "X")
+        for name in ("agent:main:telegram:group:g", "s3", "agent:main:nowhere")
+    ]
+    assert errors == ["There is no transcript X that this conversation may see."] * 3
+    assert call(memory, "sessions_search", query="xylophone", sessionKey="s2")["reason"] == "no_match"
 
 
 def test_a_search_has_its_limits(talks: Talks) -> None:
@@ -255,3 +260,6 @@ def test_the_tools_are_there_only_where_conversations_are_indexed(tmp_path: Path
     (tmp_path / "MEMORY.md").write_text("Tea.")
     with Memory.open(tmp_path, env={"HOME": str(tmp_path)}) as memory:
         assert not {"sessions_search", "sessions_history", "session_get"} & set(Toolset(memory_tools(memory)).names)
+        found = search_sessions(memory, "tea")
+    assert (found["results"], found["reason"]) == ([], "not_indexed")
+    assert "memorySearch.sources" in found["action"]

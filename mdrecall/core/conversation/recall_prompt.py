@@ -25,6 +25,10 @@ def recall_section(*, tools: Collection[str], citations: str, chat_type: str) ->
         after = "then use memory_get" if can_search else f"use memory_get before you answer anything about {_TOPICS}"
         steps.append(f"{after} to read only the lines you need")
     advice = "; ".join(steps)
+    if can_search and "session_get" in tools:
+        advice += "; read a result in sessions/ with session_get"
+    if {"sessions_search", "sessions_history"} <= set(tools):
+        advice += "; for the exact words of a past conversation use sessions_search, then sessions_history"
     doubt = "If you are still unsure after that, say that you looked."
     if cites(citations, chat_type):
         source = "Name the source as `Source: <path#line>` where that helps the user to check."

@@ -29,8 +29,8 @@ _CHAT_TYPES: dict[str, Audience] = {"direct": "private", "dm": "private", "group
 _OWNER = ("", "", "")
 _WITHHELD: dict[Audience, str] = {
     "private": "Conversations that are not private, or not known to be, were left out",
-    "shared": "Several people take part in this conversation, so only what was said in it was searched",
-    "restricted": "This conversation is not known to be private, so only what was said in it was searched",
+    "shared": "Several people take part in this conversation, so no other conversation was searched",
+    "restricted": "This conversation is not known to be private, so no other conversation was searched",
 }
 _WITHHELD_BY_OPENCLAW = "Conversations that tools.sessions.visibility or tools.agentToAgent hides were left out"
 

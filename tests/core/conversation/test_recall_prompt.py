@@ -37,6 +37,13 @@ def test_the_section_names_the_tools_there_are_and_asks_for_a_source_where_answe
     assert said == f"## Memory Recall\n\n{STEPS[tools]} {DOUBT}\n{last}\n"
 
 
+def test_tools_for_conversations_are_named_where_they_are() -> None:
+    tools = ("memory_search", "memory_get", "session_get", "sessions_search", "sessions_history")
+    said = recall_section(tools=tools, citations="on", chat_type="direct")
+    assert "in sessions/ with session_get; for the exact words" in said
+    assert "use sessions_search, then sessions_history. If you are" in said
+
+
 @pytest.mark.parametrize("tools", [(), ("exec", "memory_store")])
 def test_without_a_tool_for_it_nothing_is_said(tools: tuple[str, ...]) -> None:
     assert recall_section(tools=tools, citations="on", chat_type="direct") == ""

@@ -149,8 +149,8 @@ def test_what_is_withheld_is_said_by_who_asks_and_not_by_what_it_is() -> None:
     told = {explain_withheld(party(key), RULES) for key in KEYS}
     assert told == {
         "Conversations that are not private, or not known to be, were left out.",
-        "Several people take part in this conversation, so only what was said in it was searched.",
-        "This conversation is not known to be private, so only what was said in it was searched.",
+        "Several people take part in this conversation, so no other conversation was searched.",
+        "This conversation is not known to be private, so no other conversation was searched.",
     }
     assert explain_withheld(party("agent:other:main"), RULES) == "Conversations of other agents were left out."
     assert explain_withheld(party(KEYS[0]), PERSONS).startswith("Conversations with other people")
