@@ -200,6 +200,7 @@ def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: W
         defaults=built["agents.defaults"],
         plugins=built["plugins"],
         lancedb=built[_LANCEDB],
+        dreaming=built["plugins.entries.memory-core.config.dreaming.phases.deep"],
         logging=built["logging"],
         tools=built["tools"],
         session=built["session"],

@@ -101,8 +101,10 @@ def _used_keys() -> dict[str, Any]:
     defaults |= {"compaction": _branch(SECTIONS["agents.defaults.compaction"]), "systemAgent": {"agentId": _ALL}}
     provider = dict.fromkeys(("api", "apiKey", "auth", "baseUrl", "headers"), _ALL)
     lancedb = _branch(SECTIONS["plugins.entries.memory-lancedb.config"])
-    # What a plugin's own configuration means is that plugin's business; three of OpenClaw's are not in mdrecall.
-    plugins: dict[str, Any] = dict.fromkeys(("active-memory", "memory-wiki", "memory-core"))
+    deep = _branch(SECTIONS["plugins.entries.memory-core.config.dreaming.phases.deep"])
+    # What a plugin's own configuration means is that plugin's business; two of OpenClaw's are not in mdrecall.
+    plugins: dict[str, Any] = dict.fromkeys(("active-memory", "memory-wiki"))
+    plugins["memory-core"] = {"enabled": _ALL, "config": {"dreaming": {"phases": {"deep": deep}}}}
     plugins |= {"memory-lancedb": {"enabled": _ALL, "config": lancedb}, "*": {"enabled": _ALL, "config": _ALL}}
     return {
         "$schema": _ALL,

@@ -32,7 +32,9 @@ def json_schema() -> dict[str, Any]:
         }
     )
     lancedb = _open({"config": sections["plugins.entries.memory-lancedb.config"]})
-    plugins["properties"]["entries"] = _open({"memory-lancedb": lancedb})
+    deep = sections["plugins.entries.memory-core.config.dreaming.phases.deep"]
+    core = _open({"config": _open({"dreaming": _open({"phases": _open({"deep": deep})})})})
+    plugins["properties"]["entries"] = _open({"memory-core": core, "memory-lancedb": lancedb})
     properties = {"agents": agents, "memory": memory, "memorySearch": search, "plugins": plugins}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.change import find_change
@@ -35,6 +35,8 @@ from mdrecall.sources.files import ROOT_FILES
 from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.types.documents import format_citation
+
+T = TypeVar("T")
 
 #: How long to wait for another process that promotes or records.
 _WAIT_S = 10.0
@@ -117,14 +119,22 @@ class Undone(NamedTuple):
 
 def choose(settings: Settings, **changes: Any) -> Choice:
     """Return the choice that the settings make; ``changes`` are fields of ``Gates`` or ``Choice`` that are not None."""
-    options = settings.mdrecall.promote
+    options, theirs = settings.mdrecall.promote, settings.dreaming
     given = {name: value for name, value in changes.items() if value is not None}
     gates = Gates(
-        options.min_score, options.min_recall_count, options.min_unique_queries, options.max_age_days, options.min_days
+        _or(options.min_score, theirs.min_score),
+        _or(options.min_recall_count, theirs.min_recall_count),
+        _or(options.min_unique_queries, theirs.min_unique_queries),
+        _or(options.max_age_days, theirs.max_age_days),
+        options.min_days,
     )
     gates = gates._replace(**{name: given.pop(name) for name in Gates._fields if name in given})
     max_chars = min(options.max_chars, settings.defaults.bootstrap_max_chars)
-    return Choice(gates, options.limit, max_chars)._replace(**given)
+    return Choice(gates, _or(options.limit, theirs.limit), max_chars)._replace(**given)
+
+
+def _or(own: T | None, theirs: T) -> T:
+    return theirs if own is None else own
 
 
 def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = None) -> Plan:
@@ -136,7 +146,7 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     in_file, promoted = find_promoted_keys(memory.text), read_promoted(settings.index_path)
     located = {one.record.key: one for one in collected.located}
     dated = (_date_promotion(one.record, promoted, in_file) for one in located.values())
-    candidates = rank(dated, moment.ms)
+    candidates = rank(dated, moment.ms, settings.dreaming.recency_half_life_days)
     if not choice.lists_all:
         candidates = [one for one in candidates if passes_gates(one, choice.gates)]
         candidates = [one for one in candidates if choice.include_promoted or not one.record.promoted_on]

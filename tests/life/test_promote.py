@@ -1,5 +1,6 @@
 """What is promoted into MEMORY.md, what is not, and that neither kills nor rivals damage the file."""
 
+import json
 import os
 import random
 import signal
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.core.life.promotion import Gates
 from mdrecall.core.life.section import find_promoted_keys
 from mdrecall.errors import FileChanged, FileUnwritable, ReadError
 from mdrecall.life import promote
-from mdrecall.life.promote import Plan, apply, choose, find_judged, plan, promote_if_due, undo
+from mdrecall.life.promote import Choice, Plan, apply, choose, find_judged, plan, promote_if_due, undo
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import replace_content
@@ -227,6 +229,19 @@ def test_the_budget_of_the_file_says_why(pump: Memory, workspace: Workspace) -> 
     assert refusal.startswith("MEMORY.md may have 10,000 characters and would have 10,")
     assert refusal.endswith("shorten it to make room")
     assert make_plan(pump, max_chars=11_000).promotions
+
+
+def test_thresholds_are_openclaws_unless_mdrecall_has_its_own(workspace: Workspace) -> None:
+    workspace.beside_openclaw()
+    file = workspace.home / ".openclaw" / "openclaw.json"
+    deep = {"limit": 4, "minScore": 0.5, "minRecallCount": 1, "minUniqueQueries": 2, "maxAgeDays": 9}
+    core = {"config": {"dreaming": {"frequency": "0 4 * * *", "phases": {"deep": {**deep, "sources": ["daily"]}}}}}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"plugins": {"entries": {"memory-core": core}}}))
+    workspace.configure('{"mdrecall": {"promote": {"minScore": 0.6, "minDays": 3}}}')
+    settings = workspace.memory().settings
+    assert choose(settings).gates == Gates(0.6, 1, 2, 9, 3)
+    assert choose(settings).limit == 4
+    assert choose(settings, min_score=0.0, limit=1) == Choice(Gates(0.0, 1, 2, 9, 3), 1, 10_000)
 
 
 def test_the_limit_is_told(pump: Memory) -> None:

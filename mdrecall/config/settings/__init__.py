@@ -17,6 +17,7 @@ from mdrecall.config.settings.openclaw import (
     DEFAULT_SCOPE,
     AgentDefaults,
     Compaction,
+    DeepDreaming,
     LanceDb,
     LanceDbEmbedding,
     Logging,
@@ -57,6 +58,7 @@ SECTIONS = {
     "agents.defaults": section_of(AgentDefaults, strict=False),
     "plugins": section_of(Plugins, strict=False),
     "plugins.entries.memory-lancedb.config": section_of(LanceDb),
+    "plugins.entries.memory-core.config.dreaming.phases.deep": section_of(DeepDreaming, strict=False),
     "logging": section_of(Logging, strict=False),
     "tools": section_of(ToolRules, strict=False),
     "session": section_of(SessionRules, strict=False),
@@ -90,6 +92,7 @@ class Settings(NamedTuple):
     defaults: AgentDefaults
     plugins: Plugins
     lancedb: LanceDb
+    dreaming: DeepDreaming
     logging: Logging
     tools: ToolRules
     session: SessionRules

@@ -145,12 +145,18 @@ class PromoteOptions(NamedTuple):
     schedule: str = setting(
         choice("off", "daily"), "off", "Let a watcher of the notes promote once a day, after three in the morning."
     )
-    limit: int = setting(whole(1), 10, "How many statements are promoted at once.")
-    min_score: float = setting(number(0, 1), 0.75, "The least score of a statement.")
-    min_recall_count: int = setting(whole(0), 3, "The least number of signals: recalls, and notes that repeat it.")
-    min_unique_queries: int = setting(whole(0), 3, "How many different queries must have found it.")
+    limit: int | None = setting(
+        whole(1), None, "How many statements are promoted at once; OpenClaw's value if not set."
+    )
+    min_score: float | None = setting(number(0, 1), None, "The least score; OpenClaw's value if not set.")
+    min_recall_count: int | None = setting(whole(0), None, "The least number of signals; OpenClaw's value if not set.")
+    min_unique_queries: int | None = setting(
+        whole(0), None, "How many different queries must have found it; OpenClaw's value if not set."
+    )
+    max_age_days: int | None = setting(
+        whole(1), None, "How many days ago it may have been found last; OpenClaw's value if not set."
+    )
     min_days: int = setting(whole(0), 2, "On how many different days it must have been found.")
-    max_age_days: int = setting(whole(0), 30, "How many days ago it may have been found last.")
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
 

@@ -275,6 +275,17 @@ class Plugins(NamedTuple):
     slots: Slots = section(Slots, strict=False)
 
 
+class DeepDreaming(NamedTuple):
+    """``plugins.entries.memory-core.config.dreaming.phases.deep``: OpenClaw's thresholds of promotion."""
+
+    limit: int = setting(whole(0), 10, "How many statements are promoted at once.")
+    min_score: float = setting(number(0, 1), 0.75, "The least score of a statement.")
+    min_recall_count: int = setting(whole(0), 3, "The least number of signals: recalls, and notes that repeat it.")
+    min_unique_queries: int = setting(whole(0), 3, "How many different queries must have found it.")
+    max_age_days: int = setting(whole(1), 30, "How many days ago it may have been found last.")
+    recency_half_life_days: int = setting(whole(1), 14, "After how many days a recall counts half.")
+
+
 class LanceDbEmbedding(NamedTuple):
     """``plugins.entries.memory-lancedb.config.embedding``."""
 

@@ -12,8 +12,8 @@ from mdrecall.core.ranking.days import day_number
 
 #: The weights of the six parts, which are 1 together.
 FREQUENCY, RELEVANCE, DIVERSITY, RECENCY, CONSOLIDATION, CONCEPTUAL = 0.24, 0.30, 0.15, 0.15, 0.10, 0.06
-#: A recall counts half after as many days.
-_HALF_LIFE_DAYS = 14.0
+#: After as many days a recall counts half, unless a setting says otherwise, and so does a hit of a phase.
+HALF_LIFE_DAYS = 14.0
 #: From here on more signals, queries, days, days between the first and the last, and tags add nothing.
 _FULL_SIGNALS, _FULL_QUERIES, _FULL_DAYS, _FULL_SPAN_DAYS, _FULL_TAGS = 10, 5, 5, 7.0, 6
 #: A part of the consolidation is the number of days, the other the span between them. One day alone is a fixed value.
@@ -107,14 +107,14 @@ class Gates(NamedTuple):
     """On how many different days it must have been recalled. OpenClaw asks for none."""
 
 
-def score_record(record: Record, now_ms: float) -> Candidate:
+def score_record(record: Record, now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> Candidate:
     """Return a record with its score at a moment."""
     age_days = 0.0 if record.last_ms is None else max(0.0, (now_ms - record.last_ms) / _MS_A_DAY)
     parts = Components(
         frequency=_grow(record.signals, _FULL_SIGNALS),
         relevance=_clamp(record.total_score / max(1, record.signals)),
         diversity=_clamp(record.queries / _FULL_QUERIES),
-        recency=_halve(age_days),
+        recency=_halve(age_days, half_life_days),
         consolidation=max(_consolidate(record.days), _clamp(record.grounded / _FULL_GROUNDED)),
         conceptual=_clamp(len(record.tags) / _FULL_TAGS),
     )
@@ -124,9 +124,9 @@ def score_record(record: Record, now_ms: float) -> Candidate:
     return Candidate(record, _clamp(weighted + _clamp(boost)), age_days, parts)
 
 
-def rank(records: Iterable[Record], now_ms: float) -> list[Candidate]:
+def rank(records: Iterable[Record], now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> list[Candidate]:
     """Return all records with a signal as candidates, best first."""
-    found = [score_record(record, now_ms) for record in records if record.signals > 0]
+    found = [score_record(record, now_ms, half_life_days) for record in records if record.signals > 0]
     return sorted(found, key=lambda one: (-one.score, -one.record.recalls, one.record.path, one.record.start_line))
 
 
@@ -176,8 +176,8 @@ def _grow(count: int, full: int) -> float:
     return _clamp(log(1 + max(0, count)) / log(1 + full))
 
 
-def _halve(days: float) -> float:
-    return _clamp(2.0 ** (-days / _HALF_LIFE_DAYS))
+def _halve(days: float, half_life_days: float = HALF_LIFE_DAYS) -> float:
+    return _clamp(2.0 ** (-days / half_life_days))
 
 
 def _boost(phase: PhaseHits, now_ms: float, most: float) -> float:

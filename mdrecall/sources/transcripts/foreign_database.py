@@ -76,7 +76,8 @@ def _begin(path: str, how: str) -> apsw.Connection:
     connection = apsw.Connection(f"file:{quote(path)}?{how}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(_WAIT_MS)
-        connection.execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; BEGIN; PRAGMA schema_version")
+        setup = "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; BEGIN; PRAGMA schema_version"
+        connection.execute(setup).fetchall()
     except apsw.Error:
         connection.close()
         raise

@@ -64,6 +64,12 @@ def test_consolidation_grows_with_days_and_their_distance(days: tuple[str, ...],
     assert score_record(make_record(recalls=1, days=days), NOW).components.consolidation == pytest.approx(expected)
 
 
+def test_the_half_life_of_recalls_can_be_set_and_that_of_phases_not() -> None:
+    slow, fast = (score_record(MIXED, NOW, days) for days in (7.0, 3.5))
+    assert (slow.components.recency, fast.components.recency) == pytest.approx((0.5, 0.25))
+    assert slow.score - fast.score == pytest.approx(0.15 * 0.25)
+
+
 def test_recalls_of_one_day_are_refused_however_many_there_are() -> None:
     candidate = score_record(FIVE_AT_ONCE, NOW)
     assert candidate.score > Gates().min_score
