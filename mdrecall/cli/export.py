@@ -37,16 +37,9 @@ def run(options: argparse.Namespace) -> int:
     settings, now = loaded.settings, datetime.now(UTC)
     target = _choose_target(options.file, cwd, settings.workspace, now)
     memories, problem = read_memories(loaded)
-    request = BackupRequest(
-        settings=settings,
-        home=loaded.home,
-        env=env,
-        config_path=options.config or find_locations(env, cwd).own_config_path,
-        memories=memories,
-        redact=make_redactor(settings.logging.redact_patterns).redact,
-        now=now,
-        with_sessions=options.sessions,
-    )
+    config_path = options.config or find_locations(env, cwd).own_config_path
+    redact = make_redactor(settings.logging.redact_patterns).redact
+    request = BackupRequest(settings, loaded.home, env, config_path, memories, redact, now, options.sessions)
     report = write_backup(request, target, overwrite=options.overwrite)
     left_out = (*report.left_out, *([problem] if problem else []))
     if options.json:

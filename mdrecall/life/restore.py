@@ -152,13 +152,9 @@ def _restore_note(
     path = name.removeprefix(backup.NOTES)
     if problem := _explain_refusal(path):
         return Restored(name, path, "refused", problem)
-    data = found.read(name)
-    masked = text = decode(data)
-    for each in tombstones:
-        masked = each.mask(masked, path)
-    if masked != text and not masked.strip():
+    content = _mask(found.read(name), path, tombstones)
+    if content is None:
         return Restored(name, path, "forgotten", "it was forgotten")
-    content = data if masked == text else masked.encode()
     workspace = target.settings.workspace
     try:
         old = read_below(workspace, path, shown=path, max_bytes=backup.MAX_FILE_BYTES).data
@@ -177,6 +173,16 @@ def _restore_note(
         except RecallError as error:
             return Restored(name, path, "failed", str(error))
     return Restored(name, path, action)
+
+
+def _mask(data: bytes, path: str, tombstones: tuple[Tombstones, ...]) -> bytes | None:
+    """Return a note without what was forgotten; None if nothing is left of it."""
+    masked = text = decode(data)
+    for each in tombstones:
+        masked = each.mask(masked, path)
+    if masked == text:
+        return data
+    return masked.encode() if masked.strip() else None
 
 
 def _explain_refusal(path: str) -> str:

@@ -80,3 +80,21 @@ def test_an_undated_note_that_changed_later_is_not_taken_for_older(workspace: Wo
     workspace.write("memory/2020-06-10.md", "- The shop belongs to Hugo Marin.\n")
     first = workspace.memory().search("the shop belongs to Rosa", now=NOW)[0]
     assert first.path == "MEMORY.md"
+
+
+def test_a_line_with_the_identifier_asked_for_stays_before_newer_ones_without_it(workspace: Workspace) -> None:
+    for number in range(6):
+        text = f"- The import of the bank stops with ERR_IMPORT_{440 + number}.\n"
+        workspace.write(f"memory/2026-03-{10 + number}.md", text)
+    memory = workspace.memory()
+    assert [memory.search(f"ERR_IMPORT_{440 + number}", now=NOW)[0].path for number in range(6)] == [
+        f"memory/2026-03-{10 + number}.md" for number in range(6)
+    ]
+
+
+def test_who_names_the_old_number_finds_it_first(workspace: Workspace) -> None:
+    workspace.write("memory/2026-02-10.md", "- The staging server listens on port 8080.\n")
+    workspace.write("memory/2026-06-10.md", "- The staging server listens on port 9443.\n")
+    memory = workspace.memory()
+    assert memory.search("port of the staging server", now=NOW)[0].path == "memory/2026-06-10.md"
+    assert memory.search("staging server port 8080", now=NOW)[0].path == "memory/2026-02-10.md"

@@ -11,9 +11,9 @@ from mdrecall.core.life.statements import Statement, read_statement, read_statem
 from mdrecall.core.ranking.days import Moment, Place, chunk_day, is_newer
 from mdrecall.core.ranking.recency import OLDEST_FACTOR, age_among
 from mdrecall.core.ranking.snippet import heading_above
-from mdrecall.core.ranking.stages import Candidate, RankingContext, shown_span
+from mdrecall.core.ranking.stages import Candidate, RankingContext, identifier_share, shown_span
 from mdrecall.core.text.passages import is_role
-from mdrecall.core.text.words import fold, is_unspaced
+from mdrecall.core.text.words import fold, is_unspaced, tokens
 
 # Only what may become a result is compared, and of a long passage only its first statements: it bounds the work.
 _MAX_COMPARED = 8
@@ -65,6 +65,8 @@ def _sink_replaced(entries: list[Candidate]) -> list[Candidate]:
 
 def _is_as_good(other: Candidate, entry: Candidate) -> bool:
     marks = entry.chunk.marks
+    if identifier_share(other) < identifier_share(entry):
+        return False
     replaces = bool(marks.superseded_by) and marks.superseded_by.partition("#")[0] == other.chunk.path
     return not other.chunk.marks.is_superseded and (replaces or other.shown_score >= entry.shown_score)
 
@@ -78,7 +80,9 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         return entries
     place = 0
     while place < len(claims):
-        newer = next((n for n in range(place + 1, len(claims)) if _replaces(claims[n], claims[place])), None)
+        newer = next(
+            (n for n in range(place + 1, len(claims)) if _replaces(claims[n], claims[place], context.text)), None
+        )
         if newer is None:
             place += 1
             continue
@@ -119,10 +123,18 @@ def _holds_enough(line: str, beginnings: Sequence[str]) -> bool:
     return sum(beginning in line for beginning in beginnings) >= least
 
 
-def _replaces(newer: _Claim, older: _Claim) -> bool:
+def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
     if not newer.statements or not older.statements or not is_newer(newer.place, older.place):
         return False
-    return any(find_change(old, new) for old in older.statements for new in newer.statements)
+    if identifier_share(newer.entry) < identifier_share(older.entry):
+        return False
+    changes = (find_change(old, new) for old in older.statements for new in newer.statements)
+    # Who names a number looks for it, though another one holds today.
+    return any(change and not (change.kind in ("number", "date") and _names(query, change.old)) for change in changes)
+
+
+def _names(query: str, value: str) -> bool:
+    return not set(map(fold, tokens(query))).isdisjoint(map(fold, tokens(value)))
 
 
 def _place_of(entry: Candidate) -> Place:

@@ -323,14 +323,15 @@ def diversify_results(candidates: Sequence[Candidate], context: RankingContext) 
     if mmr_lambda is None:
         return list(candidates)
     ordered: list[Candidate] = []
-    for share in sorted({_identifier_share(entry) for entry in candidates}, reverse=True):
-        group = [entry for entry in candidates if _identifier_share(entry) == share]
+    for share in sorted({identifier_share(entry) for entry in candidates}, reverse=True):
+        group = [entry for entry in candidates if identifier_share(entry) == share]
         terms = [context.query.analyser.terms(show_around(entry.chunk.text, shown_span(entry)).text) for entry in group]
         ordered += [group[place] for place in diversify([entry.score for entry in group], terms, mmr_lambda)]
     return ordered
 
 
-def _identifier_share(entry: Candidate) -> float:
+def identifier_share(entry: Candidate) -> float:
+    """Return the share of the query's identifiers that a candidate holds; one that lacks any comes after it."""
     return entry.features.identified if entry.features else 0.0
 
 

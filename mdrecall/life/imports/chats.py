@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mdrecall.core.life.imported import Item
@@ -55,22 +56,17 @@ def _read_conversations(
         hint = "Name the archive that was downloaded, the folder it was unpacked to, or conversations.json."
         message = f"There is no conversations.json in {request.path}."
         raise NotAFile(message, path=request.path, hint=hint)
-    is_known = False
-    number = 0
-    for file in files:
-        for value in _each_conversation(file):
-            number += 1
-            conversation = dict_of(value)
-            name = text_of(conversation.get("title") or conversation.get("name")) or f"conversation {number}"
-            if field not in conversation:
-                yield Skipped(name, f"it is not a conversation of {program}")
-                continue
-            is_known = True
-            try:
-                yield read(conversation, request)
-            except BUGS as error:
-                yield Skipped(name, f"it cannot be read ({type(error).__name__})")
-    if number and not is_known:
+    number = known = 0
+    for number, value in enumerate(chain.from_iterable(map(_each_conversation, files)), 1):
+        conversation = dict_of(value)
+        name = text_of(conversation.get("title") or conversation.get("name")) or f"conversation {number}"
+        is_one = field in conversation
+        known += is_one
+        try:
+            yield read(conversation, request) if is_one else Skipped(name, f"it is not a conversation of {program}")
+        except BUGS as error:
+            yield Skipped(name, f"it cannot be read ({type(error).__name__})")
+    if number and not known:
         raise NotAFile(
             f"{request.path} has no conversations of {program}.",
             path=request.path,

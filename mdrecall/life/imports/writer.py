@@ -32,7 +32,7 @@ from mdrecall.sources.editing import hash_content, replace_content
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.notes import append_note, create_file, resolve_note
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import TombstoneFile, Tombstones
 
 Action: TypeAlias = Literal["new", "changed", "same", "edited", "forgotten", "older"]
 
@@ -96,56 +96,55 @@ class _Entry(NamedTuple):
     text: str
 
 
-class _Writer:
+class _Writer(NamedTuple):
     """What is known of a workspace while items are planned or written."""
 
-    def __init__(self, target: Target) -> None:
-        settings = target.settings
-        self.target = target
-        self._tombstones = TombstoneFile(settings.index_path).load()
-        self._redact = make_redactor(settings.logging.redact_patterns).redact
-        self.known = dict(_find_known(target))
+    target: Target
+    tombstones: Tombstones
+    redact: Callable[[str], str]
+    known: dict[str, _Known]
+    """What was imported from the source before, by the hash of its key."""
 
     def clean(self, path: str, text: str) -> str:
         """Return a text that may be written to a note: nothing active, no secrets, nothing that was forgotten."""
         plain = clean_text(text, keeps_comments=self.target.keeps_comments)
-        return self._tombstones.mask(self._redact(plain), path)
+        return self.tombstones.mask(self.redact(plain), path)
 
-    def prepare(self, item: Item) -> tuple[Item, Change, str]:
-        """Return an item with a clean title, what becomes of it, and its text in the note."""
+    def prepare(self, item: Item) -> tuple[Change, str]:
+        """Return what becomes of an item, and its text in the note; an older one is not even looked at."""
         target = self.target
         item = item._replace(title=clean_title(self.clean("", item.title)))
         note = resolve_note(f"{target.into}/{name_note(item)}.md", today="", ignored=target.settings.mdrecall.ignore)
         known = self.known.get(hash_key(item.key))
         path = known.path if known else note.shown
+        facts = item.version, item.is_entry
+        if target.since and item.day < target.since:
+            return Change("older", path, item.title, item.day, "", 0, *facts), ""
         clean = partial(self.clean, path)
         text = render_entry(item, clean) if item.is_entry else render_note(item, target.source, clean)
-        size = len(text.encode())
         action = self._decide(item, text, path)
-        return (
-            item,
-            Change(action, path, item.title, item.day, hash_text(text), size, item.version, item.is_entry),
-            text,
-        )
+        return Change(action, path, item.title, item.day, hash_text(text), len(text.encode()), *facts), text
 
     def _decide(self, item: Item, text: str, path: str) -> Action:
-        target, known = self.target, self.known.get(hash_key(item.key))
-        if target.since and item.day < target.since:
-            return "older"
-        if not text or (item.session and self._tombstones.is_forgotten_session(item.session, item.day)):
+        known = self.known.get(hash_key(item.key))
+        if not text or (item.session and self.tombstones.is_forgotten_session(item.session, item.day)):
             return "forgotten"
         if known is None:
-            is_taken = not item.is_entry and os.path.lexists(os.path.join(target.settings.workspace, path))
+            is_taken = not item.is_entry and os.path.lexists(os.path.join(self.target.settings.workspace, path))
             return "edited" if is_taken else "new"
         if item.is_entry or known.block.text_hash == hash_text(text):
             return "same"
         return "edited" if known.block.is_edited else "changed"
 
 
-def _find_known(target: Target) -> Iterator[tuple[str, _Known]]:
-    """Yield what was imported from the source before, by the key of each item."""
+def _open_writer(target: Target) -> _Writer:
     settings = target.settings
-    files = MemoryFiles(settings, target.home)
+    redact = make_redactor(settings.logging.redact_patterns).redact
+    return _Writer(target, TombstoneFile(settings.index_path).load(), redact, dict(_find_known(target)))
+
+
+def _find_known(target: Target) -> Iterator[tuple[str, _Known]]:
+    files = MemoryFiles(target.settings, target.home)
     listing = files.scan()
     for path in listing.stamps:
         try:
@@ -160,7 +159,7 @@ def _find_known(target: Target) -> Iterator[tuple[str, _Known]]:
 
 def plan_import(read: Callable[[], Iterator[Read]], target: Target) -> Plan:
     """Return what an import would do. Nothing is written."""
-    writer = _Writer(target)
+    writer = _open_writer(target)
     changes: dict[str, Change] = {}
     skipped: list[Skipped] = []
     for found in read():
@@ -168,7 +167,7 @@ def plan_import(read: Callable[[], Iterator[Read]], target: Target) -> Plan:
             skipped.append(found)
             continue
         try:
-            _, change, _ = writer.prepare(found)
+            change, _ = writer.prepare(found)
         except (WriteError, *BUGS) as error:
             skipped.append(Skipped(found.title or found.key, str(error) or type(error).__name__))
             continue
@@ -186,7 +185,7 @@ def apply_import(
     """Write what is planned, and return what could not be written. ``report`` is called for each item that was."""
     failed: list[Skipped] = []
     with _lock(target.settings):
-        writer = _Writer(target)
+        writer = _open_writer(target)
         waiting: dict[str, list[_Entry]] = {}
         for found in read():
             planned = plan.changes.get(found.key) if isinstance(found, Item) else None
@@ -208,11 +207,11 @@ def _write_item(
     writer: _Writer, found: Item, planned: Change, waiting: dict[str, list[_Entry]], report: Callable[[Change], None]
 ) -> None:
     """Write an item if it is the planned one of its copies, and was not written meanwhile. Entries wait for others."""
-    item, change, text = writer.prepare(found)
+    change, text = writer.prepare(found)
     if change != planned:
         return
-    key = hash_key(item.key)
-    if item.is_entry:
+    key = hash_key(found.key)
+    if found.is_entry:
         entries = waiting.setdefault(change.path, [])
         entries.append(_Entry(key, change, text))
         if len(entries) == _ENTRIES_IN_BLOCK:
