@@ -17,7 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "memorySearch.extraPaths": (),
     "memorySearch.experimental.sessionMemory": False,
     "memorySearch.provider": None,
-    "memorySearch.rememberAcrossConversations": None,
+    "memorySearch.rememberAcrossConversations": True,
     "memorySearch.model": "",
     "memorySearch.inputType": None,
     "memorySearch.queryInputType": None,
@@ -146,6 +146,7 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.store.kind": "sqlite",
     "mdrecall.store.dsn": None,
     "mdrecall.store.workspace": "",
+    "mdrecall.store.fallback": "none",
     "mdrecall.recalls.record": False,
     "mdrecall.promote.schedule": "off",
     "mdrecall.promote.limit": None,
@@ -183,6 +184,9 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.hosts.flush": True,
     "mdrecall.hosts.flushHeadless": False,
     "mdrecall.hosts.maxChars": 6_000,
+    "mdrecall.forget.trashDays": 30,
+    "mdrecall.forget.tool": False,
+    "mdrecall.collections": {},
 }
 
 
