@@ -29,7 +29,7 @@ _STORED = (
     "SELECT state_json FROM auth_profile_state ORDER BY updated_at",
 )
 #: How long to wait for OpenClaw, which holds a lock for some milliseconds when it writes.
-_WAIT_S = 2.0
+_WAIT_MS = 2000
 _NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 #: For each type of profile: the field with its key, and the field with a reference to it.
 _KEYS = {"api_key": ("key", "keyRef"), "token": ("token", "tokenRef"), "oauth": ("access", "")}
@@ -336,20 +336,23 @@ def read_stored_profiles(path: str) -> Mapping[str, Any]:
     if not os.path.isfile(path):
         return {}
     import json
-    import sqlite3
     from contextlib import closing
     from urllib.parse import quote
+
+    # The library that reads the rest of this database: two in one process would drop each other's locks.
+    import apsw
 
     # Without a log nobody is writing, and SQLite would leave an empty one beside the database.
     log = f"{path}-wal"
     how = "mode=ro" if os.path.exists(log) and os.path.getsize(log) else "immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
-        connection = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, timeout=_WAIT_S, isolation_level=None)
-        with closing(connection):
-            connection.execute("PRAGMA query_only = ON")
+        with closing(apsw.Connection(f"file:{quote(path)}?{how}", flags=flags)) as connection:
+            connection.set_busy_timeout(_WAIT_MS)
+            connection.execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF")
             rows = [row for query in _STORED for row in connection.execute(query)]
-        stores = [json.loads(text) for (text,) in rows]
-    except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+        stores = [json.loads(str(row[0])) for row in rows]
+    except (apsw.Error, OSError, ValueError, RecursionError) as error:
         if "no such table" in str(error):
             return {}
         raise UnresolvedValue(f"The profiles in {path} cannot be read: {type(error).__name__}.") from None

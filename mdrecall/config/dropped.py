@@ -47,8 +47,8 @@ def _of_search(file: ConfigFile, entries: list[AgentEntry]) -> Iterator[DroppedS
     if any("sessions" in (_find(layer.values, ["sources"]) or ()) for layer in shared) and not any(
         _find(layer.values, ["experimental", "sessionMemory"]) for layer in shared
     ):
-        # It had no effect before. In the newer place it has one.
-        yield DroppedSetting(("memorySearch", "rememberAcrossConversations"), False, f"{shared[0].at}.sources")
+        # Conversations had no effect before. In the newer place they have one.
+        yield DroppedSetting(("memorySearch", "sources"), ["memory"], f"{shared[0].at}.sources")
     for entry in entries:
         for layer in agent_layers(file, [entry], []):
             yield from _of_layer(layer, ("agents", "entries", entry.id, "memorySearch"))

@@ -409,7 +409,12 @@ def _normalise(values: dict[str, ResolvedValue], locations: Locations, files: li
     total = vector + words
     put(hybrid + "vectorWeight", vector / total if total else 0.35)
     put(hybrid + "textWeight", words / total if total else 0.65)
-    has_sessions = get("memorySearch.experimental.sessionMemory") or _remembers_conversations(values, files)
+    explicit = get("memorySearch.rememberAcrossConversations")
+    remembers = _remembers_by_default(values, files) if explicit is None else explicit
+    put("memorySearch.rememberAcrossConversations", remembers)
+    # In the older places of 2.x it takes more than a default to have conversations searched.
+    is_newer = values["memorySearch.sources"].origin.endswith("memory.search.sources")
+    has_sessions = get("memorySearch.experimental.sessionMemory") or (remembers and (is_newer or explicit))
     allowed = ("memory", "sessions") if has_sessions else ("memory",)
     sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
     put("memorySearch.sources", sources or ("memory",))
@@ -419,18 +424,11 @@ def _normalise(values: dict[str, ResolvedValue], locations: Locations, files: li
         put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
 
 
-def _remembers_conversations(values: Mapping[str, ResolvedValue], files: list[ConfigFile]) -> bool:
-    """True if conversations may be indexed; by default only if the sources stand in OpenClaw's newer place.
-
-    There they may unless senders are kept apart: then one must not hear what another has said.
-    """
-    explicit = values["memorySearch.rememberAcrossConversations"].value
-    if explicit is not None:
-        return bool(explicit)
-    is_newer = values["memorySearch.sources"].origin.endswith("memory.search.sources")
+def _remembers_by_default(values: Mapping[str, ResolvedValue], files: list[ConfigFile]) -> bool:
+    """True unless senders are kept apart: then one must not hear what another has said."""
     bindings = look_up([file.values for file in files], "bindings")
     keeps_apart = any(look_up([binding], "session", "dmScope") for binding in _dicts(bindings))
-    return is_newer and values["session.dmScope"].value == "main" and not keeps_apart
+    return values["session.dmScope"].value == "main" and not keeps_apart
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ def settings_of(home: Path) -> Any:
     """The settings but for the place of the index, which is mdrecall's own."""
     settings = load(cwd=str(home)).settings
     store = settings.memory_search.store._replace(path=None)
-    search = settings.memory_search._replace(store=store, remember_across_conversations=None)
+    search = settings.memory_search._replace(store=store)
     return settings._replace(memory_search=search, index_path="")
 
 

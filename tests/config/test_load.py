@@ -17,7 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "memorySearch.extraPaths": (),
     "memorySearch.experimental.sessionMemory": False,
     "memorySearch.provider": None,
-    "memorySearch.rememberAcrossConversations": None,
+    "memorySearch.rememberAcrossConversations": True,
     "memorySearch.model": "",
     "memorySearch.inputType": None,
     "memorySearch.queryInputType": None,
@@ -194,6 +194,9 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.hosts.flush": True,
     "mdrecall.hosts.flushHeadless": False,
     "mdrecall.hosts.maxChars": 6_000,
+    "mdrecall.forget.trashDays": 30,
+    "mdrecall.forget.tool": False,
+    "mdrecall.collections": {},
 }
 
 

@@ -1,11 +1,14 @@
 """OpenClaw's own file never stops mdrecall; mdrecall's own file, overrides and flags stay strict."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mdrecall.config.declare import each_setting
 from mdrecall.config.load import load
+from mdrecall.config.settings import SECTIONS
 from mdrecall.errors import ConfigError
 from tests.config import folder, loaded, nested, openclaw_home, write
 from tests.config.conftest import Reach, models, revealed
@@ -231,6 +234,23 @@ def test_conversations_count_where_senders_are_not_kept_apart(
     assert loaded(tmp_path, config).settings.memory_search.sources == sources
 
 
+@pytest.mark.parametrize(
+    ("config", "remembers"),
+    [
+        ({}, True),
+        ({"session": {"dmScope": "main"}}, True),
+        ({"session": {"dmScope": "per-peer"}}, False),
+        ({"bindings": [{"agentId": "a"}, {"session": {"dmScope": "per-peer"}}]}, False),
+        ({"session": {"dmScope": "per-peer"}, "memory": {"search": {"rememberAcrossConversations": True}}}, True),
+        ({"memory": {"search": {"rememberAcrossConversations": False}}}, False),
+    ],
+)
+def test_conversations_are_remembered_by_default_unless_senders_are_kept_apart(
+    tmp_path: Path, config: dict[str, Any], remembers: bool
+) -> None:
+    assert loaded(tmp_path, config).settings.memory_search.remember_across_conversations is remembers
+
+
 def test_the_agent_that_owns_everything_else_is_the_default_one(tmp_path: Path) -> None:
     config = {
         "agents": {
@@ -315,3 +335,22 @@ def test_options_of_an_object_store_are_not_kept_because_they_hold_secrets(tmp_p
     result = loaded(tmp_path, {"plugins": slot})
     assert "hush" not in repr(result.settings)
     assert result.unused == ("plugins.entries.memory-lancedb.config.storageOptions",)
+
+
+JUNK: tuple[Any, ...] = (None, True, 5, -1, 1e300, "x", "", [], [{}], [None], {}, {"a": 1}, {"source": "x"})
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=repr)
+def test_no_value_of_any_key_stops_mdrecall(tmp_path: Path, junk: object) -> None:
+    env = openclaw_home(tmp_path, {})
+    paths = [f"{prefix}.{name}" for prefix, section in SECTIONS.items() for name, _ in each_setting(section)]
+    paths += ["agents", "agents.entries", "agents.entries.main", "agents.list", "agents.defaults.workspace", "bindings"]
+    paths += ["auth", "auth.order", "env", "env.vars", "models", "models.providers", "models.providers.openai"]
+    paths += ["secrets"]
+    paths += ["agents.entries.main.memory.search.provider", "agents.defaults.systemAgent", "plugins.entries.x.config"]
+    places = dict.fromkeys(".".join(path.split(".")[:depth]) for path in paths for depth in range(1, 9))
+    for path in places:
+        (tmp_path / ".openclaw/openclaw.json").write_text(json.dumps(nested(path, junk)))
+        result = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / ".openclaw/workspace"))
+        assert len(set(result.warnings)) == len(result.warnings), path
+        result.credentials.access("openai", uses_remote=False)

@@ -13,6 +13,8 @@ from mdrecall.cli.main import main
 from mdrecall.config.load import Loaded, load
 from tests.config import openclaw_home, write
 from tests.config.test_dropped import BEFORE, settings_of
+from tests.hosts.model import Model, serve_model
+from tests.hosts.wire import Call
 from tests.openclaw.program import OpenClaw, find_openclaw
 
 pytestmark = pytest.mark.openclaw
@@ -107,3 +109,28 @@ def test_the_file_is_valid_with_the_server_in_it(tmp_path: Path, monkeypatch: py
     assert validated.code == 0, validated
     assert main(["mcp", "uninstall", "openclaw"]) == 0
     assert file.read_bytes() == before
+
+
+@pytest.fixture
+def taught() -> Iterator[Model]:
+    """A model that looks for the memory and searches it."""
+    search = Call("tool_call", {"id": "mdrecall__memory_search", "args": {"query": "Where is the tandem?"}})
+    with serve_model() as model:
+        model.teach("tandem", Call("tool_search", {"query": "memory search notes"}), search, say="In the dock.")
+        yield model
+
+
+def test_an_agent_finds_and_calls_the_server(taught: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openclaw = OpenClaw(tmp_path / "state", taught.url)
+    write(openclaw.state / "workspace/memory/2026-01-02.md", "# Dock\n\nThe tandem is kept in dock seventeen.\n")
+    openclaw.env["MDRECALL_STATE_DIR"] = str(tmp_path / "own")
+    for name in ("HOME", "OPENCLAW_STATE_DIR", "MDRECALL_STATE_DIR"):
+        monkeypatch.setenv(name, openclaw.env[name])
+    assert main(["mcp", "install", "openclaw", "--replace-memory", "--agents-md"]) == 0
+    with openclaw.gateway() as gateway:
+        assert gateway.say("agent:main:main", "Where is the tandem?") == "In the dock."
+    *_, last = taught.requests_with("Where is the tandem?")
+    said = [str(message["content"]) for message in last.body["messages"]]
+    assert any("call the tool\n`mdrecall__memory_search`" in text for text in said)  # from AGENTS.md
+    assert any("mcp:mdrecall:mdrecall__memory_get" in text for text in said)  # found by tool_search
+    assert any("dock seventeen" in text and "memory/2026-01-02.md" in text for text in said)

@@ -207,7 +207,9 @@ class MemorySearch(NamedTuple):
     )
     experimental: Experimental = section(Experimental)
     remember_across_conversations: bool | None = setting(
-        flag(), None, "Index conversations too; if not set, only where all direct chats are one (`session.dmScope`)."
+        flag(),
+        None,
+        "Let private chats know of each other; if not set, unless `session.dmScope` or a binding keeps them apart.",
     )
     provider: str | None = setting(
         choice("auto", *PROVIDERS, "none"),

@@ -6,11 +6,11 @@ lines around it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from mdrecall.core.text.headings import INSIDE_BLOCK, read_lines
+from mdrecall.core.text.headings import INSIDE_BLOCK, Line, read_lines
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import count_unspaced, surface_words, tokens
@@ -103,46 +103,47 @@ class Entry(NamedTuple):
 
 def find_entries(lines: Sequence[str]) -> list[Entry]:
     """Return the entries of a note in reading order: no headings, tables, code, comments or generated regions."""
-    found: list[Entry] = []
-    begun: list[int] = []
-    is_generated = was_superseded = False
-
-    def end() -> None:
-        nonlocal was_superseded
-        if begun and (text := _join(lines[begun[0] : begun[-1] + 1])):
-            raw = "\n".join(lines[begun[0] : begun[-1] + 1])
-            found.append(Entry(begun[0] + 1, begun[-1] + 1, text, was_superseded or bool(_SUPERSEDED.search(raw))))
-            was_superseded = False
-        begun.clear()
-
-    for number, (line, role) in enumerate(zip(lines, read_lines(list(lines)), strict=True)):
-        if region := _REGION.search(line):
-            is_generated = region[1].lower() == "start"
-        is_text = role.cut != INSIDE_BLOCK and not role.level and not role.blank and not is_generated
-        bare = _COMMENT.sub("", line).strip()
-        if (
-            not is_text
-            or not bare
-            or bare.startswith(("```", "~~~"))
-            or _TABLE.match(line)
-            or _UNDERLINE.fullmatch(line)
-        ):
-            end()
-            was_superseded = bool(_SUPERSEDED.search(line)) if not bare else False
-            continue
-        if _ITEM.match(line) or (begun and _ends_statement(lines, begun)):
-            end()
-        elif not begun and line.startswith(("    ", "\t")):
-            continue
-        begun.append(number)
-    end()
+    found = []
+    for block in _find_blocks(lines):
+        raw = [lines[number] for number in block]
+        above = lines[block[0] - 1] if block[0] else ""
+        # A status on a line of its own is about the next line.
+        marked = "\n".join(raw if _COMMENT.sub("", above).strip() else [above, *raw])
+        if text := _join(raw):
+            found.append(Entry(block[0] + 1, block[-1] + 1, text, bool(_SUPERSEDED.search(marked))))
     return found
 
 
-def _ends_statement(lines: Sequence[str], begun: Sequence[int]) -> bool:
+def _find_blocks(lines: Sequence[str]) -> Iterator[list[int]]:
+    """Yield the numbers of the lines of each entry, counted from 0."""
+    block: list[int] = []
+    is_generated = False
+    for number, (line, role) in enumerate(zip(lines, read_lines(list(lines)), strict=True)):
+        if region := _REGION.search(line):
+            is_generated = region[1].lower() == "start"
+        is_text = not is_generated and _is_text(line, role)
+        if block and (not is_text or _ITEM.match(line) or _ends_statement(lines, block)):
+            yield block
+            block = []
+        if is_text and (block or _ITEM.match(line) or not line.startswith(("    ", "\t"))):
+            block.append(number)
+    if block:
+        yield block
+
+
+def _is_text(line: str, role: Line) -> bool:
+    """True if a line is part of an entry."""
+    if role.cut == INSIDE_BLOCK or role.level or role.blank:
+        return False
+    bare = _COMMENT.sub("", line).strip()
+    is_border = bare.startswith(("```", "~~~")) or _TABLE.match(line) or _UNDERLINE.fullmatch(line)
+    return bool(bare) and not is_border
+
+
+def _ends_statement(lines: Sequence[str], block: Sequence[int]) -> bool:
     """True if the last line of a paragraph ends a sentence, so that the next line says something else."""
-    last = _COMMENT.sub("", lines[begun[-1]]).rstrip()
-    return last.endswith(_SENTENCE_ENDS) and not _ITEM.match(lines[begun[0]])
+    last = _COMMENT.sub("", lines[block[-1]]).rstrip()
+    return last.endswith(_SENTENCE_ENDS) and not _ITEM.match(lines[block[0]])
 
 
 def _join(lines: Sequence[str]) -> str:

@@ -101,10 +101,11 @@ class OpenClawDatabase:
         return read_snapshot(self.path, find)
 
     def read_facts(self) -> dict[str, SessionFacts]:
-        """Return what the entries say about each session key."""
+        """Return what the entries say about the session keys of which a window does not say everything."""
         members = ", ".join(f"'$.{name}'" for name in _FACTS)
         query = f"SELECT session_key, json_extract(entry_json, {members}) FROM session_nodes"
-        rows = self._fetch(f"{query} WHERE json_valid(entry_json)")
+        unsaid = "SELECT session_key FROM session_windows WHERE chat_type IS NULL OR channel IS NULL"
+        rows = self._fetch(f"{query} WHERE session_key IN ({unsaid}) AND json_valid(entry_json)")
         entries = ((str(key), dict(zip(_FACTS, json.loads(values), strict=True))) for key, values in rows)
         return {key: parse_facts(key, entry) for key, entry in entries}
 

@@ -1,0 +1,37 @@
+"""The real OpenClaw and mdrecall score the same recall records alike."""
+
+import json
+from datetime import datetime
+
+import pytest
+
+from mdrecall.core.life.promotion import rank
+from mdrecall.life.openclaw_recalls import read_openclaw_recalls
+from tests.openclaw.program import OpenClaw
+
+pytestmark = pytest.mark.openclaw
+
+MS_A_DAY = 86_400_000
+
+
+def test_scores_of_its_own_records_are_the_same(openclaw: OpenClaw) -> None:
+    workspace = openclaw.state / "workspace"
+    (workspace / "memory").mkdir(parents=True, exist_ok=True)
+    (workspace / "memory" / "2026-11-14.md").write_text("- The greenhouse pump must be replaced before winter.\n")
+    (workspace / "memory" / "2026-11-15-garden.md").write_text("- The compost heap belongs to the neighbour.\n")
+    config = json.loads((openclaw.state / "openclaw.json").read_text())
+    openclaw.write_config(config | {"memory": {"search": {"provider": "none"}}})
+    assert openclaw.run("memory", "index", "--force").code == 0
+    for query in ("greenhouse pump", "pump before winter", "compost neighbour"):
+        assert openclaw.run("memory", "search", "--query", query, "--json").json["results"], query
+    none = ("--min-score", "0", "--min-recall-count", "0", "--min-unique-queries", "0")
+    theirs = openclaw.run("memory", "promote", "--json", *none).json["candidates"]
+    assert len(theirs) == 2
+    first = theirs[0]
+    now_ms = round(datetime.fromisoformat(first["lastRecalledAt"]).timestamp() * 1000 + first["ageDays"] * MS_A_DAY)
+    found = read_openclaw_recalls(str(openclaw.state), str(workspace), now_ms)
+    assert (found.invalid, found.problem) == (0, "")
+    ours = {one.record.key: one for one in rank(found.records, now_ms)}
+    for one in theirs:
+        assert ours[one["key"]].score == pytest.approx(one["score"], abs=1e-9)
+        assert ours[one["key"]].components._asdict() == pytest.approx(one["components"], abs=1e-9)
