@@ -93,7 +93,10 @@ def result_to_json(result: SearchResult) -> dict[str, Any]:
 
 
 def read_to_json(read: ReadResult) -> dict[str, Any]:
-    """Convert the lines of a file; ``nextFrom`` is present if there are more, ``nextChar`` if the line was cut."""
+    """Convert the lines of a file; ``nextFrom`` is present if there are more, ``nextChar`` if the line was cut.
+
+    ``fromIndex`` is present if the file itself is on another machine.
+    """
     json: dict[str, Any] = {
         "path": read.path,
         "text": read.text,
@@ -102,7 +105,7 @@ def read_to_json(read: ReadResult) -> dict[str, Any]:
         "totalLines": read.total_lines,
         "truncated": read.truncated,
     }
-    following = {"nextFrom": read.next_from, "nextChar": read.next_char}
+    following = {"nextFrom": read.next_from, "nextChar": read.next_char, "fromIndex": read.is_from_index or None}
     return json | {name: value for name, value in following.items() if value is not None}
 
 

@@ -20,8 +20,9 @@ from typing import Any
 POSTGRES = "MDRECALL_TEST_POSTGRES"
 #: What a server needs to start, on a busy machine.
 _PATIENCE_S = 60.0
-#: Nothing of a test has to survive the machine.
-_OPTIONS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=200")
+#: Nothing of a test has to survive the machine. What is committed survives a kill of the server only if it is asked to.
+_OPTIONS = ("fsync=off", "max_connections=200")
+_CARELESS = ("synchronous_commit=off", "full_page_writes=off")
 
 
 def find_programs() -> Path | None:
@@ -37,8 +38,9 @@ def find_programs() -> Path | None:
 class Server:
     """A running server. ``dsn`` names its database ``postgres``."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, *, survives_kills: bool) -> None:
         self._programs = programs
+        self._options = _OPTIONS if survives_kills else _OPTIONS + _CARELESS
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._run("initdb", "-D", "d", "-U", "postgres", "-A", "trust", "-N", "--encoding=UTF8", "--locale=C.UTF-8")
@@ -50,7 +52,7 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = [part for option in _OPTIONS for part in ("-c", option)]
+        options = [part for option in self._options for part in ("-c", option)]
         command = [str(self._programs / "postgres"), "-D", "d", "-k", str(self._folder), "-h", "", *options]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -103,7 +105,7 @@ def _as_nobody() -> dict[str, Any]:
 
 
 @contextmanager
-def run_server() -> Iterator[Server | None]:
+def run_server(*, survives_kills: bool = False) -> Iterator[Server | None]:
     """Run a server in a folder of its own; give None if there are no programs to run."""
     programs = find_programs()
     if programs is None or find_spec("psycopg") is None:
@@ -116,7 +118,7 @@ def run_server() -> Iterator[Server | None]:
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     server = None
     try:
-        server = Server(programs, folder)
+        server = Server(programs, folder, survives_kills=survives_kills)
         yield server
     finally:
         if server is not None:

@@ -1,13 +1,16 @@
 """A memory whose index is in Postgres: the same answers as from a file, and several machines that share it."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mdrecall import Memory
-from mdrecall.errors import ConfigError, StoreError, StoreUnavailable
+from mdrecall.errors import ConfigError, FileMissing, StoreError, StoreUnavailable
 from tests.postgres_server import Server
 
 NOTES = {
@@ -20,6 +23,7 @@ NOTES = {
         f"Paragraph {n} is about walrus number {n} and its {n % 7} friends." for n in range(120)
     ),
 }
+LONG_LINE = " ".join(f"word{number}" for number in range(2_000))
 QUERIES = (
     "lighthouse key",
     "DEC-0054",
@@ -35,14 +39,17 @@ QUERIES = (
 class Machine:
     """A home with a folder of notes, and a configuration that names the database."""
 
-    def __init__(self, base: Path, server: Server | None, notes: dict[str, str] = NOTES, name: str = "") -> None:
+    def __init__(
+        self, base: Path, server: Server | None, notes: dict[str, str] = NOTES, name: str = "", fallback: str = "none"
+    ) -> None:
         self.folder = base / "notes"
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         for path, text in notes.items():
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(text)
-        store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base)} if server else {}
-        (base / "mdrecall.json").write_text(json.dumps({"mdrecall": {"store": store}}))
+        store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base), "fallback": fallback}
+        own = {"store": store if server else {}, "qmd": {"firstRetrySeconds": 1}}
+        (base / "mdrecall.json").write_text(json.dumps({"mdrecall": own}))
         self.env = {"HOME": str(base), "MDRECALL_CONFIG": str(base / "mdrecall.json")}
         self.env |= {"STORE": server.dsn} if server else {}
 
@@ -72,7 +79,7 @@ def test_both_stores_give_the_same_answers_with_the_same_scores(tmp_path: Path, 
 
 
 def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path, postgres: Server) -> None:
-    here = Machine(tmp_path / "here", postgres, name="team")
+    here = Machine(tmp_path / "here", postgres, NOTES | {"memory/one.md": LONG_LINE}, name="team")
     before = here.answers()
     elsewhere = Machine(tmp_path / "elsewhere", postgres, {}, name="team")
     with elsewhere.open() as memory:
@@ -80,6 +87,11 @@ def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path
         assert "blue drawer" in memory.search("lighthouse key")[0].snippet
         with pytest.raises(StoreUnavailable, match="on another machine"):
             memory.sync(force=True)
+        for path, text in (("memory/long.md", NOTES["memory/long.md"]), ("memory/one.md", LONG_LINE)):
+            read = memory.read(path)
+            assert (read.is_from_index, read.text.rstrip("\n")) == (True, text.rstrip("\n"))
+        with pytest.raises(FileMissing):
+            memory.read("memory/nowhere.md")
     shutil.rmtree(elsewhere.folder)
     elsewhere.folder.mkdir()
     assert here.answers() == before
@@ -102,9 +114,36 @@ def test_two_machines_with_copies_do_not_index_in_turns(tmp_path: Path, postgres
 def test_a_database_that_is_not_named_or_not_there_is_a_clear_error(tmp_path: Path) -> None:
     machine = Machine(tmp_path, None)
     (tmp_path / "mdrecall.json").write_text('{"mdrecall": {"store": {"kind": "postgres"}}}')
-    with pytest.raises(ConfigError, match="no database is named"):
+    with pytest.raises(ConfigError, match="No database is named"):
         machine.open()
     machine.env["MDRECALL_STORE_DSN"] = f"host={tmp_path} user=ada password=hunter2secret dbname=none"
     with machine.open() as memory, pytest.raises(StoreError) as raised:
         memory.sync()
     assert "hunter2secret" not in str(raised.value) + repr(raised.value.__cause__)
+
+
+def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgres: Server) -> None:
+    machine = Machine(tmp_path, postgres)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mdrecall", *arguments, "--workspace", str(machine.folder)]
+        env = {**machine.env, "PATH": os.environ["PATH"]}
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert "The tables are there" in run("store", "setup").stdout
+    assert "Nobody has indexed notes yet." in run("store", "check").stdout
+    assert run("index").returncode == 0
+    checked = run("store", "check")
+    assert (checked.returncode, "is a superuser" in checked.stdout, str(machine.folder) in checked.stdout) == (
+        1,
+        True,
+        True,
+    )
+    assert "blue drawer" in run("search", "lighthouse key").stdout
+    assert "from now on" in run("store", "move").stdout
+    refused = run("store", "grant")
+    assert (refused.returncode, "Which role?" in refused.stderr) == (2, True)
+    assert run("store", "grant", "nobody; DROP SCHEMA mdrecall").returncode == 2
+    assert run("store", "drop").returncode == 2
+    assert "Deleted." in run("store", "drop", "--yes").stdout
+    assert "Nobody has indexed notes yet." in run("store", "check").stdout

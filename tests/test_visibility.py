@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from mdrecall.config.load import load
 from mdrecall.errors import FileMissing
 from mdrecall.memory import Memory
+from mdrecall.sources.transcripts.host_choice import HostChoice
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.types import EVERYTHING, Issue, Visible
 from mdrecall.wire import answer_to_json, read_to_json, to_json
-from tests.conftest import environment
+from tests.conftest import Workspace, environment
 from tests.doors.doors import run_in_process
+from tests.sources.host_transcripts import ANSWER, FOLDER, write_host
 from tests.sources.openclaw_store import OpenClawStore, message
 
 PRIVATE = ("main", "direct", "dashboard")
@@ -376,3 +379,21 @@ def test_problems_with_a_hidden_transcript_are_left_out() -> None:
     issues = [Issue(path, "is broken") for path in ("MEMORY.md", "sessions/a.jsonl", "sessions/main/b.jsonl")]
     assert Visible(frozenset({"sessions/a.jsonl"})).filter_issues(issues) == tuple(issues[:2])
     assert EVERYTHING.filter_issues(issues) == tuple(issues)
+
+
+def test_a_conversation_with_a_coding_agent_is_private(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.write("MEMORY.md", "Nothing.")
+    write_host(tmp_path / "ada", "claude-code")
+    loaded = load(env=workspace.env, cwd=str(workspace.path))
+    HostChoice("claude-code", loaded, {"HOME": str(tmp_path / "ada")}, FOLDER).follow()
+    memory = workspace.memory()
+    for key, is_seen in (("", True), (KEYS["main"], True), (KEYS["dashboard"], True), (KEYS["group"], False)):
+        tools = Toolset(memory_tools(memory, key))
+        hits = tools.call("sessions_search", {"query": "12 connections"}).details["results"]
+        assert [hit["snippet"] for hit in hits[:1]] == [ANSWER] * is_seen
+        for name in ("5f0c", "sessions/claude-code/5f0c.jsonl"):
+            opened = tools.call("sessions_history", {"sessionKey": name})
+            assert (opened.is_error, ANSWER in opened.text) == (not is_seen, is_seen)
+        if hits:
+            place = {name: hits[0][name] for name in ("sessionKey", "sessionId", "messageId")}
+            assert ANSWER in tools.call("sessions_history", {**place, "limit": 1}).text

@@ -3,22 +3,20 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from mdrecall.backends.builtin_sessions import BuiltinSessions
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.watch_loop import IndexWatcher
-from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
+from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
 from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file
+from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
-    EVERYTHING,
-    Conversation,
     Issue,
-    MessagePage,
     Probe,
     ProgressCallback,
     ReadResult,
@@ -120,7 +118,15 @@ class BuiltinBackend:
 
     def _search_index(self, request: SearchRequest, visible: Visible) -> SearchAnswer:
         now = user_moment(request.now, self._settings.defaults.user_timezone)
-        return self._repair.run(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
+
+        def search() -> SearchAnswer:
+            return self._repair.run(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
+
+        try:
+            return search()
+        except StoreUnavailable:
+            # A connection to a server may have broken, or vectors may just have been replaced: the state is read anew.
+            return search()
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
         """Bring the index up to date as far as a search may wait; try twice if it could not be written.
@@ -175,17 +181,37 @@ class BuiltinBackend:
             from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
             refuse_transcript(open_transcripts(self._settings), path)
-        return read_memory_file(
-            self._files,
-            self._settings.workspace,
-            path,
-            from_line=from_line,
-            lines=lines,
-            from_char=from_char,
-            max_chars=max_chars or MAX_READ_UNITS,
-            max_bytes=self._settings.mdrecall.max_file_bytes,
-            mask=TombstoneFile(self._settings.index_path).load().mask,
-        )
+        try:
+            return read_memory_file(
+                self._files,
+                self._settings.workspace,
+                path,
+                from_line=from_line,
+                lines=lines,
+                from_char=from_char,
+                max_chars=max_chars or MAX_READ_UNITS,
+                max_bytes=self._settings.mdrecall.max_file_bytes,
+                mask=TombstoneFile(self._settings.index_path).load().mask,
+            )
+        except FileMissing:
+            if (text := self._read_elsewhere(path)) is None:
+                raise
+        found = select_lines(path, text, from_line, lines, max_chars or MAX_READ_UNITS, from_char)
+        return found._replace(is_from_index=True)
+
+    def _read_elsewhere(self, path: str) -> str | None:
+        """Return the text of a note that is on another machine, from the index; None if it is not indexed either."""
+        if self._store.admin.may_remove():
+            return None
+        chunks = self._store.chunks
+        with chunks.snapshot():
+            own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)
+            loaded = chunks.load(chunks.chunks_of(own))
+        lines: dict[int, str] = {}
+        for chunk in loaded:
+            for number, line in enumerate(chunk.text.split("\n"), chunk.start_line):
+                lines[number] = _join_parts(lines.get(number, ""), line)
+        return "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1)) if lines else None
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
@@ -203,6 +229,10 @@ class BuiltinBackend:
         if embedder is None:
             return self._store.chunks.count()
         return embedder.count_missing() if embedder.last_error else 0
+
+    def open_store(self) -> None:
+        """Make sure that the index can answer; raise ``StoreUnavailable`` if it cannot."""
+        self._store.admin.open()
 
     def warm(self) -> None:
         """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""
@@ -286,85 +316,12 @@ class BuiltinBackend:
         self._store.admin.close()
 
 
-class BuiltinSessions:
-    """The transcripts of one agent, read from the disk."""
-
-    def __init__(self, settings: Settings, refresh: IndexRefresh, repair: IndexRepair) -> None:
-        self._settings = settings
-        self._refresh = refresh
-        self._repair = repair
-
-    def list_all(self, session_key: str = "") -> list[Conversation]:
-        """Return the transcripts that a conversation may see, the one that changed last first."""
-        from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
-        from mdrecall.sources.transcripts.visibility import filter_visible
-
-        found = list_conversations(open_transcripts(self._settings))
-        visible, _ = filter_visible(self._settings, found, session_key)
-        redact = self._make_redactor()
-        return [each._replace(title=redact(each.title)) if each.title else each for each in visible]
-
-    def find_visible(self, request: SearchRequest) -> Visible:
-        """Return which transcripts the conversation of a request may see."""
-        is_searched = "sessions" in self._settings.memory_search.sources and request.source != "memory"
-        if not is_searched or not (request.session_key.strip() or request.session):
-            return EVERYTHING
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.visibility import find_visible
-
-        return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
-
-    def read(
-        self,
-        session: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        session_key: str = "",
-    ) -> ReadResult:
-        """Return the messages of a transcript that a conversation may see, without secrets."""
-        from mdrecall.sources.transcripts.readers import open_transcripts, read_transcript
-        from mdrecall.sources.transcripts.visibility import find_readable
-
-        transcripts = open_transcripts(self._settings)
-        path = find_readable(self._settings, transcripts, session, session_key).path
-        redact = self._make_redactor()
-        return read_transcript(transcripts, path, redact, from_line=from_line, lines=lines, from_char=from_char)
-
-    def read_messages(
-        self,
-        session: str,
-        *,
-        limit: int,
-        offset: int = 0,
-        record: int | None = None,
-        session_id: str = "",
-        session_key: str = "",
-    ) -> MessagePage:
-        """Return the last messages before ``offset`` others, or those around a record, without secrets."""
-        from mdrecall.sources.transcripts.readers import open_transcripts, read_messages
-        from mdrecall.sources.transcripts.visibility import find_readable
-
-        transcripts = open_transcripts(self._settings)
-        found = find_readable(self._settings, transcripts, session, session_key, session_id)
-        return read_messages(transcripts, found, self._make_redactor(), limit=limit, offset=offset, record=record)
-
-    def _make_redactor(self) -> Callable[[str], str]:
-        from mdrecall.sources.tombstones import open_masks
-
-        return open_masks(self._settings).redact
-
-    def note_compaction(self, session: str) -> SyncReport:
-        """Index a transcript whose conversation was just compacted, as the settings say."""
-        from mdrecall.sources.transcripts.readers import find_conversation, open_transcripts
-
-        how, search = self._settings.compaction.post_index_sync, self._settings.memory_search
-        if how == "off" or "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
-            return SyncReport()
-        path = find_conversation(open_transcripts(self._settings), session).path
-        within_s = 0.0 if how == "async" else None
-        return self._repair.run(lambda: self._refresh.sync_file(path, within_s=within_s))
+def _join_parts(line: str, part: str) -> str:
+    """Return a line with one more part of it; the end of one chunk may be repeated at the beginning of the next."""
+    if part in line:
+        return line
+    shared = next(size for size in range(min(len(line), len(part)), -1, -1) if line.endswith(part[:size]))
+    return line + part[shared:]
 
 
 class BuiltinAdmin:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.sources.followed import FollowedFiles
     from mdrecall.sources.inotify import FolderQueue
+    from mdrecall.store.postgres import PostgresStore
 
 
 # A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
@@ -46,7 +47,34 @@ def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     """Open the backend that the settings ask for; with ``one_shot`` it will answer only once."""
     if loaded.settings.memory.backend == "qmd":
         return _open_qmd_with_fallback(loaded, one_shot=one_shot)
+    if _is_shared(loaded) and loaded.settings.mdrecall.store.fallback == "builtin":
+        return _open_shared_with_fallback(loaded, one_shot=one_shot)
     return open_builtin(loaded, one_shot=one_shot)
+
+
+def _is_shared(loaded: Loaded) -> bool:
+    return loaded.settings.mdrecall.store.kind == "postgres" or bool(loaded.environment.get(_STORE_DSN, "").strip())
+
+
+def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
+    """Open the backend on a server, with an index of this machine to answer while the server is away."""
+    from mdrecall.backends.breaker import Breaker
+    from mdrecall.backends.fallback import FallbackBackend
+    from mdrecall.backends.shared import SharedBackend
+
+    settings = loaded.settings
+    own = settings.mdrecall._replace(store=settings.mdrecall.store._replace(kind="sqlite"))
+    environment = {name: value for name, value in loaded.environment.items() if name != _STORE_DSN}
+    local = loaded._replace(settings=settings._replace(mdrecall=own), environment=environment)
+    opened = FallbackBackend(
+        "postgres",
+        SharedBackend(open_builtin(loaded, one_shot=one_shot)),
+        lambda: open_builtin(local, one_shot=one_shot),
+        Breaker(f"{settings.index_path}.outage.json", settings.mdrecall.qmd.first_retry_seconds),
+        one_shot=one_shot,
+    )
+    opened.start()
+    return opened
 
 
 def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
@@ -277,8 +305,8 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
 
 def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     settings = loaded.settings
-    if settings.mdrecall.store.kind == "postgres" or loaded.environment.get(_STORE_DSN, "").strip():
-        return _open_postgres(loaded, one_shot)
+    if _is_shared(loaded):
+        return open_postgres(loaded, one_shot=one_shot)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
     vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
@@ -287,7 +315,7 @@ def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)
 
 
-def _open_postgres(loaded: Loaded, one_shot: bool) -> Store:
+def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> "PostgresStore":
     """Open the index in the database that the settings or the environment name."""
     own, at = loaded.settings.mdrecall.store, "mdrecall.store.dsn"
     dsn = loaded.environment.get(_STORE_DSN, "").strip()
@@ -297,7 +325,7 @@ def _open_postgres(loaded: Loaded, one_shot: bool) -> Store:
         raise ConfigError(str(error)) from error
     if not dsn:
         hint = f"Set {at} to a reference, or the variable {_STORE_DSN}."
-        raise ConfigError("mdrecall.store.kind is postgres, but no database is named.", hint=hint)
+        raise ConfigError("No database is named for the index.", hint=hint)
     try:
         from mdrecall.store.postgres import PostgresStore, this_machine
     except ImportError as error:

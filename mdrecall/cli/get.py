@@ -34,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
     if not result.line_count:
         print(f"{printable(result.path)} has only {plural(result.total_lines, 'line')}.", file=sys.stderr)
         return 1
+    if result.is_from_index:
+        print("The note is on another machine; this is what the shared index holds of it.", file=sys.stderr)
     if result.truncated:
         more = f" Continue with --from {result.next_from}." if result.next_from else ""
         if result.next_char:

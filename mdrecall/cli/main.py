@@ -48,6 +48,7 @@ COMMANDS = {
     "mcp": "run the MCP server, or add it to a client",
     "serve": "run the MCP server over HTTP",
     "reset": "delete the index; notes are kept",
+    "store": "set up, share and check an index on Postgres",
     "eval": "measure search quality with your own questions",
     "config": "show, check or describe the configuration",
     "demo": "try mdrecall on sample notes",

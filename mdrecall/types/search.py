@@ -336,3 +336,5 @@ class ReadResult(NamedTuple):
     """The line to continue from; None if this was the end."""
     next_char: int | None = None
     """If ``from_line`` is so long that it was cut: how many of its characters to skip to read on in it."""
+    is_from_index: bool = False
+    """True if the file is on another machine, and its text comes from the index that both share."""

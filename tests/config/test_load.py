@@ -156,6 +156,7 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.store.kind": "sqlite",
     "mdrecall.store.dsn": None,
     "mdrecall.store.workspace": "",
+    "mdrecall.store.fallback": "none",
     "mdrecall.recalls.record": False,
     "mdrecall.promote.schedule": "off",
     "mdrecall.promote.limit": None,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from mdrecall.life.restore import _explain_refusal
 from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
 from tests.cli.conftest import Ran, Run, run_in_own_process
 from tests.conftest import LONG_AGO_NS, Workspace
+from tests.life.samples import SAMPLES
 from tests.life.test_imports import read_tree
 
 NOTES: dict[str, str | bytes] = {
@@ -360,3 +362,27 @@ def test_which_paths_are_notes() -> None:
         assert _explain_refusal(path) == ""
     for path in ("", "a.txt", "/a.md", "a//b.md", "./a.md", "memory/../a.md", "soul.md", "sub/USER.md", "a\n.md"):
         assert _explain_refusal(path)
+
+
+def test_what_the_command_forgets_comes_back_neither_by_import_nor_by_backup(
+    workspace: Workspace, run: Run, tmp_path: Path
+) -> None:
+    chats, memories = (str(SAMPLES[source][0](tmp_path)) for source in ("chatgpt", "mem0"))
+    for source, path in (("chatgpt", chats), ("mem0", memories)):
+        assert run("import", source, path, "--apply").code == 0
+    old = export(run, workspace)
+    assert run("forget", "At 9:05 from platform 4", "--apply").code == 0
+    assert run("forget", "Dev drinks oolong", "--apply").code == 0
+    after = read_tree(workspace.path)
+    for source, path in (("chatgpt", chats), ("mem0", memories)):
+        ran = run("import", source, path, "--apply", "--json")
+        assert (ran.code, ran.json["written"]) == (0, 0)
+    assert read_tree(workspace.path) == after
+    assert run("import", "backup", str(old), "--apply", "--overwrite").code == 0
+    shutil.rmtree(workspace.path / "memory")
+    for source, path in (("chatgpt", chats), ("mem0", memories)):
+        assert run("import", source, path, "--apply").code == 0
+    text = b"".join(read_tree(workspace.path).values())
+    assert b"Dev works at TechCorp" in text
+    assert b"platform 4" not in text
+    assert b"oolong" not in text

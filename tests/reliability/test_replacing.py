@@ -123,5 +123,7 @@ def test_missing_vectors_are_no_reason_for_an_index_to_be_empty(
     catch_up = IndexRefresh.catch_up
     # The index was deleted while its vectors were made: what was wrong then says nothing about the new one.
     results = iter([RefreshResult((Issue(place, "is without some vectors: they were replaced"),))])
-    monkeypatch.setattr(IndexRefresh, "catch_up", lambda *arguments: next(results, None) or catch_up(*arguments))
+    monkeypatch.setattr(
+        IndexRefresh, "catch_up", lambda *given, **more: next(results, None) or catch_up(*given, **more)
+    )
     assert [found.path for found in memory.search("walrus")] == ["memory/a.md"]

@@ -119,6 +119,9 @@ class StoreOptions(NamedTuple):
         hide=hide_text,
     )
     workspace: str = setting(text(), "", "The name of this memory in the database; the agent's id if not set.")
+    fallback: str = setting(
+        choice("none", "builtin"), "none", "Who answers while the database is away: nobody, or an index in a file."
+    )
 
 
 class HostOptions(NamedTuple):

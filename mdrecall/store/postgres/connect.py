@@ -1,4 +1,4 @@
-"""Connections to the database: one pool for a process, a transaction for every use, and errors in plain words.
+"""Connections to the database: a few for a process, a transaction for every use, and errors in plain words.
 
 Nothing is kept in a session of the database: neither settings nor prepared statements nor locks. So a pooler that gives
 each transaction another connection does no harm.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import conninfo
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.pq import TransactionStatus
 
 from mdrecall.errors import CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.store.postgres.schema import SETTING, create_tables, read_version, require_tables
@@ -21,8 +21,8 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 #: A search and a sync use one connection each; more threads than this wait for a moment.
 _MAX_CONNECTIONS = 8
-#: How long to wait for a server that does not answer, and for a connection of a busy pool.
-_CONNECT_S, _POOL_S = 3, 10.0
+#: How long to wait for a server that does not answer, and for other threads to be done with their connections.
+_CONNECT_S, _WAIT_S = 3, 10.0
 #: A transaction in which nothing happens for so long belongs to a process that hangs, and holds back the clean-up.
 _IDLE_MS = 30_000
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -99,7 +99,8 @@ class Database:
         self._dsn = dsn
         self._can_create = can_create
         self._lock = threading.Lock()
-        self._pool: ConnectionPool[Connection] | None = None
+        self._idle: list[Connection] = []
+        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._has_tables = False
         self._local = threading.local()
 
@@ -110,23 +111,64 @@ class Database:
 
     def open(self) -> None:
         """Make sure that the server answers and has the tables."""
-        with self.connection():
-            pass
+        with self.connection() as db:
+            db.execute("SELECT 1")
 
     def close(self) -> None:
         """Close all connections; may be called twice, and the database can be used again."""
-        with self._lock:
-            pool, self._pool, self._has_tables = self._pool, None, False
-        if pool:
-            pool.close(timeout=1.0)
+        self._has_tables = False
+        self._drop_idle()
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """Give a connection outside of any transaction."""
-        with translate_errors(self.shown), self._get_pool().connection(timeout=_POOL_S) as db:
-            db.autocommit = True
-            self._ensure_tables(db)
-            yield db
+        with translate_errors(self.shown):
+            if not self._free.acquire(timeout=_WAIT_S):
+                message = f"All {_MAX_CONNECTIONS} connections to {self.shown} are in use."
+                raise StoreBusy(message, hint="Try again in a moment.")
+            try:
+                db = self._take()
+                try:
+                    self._ensure_tables(db)
+                    yield db
+                except psycopg.OperationalError:
+                    # If this one is broken, so are the others: the server has been restarted.
+                    self._drop_idle()
+                    raise
+                except psycopg.errors.UndefinedTable:
+                    # Somebody has dropped the tables, or restored an older state: the next use makes them again.
+                    self._has_tables = False
+                    raise
+                finally:
+                    self._give_back(db)
+            finally:
+                self._free.release()
+
+    def _take(self) -> Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return psycopg.connect(
+            self._dsn,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=_CONNECT_S,
+            application_name="mdrecall",
+        )
+
+    def _give_back(self, db: Connection) -> None:
+        """Keep a connection for the next use, unless it is broken or in the middle of something."""
+        if db.closed or db.info.transaction_status != TransactionStatus.IDLE:
+            db.close()
+            return
+        with self._lock:
+            self._idle.append(db)
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for db in idle:
+            db.close()
 
     @contextmanager
     def reading(self, gen: int | None = None) -> Iterator[Transaction]:
@@ -211,23 +253,6 @@ class Database:
                 create_tables(db)
         self._has_tables = True
 
-    def _get_pool(self) -> "ConnectionPool[Connection]":
-        with self._lock:
-            if self._pool is None:
-                self._pool = ConnectionPool(
-                    self._dsn,
-                    min_size=0,
-                    max_size=_MAX_CONNECTIONS,
-                    max_lifetime=1800.0,
-                    max_idle=60.0,
-                    timeout=_POOL_S,
-                    reconnect_timeout=0,
-                    check=ConnectionPool.check_connection,
-                    kwargs={"prepare_threshold": None, "connect_timeout": _CONNECT_S, "application_name": "mdrecall"},
-                    open=True,
-                )
-            return self._pool
-
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
@@ -236,9 +261,6 @@ def translate_errors(place: str) -> Iterator[None]:
         yield
     except RecallError:
         raise
-    except PoolTimeout as error:
-        hint = "Check that the server runs and can be reached."
-        raise StoreUnavailable(f"{place} does not answer.", hint=hint) from error
     except psycopg.Error as error:
         raise _translate(error, place) from error
 
@@ -247,6 +269,8 @@ def _translate(error: psycopg.Error, place: str) -> StoreError:
     code, said = error.sqlstate or "", _first_line(error)
     if code in _BUSY:
         return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
+    if code == "42P01":
+        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use makes them again.")
     if code == "42501":
         return StoreUnavailable(f"{place} refuses: {said}", hint="Let an owner grant this role what it needs.")
     if code.startswith("XX"):

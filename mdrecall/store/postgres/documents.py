@@ -51,24 +51,12 @@ _PUT_STAMP = """
         seen_ns = excluded.seen_ns, revision = excluded.revision
 """
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
-_CHUNK_COLUMNS = (
-    "workspace_id, gen, id, document_id, ordinal, start_line, end_line, overlap, length, trail, records, marks, text"
-)
-_CHUNK_TYPES = [
-    "int8",
-    "int4",
-    "int8",
-    "int8",
-    "int4",
-    "int4",
-    "int4",
-    "int4",
-    "int4",
-    "bytea",
-    "text",
-    "text",
-    "bytea",
-]
+_PUT_CHUNKS = """
+    INSERT INTO mdrecall.chunks(workspace_id, gen, id, document_id, ordinal, start_line, end_line, overlap, length,
+        trail, records, marks, text)
+    SELECT %s, %s, * FROM unnest(%s::int8[], %s::int8[], %s::int4[], %s::int4[], %s::int4[], %s::int4[], %s::int4[],
+        %s::bytea[], %s::text[], %s::text[], %s::bytea[])
+"""
 
 
 class PostgresDocuments:
@@ -288,11 +276,11 @@ def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChu
         return
     first = _reserve(now, "next_chunk", len(collected))
     terms = [_read_terms(indexed) for _, _, indexed in collected]
-    with now.db.cursor().copy(f"COPY mdrecall.chunks({_CHUNK_COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types(_CHUNK_TYPES)
-        for number, (document_id, ordinal, indexed) in enumerate(collected):
-            own = _chunk_row(indexed.chunk, terms[number].length)
-            copy.write_row((now.workspace, now.gen, first + number, document_id, ordinal, *own))
+    rows = [
+        (first + number, document_id, ordinal, *_chunk_row(indexed.chunk, terms[number].length))
+        for number, (document_id, ordinal, indexed) in enumerate(collected)
+    ]
+    now.run(_PUT_CHUNKS, *map(list, zip(*rows, strict=True)))
     add_block(now, range(first, first + len(collected)), terms)
     count_chunks(now, len(collected), sum(each.length for each in terms))
 

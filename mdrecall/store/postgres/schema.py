@@ -2,12 +2,14 @@
 
 Every key begins with the workspace, and so does every statement: the rows of a workspace lie together, one node of a
 distributed database has all of them, and a policy on each table lets a connection see only the workspace that its
-transaction names. Terms, paths and texts are bytes: they may hold characters that Postgres refuses in text.
+transaction names, and only if its role is a member of it. Terms, paths and texts are bytes: they may hold characters
+that Postgres refuses in text.
 """
 
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from mdrecall.errors import NewerIndex, StoreUnavailable
 
@@ -17,6 +19,7 @@ VERSION = 1
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
+    CREATE TABLE mdrecall.members(member text, workspace_id int8, PRIMARY KEY (member, workspace_id));
     CREATE TABLE mdrecall.workspaces(
         id int8 PRIMARY KEY,
         name text NOT NULL,
@@ -128,7 +131,10 @@ OF_GENERATION = ("pages", "blocks", "vectors", "chunks", "stamps", "documents", 
                  "generations")  # fmt: skip
 #: What the transaction says that it works on. Without it, no row is seen.
 SETTING = "mdrecall.workspace"
-_OWN = f"NULLIF(current_setting('{SETTING}', true), '')::int8"
+_NAMED = f"NULLIF(current_setting('{SETTING}', true), '')::int8"
+#: The workspace of a member who may use all of them. No name has this number.
+ANY_WORKSPACE = -1
+_MAY = f"EXISTS (SELECT FROM mdrecall.members m WHERE m.workspace_id IN ({_NAMED}, {ANY_WORKSPACE}))"
 
 
 def create_tables(db: psycopg.Connection[Any]) -> None:
@@ -142,10 +148,37 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
     db.execute(_TABLES)
     for table in (*TABLES, "workspaces"):
         column = "id" if table == "workspaces" else "workspace_id"
-        db.execute(f"ALTER TABLE mdrecall.{table} ENABLE ROW LEVEL SECURITY")
-        db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
-        db.execute(f"CREATE POLICY own ON mdrecall.{table} USING ({column} = {_OWN}) WITH CHECK ({column} = {_OWN})")
+        rule = f"{column} = {_NAMED} AND {_MAY}"
+        _protect(db, table, f"USING ({rule}) WITH CHECK ({rule})")
+    # Everybody sees their own memberships. To change any takes the rights of the owner, which nobody is granted.
+    db.execute("INSERT INTO mdrecall.members VALUES(current_user, %s)", (ANY_WORKSPACE,))
+    _protect(db, "members", "USING (member = current_user) WITH CHECK (true)")
     db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
+
+
+def _protect(db: psycopg.Connection[Any], table: str, rule: str) -> None:
+    db.execute(f"ALTER TABLE mdrecall.{table} ENABLE ROW LEVEL SECURITY")
+    db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
+    db.execute(f"CREATE POLICY own ON mdrecall.{table} {rule}")
+
+
+def grant(db: psycopg.Connection[Any], role: str, workspace: int = ANY_WORKSPACE, *, read_only: bool = False) -> None:
+    """Let a role use a workspace, or all of them. Only the owner of the tables can do that."""
+    name, rights = sql.Identifier(role), sql.SQL("SELECT" if read_only else "SELECT, INSERT, UPDATE, DELETE")
+    tables = sql.SQL(", ").join(sql.Identifier(SCHEMA, table) for table in (*TABLES, "workspaces"))
+    db.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(SCHEMA), name))
+    db.execute(sql.SQL("GRANT {} ON {} TO {}").format(rights, tables, name))
+    for table in ("format", "members"):
+        db.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(SCHEMA, table), name))
+    db.execute("INSERT INTO mdrecall.members VALUES(%s, %s) ON CONFLICT DO NOTHING", (role, workspace))
+
+
+def explain_bypass(db: psycopg.Connection[Any]) -> str:
+    """Return why the policies do not bind the role of a connection; empty if they do."""
+    row = db.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchone()
+    if not row or not any(row):
+        return ""
+    return "is a superuser" if row[0] else "may bypass row-level security"
 
 
 def read_version(db: psycopg.Connection[Any]) -> int:

@@ -14,7 +14,7 @@ from mdrecall.store.postgres.connect import Database, Transaction
 from mdrecall.store.postgres.documents import PostgresDocuments, start_revision
 from mdrecall.store.postgres.embedding_cache import PostgresEmbeddingCache, PostgresJobJournal
 from mdrecall.store.postgres.leases import Lease
-from mdrecall.store.postgres.schema import OF_GENERATION, TABLES
+from mdrecall.store.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, explain_bypass, grant
 from mdrecall.store.postgres.vectors import PostgresVectors
 
 #: How long a writer waits for another by default, as in the SQLite store.
@@ -194,6 +194,32 @@ class PostgresAdmin:
         """True if the notes of the workspace are where this process is, or nobody has said where they are."""
         with self._database.reading() as now:
             return now.state.place in ("", self._place)
+
+    def set_up(self) -> None:
+        """Create the tables; the role must be allowed to."""
+        self._database.open()
+
+    def grant(self, role: str, *, any_workspace: bool = False, read_only: bool = False) -> None:
+        """Let a role use this workspace, or all of them."""
+        workspace = ANY_WORKSPACE if any_workspace else self._database.workspace
+        with self._database.connection() as db, db.transaction():
+            grant(db, role, workspace, read_only=read_only)
+
+    def explain_bypass(self) -> str:
+        """Return why the policies that keep workspaces apart do not bind this role; empty if they do."""
+        with self._database.connection() as db:
+            return explain_bypass(db)
+
+    def notes_place(self) -> str:
+        """Return the machine and the folder of the notes; empty if nobody has indexed yet."""
+        with self._database.reading() as now:
+            return now.state.place
+
+    def move_here(self) -> str:
+        """Note that the notes of the workspace are here from now on, and return where that is."""
+        with self._database.writing() as now:
+            now.db.execute("UPDATE mdrecall.workspaces SET place=%s WHERE id=%s", (self._place, now.workspace))
+        return self._place
 
     def destroy(self) -> None:
         """Delete everything of this workspace and nothing else."""

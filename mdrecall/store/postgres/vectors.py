@@ -40,8 +40,9 @@ _PENDING = f"""
             AND v.space_id=%s AND v.chunk = c.id) {_IN_ORDER}
 """
 _PUT = """
-    INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, chunk, revision, vector, passages)
-    VALUES(%s, %s, %s, %s, %s, %s::vector, %s)
+    INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, revision, chunk, vector, passages)
+    SELECT %s, %s, %s, %s, chunk, made::vector, passages
+    FROM unnest(%s::int8[], %s::text[], %s::bytea[]) each(chunk, made, passages)
     ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
     SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages
 """
@@ -124,11 +125,7 @@ class PostgresVectors:
             rounded = to_int8([made.vector for _, made in known])
             packed = pack_passages([made.passages for _, made in known], len(rounded[0]) if rounded else 1)
             vectors = [_send_vector(vector) for vector in rounded]
-            numbers = [number for number, _ in known]
-            now.run_many(
-                _PUT,
-                [(space, *row) for row in zip(numbers, [revision] * len(numbers), vectors, packed, strict=True)],
-            )
+            now.run(_PUT, space, revision, [number for number, _ in known], vectors, packed)
             _count_vectors(now, space)
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
