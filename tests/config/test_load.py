@@ -172,7 +172,6 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.queryTimeoutMs": 3000,
     "mdrecall.searchWaitMs": 250,
     "mdrecall.firstIndexWaitMs": 30_000,
-    "mdrecall.collections": {},
     "mdrecall.warm.enabled": True,
     "mdrecall.warm.idleMinutes": 30,
     "mdrecall.watch.scanSeconds": 60,
