@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mdrecall.backends.pool import BackendPool
     from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
+    from mdrecall.core.text.links import NoteLinks
     from mdrecall.memory import Memory
 
 _P = ParamSpec("_P")
@@ -246,6 +247,12 @@ class AsyncMemory:
 
     async def reset(self) -> None:
         await self._call(self._memory.reset)
+
+    async def purge(self, progress: ProgressCallback | None = None) -> bool:
+        return await self._call(self._memory.purge, progress and _call_on_this_loop(progress))
+
+    async def links(self, name: str) -> "NoteLinks":
+        return await self._call(self._memory.links, name)
 
     async def probe_embedding(self) -> Probe:
         return await self._call(self._memory.probe_embedding)

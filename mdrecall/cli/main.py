@@ -33,7 +33,7 @@ COMMANDS = {
     "status": "show what is indexed, where and how",
     "doctor": "check that everything works, and suggest fixes",
     "providers": "list the embedding providers and which one is used",
-    "language": "list, add or remove languages of the offline embedding table",
+    "language": "list, add or remove languages of the offline table",
     "forget": "remove something from the memory for good",
     "flush": "save memories before a conversation is compacted",
     "import": "import what another program remembers, or restore a backup",

@@ -5,7 +5,6 @@ They are keyed with a random salt, so that they cannot be looked up in a prepare
 the exact text can still check the guess.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,6 +94,8 @@ class Tombstones(NamedTuple):
         """A short text that changes with what is forgotten; empty if that is nothing."""
         if not self.entries:
             return ""
+        import hashlib
+
         return hashlib.blake2b(repr([entry.hashes for entry in self.entries]).encode(), digest_size=8).hexdigest()
 
     def mask(self, text: str, path: str = "") -> str:
@@ -396,6 +397,9 @@ def _read_entry(raw: Any) -> Entry:
 
 def _digest(salt: bytes, parts: Sequence[str], size: int) -> str:
     data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    # Loaded when it is needed: most workspaces have nothing to hash.
+    import hashlib
+
     return hashlib.blake2b(data, key=salt, digest_size=size).hexdigest()
 
 

@@ -146,6 +146,19 @@ COMMANDS: dict[str, list[str]] = {
         "promote-explain zeppelin --json",
         "promote-explain --json",
     ],
+    "forget": [
+        "forget boat --json",
+        "forget boat",
+        "forget zeppelin --json",
+        "forget --json",
+        "forget boat --since yesterday --apply --json",
+        "forget --undo nothing --json",
+    ],
+    "store": [
+        "store check --json",
+        "store grant --json",
+        "store everything --json",
+    ],
     "flush": [
         "flush check --json",
         "flush check --json --context-window 200000 --total-tokens 181000",
