@@ -24,7 +24,6 @@ from mdrecall.core.life.section import (
     strip_figures,
 )
 from mdrecall.core.life.statements import read_statement
-from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
 from mdrecall.life.candidates import Collected, Located, collect
 from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted
@@ -34,6 +33,7 @@ from mdrecall.sources.editing import hash_content, remove_note, replace_content
 from mdrecall.sources.files import ROOT_FILES
 from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import decode, read_below
+from mdrecall.sources.tombstones import open_masks
 from mdrecall.types.documents import format_citation
 
 T = TypeVar("T")
@@ -239,7 +239,7 @@ class _Judge:
         self._choice = choice
         self._memory = memory
         self._day = day
-        self._redactor = make_redactor(settings.logging.redact_patterns)
+        self._redactor = open_masks(settings)
         self._known = find_entries(memory.text.split("\n"))
         self._chosen: list[Judged] = []
 
