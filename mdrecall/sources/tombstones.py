@@ -218,16 +218,20 @@ class TombstoneFile:
 
     def __init__(self, index_path: str) -> None:
         self.path = tombstones_path(index_path)
-        self._stamp: tuple[int, ...] = ()
+        self._stamp: tuple[int, ...] | None = None
+        """None until it has been looked at; empty if there was no file."""
         self._loaded = Tombstones()
 
     def load(self) -> Tombstones:
-        """Return what is forgotten now."""
+        """Return what is forgotten now. While the folder cannot be read, what was read last holds."""
         try:
             found = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
-            return Tombstones()
+            self._stamp, self._loaded = (), Tombstones()
+            return self._loaded
         except OSError as error:
+            if self._stamp is not None:
+                return self._loaded
             raise _unreadable(self.path, error.strerror or "") from error
         stamp = found.st_mtime_ns, found.st_size, found.st_ino
         if stamp != self._stamp:

@@ -226,7 +226,9 @@ def test_only_several_agents_have_headings_and_json_has_none(
 def test_the_canary_notices_an_index_that_does_not_follow_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     real = IndexRefresh.catch_up
 
-    def only_once(self: IndexRefresh, progress: ProgressCallback | None, session_key: str) -> RefreshResult:
+    def only_once(
+        self: IndexRefresh, progress: ProgressCallback | None, session_key: str, *, everything: bool = False
+    ) -> RefreshResult:
         return RefreshResult() if self._store.chunks.count() else real(self, progress, session_key)
 
     monkeypatch.setattr(IndexRefresh, "catch_up", only_once)

@@ -73,7 +73,8 @@ def test_the_tokens_are_read_in_the_transcripts_of_all_hosts(workspace: Workspac
     """Each conversation counts 100 tokens; a quarter of the window is reserved, and half of the rest is enough."""
     row = find_host(host)
     assert row is not None
-    lines = list(takewhile(lambda line: not re.search("compact|compress", json.dumps(line)), LINES[host]()))
+    compaction = "compact|compress|state_snapshot"
+    lines = list(takewhile(lambda line: not re.search(compaction, json.dumps(line)), LINES[host]()))
     event = HookEvent(row, "stop", SESSIONS[host], transcript=write_host(tmp_path, host, lines=lines))
     for window, is_asked in ((267, False), (266, True), (266, False)):
         settings = settings_of(workspace, agents={"defaults": {"contextTokens": window}})

@@ -65,10 +65,15 @@ def _sink_replaced(entries: list[Candidate]) -> list[Candidate]:
 
 def _is_as_good(other: Candidate, entry: Candidate) -> bool:
     marks = entry.chunk.marks
-    if identifier_share(other) < identifier_share(entry):
+    if _naming_of(entry) > _naming_of(other):
         return False
     replaces = bool(marks.superseded_by) and marks.superseded_by.partition("#")[0] == other.chunk.path
     return not other.chunk.marks.is_superseded and (replaces or other.shown_score >= entry.shown_score)
+
+
+def _naming_of(entry: Candidate) -> tuple[float, float]:
+    """Return how much of what the query names a candidate is: its file or heading, and identifiers."""
+    return entry.features.naming if entry.features else 0.0, identifier_share(entry)
 
 
 def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
@@ -126,7 +131,7 @@ def _holds_enough(line: str, beginnings: Sequence[str]) -> bool:
 def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
     if not newer.statements or not older.statements or not is_newer(newer.place, older.place):
         return False
-    if identifier_share(newer.entry) < identifier_share(older.entry):
+    if _naming_of(older.entry) > _naming_of(newer.entry):
         return False
     changes = (find_change(old, new) for old in older.statements for new in newer.statements)
     # Who names a number looks for it, though another one holds today.

@@ -5,6 +5,7 @@ each transaction another connection does no harm.
 """
 
 import hashlib
+import select
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -153,9 +154,11 @@ class Database:
                 self._free.release()
 
     def _take(self) -> Connection:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
+        while idle := self._pop_idle():
+            # A server says nothing to an idle connection, unless to end it.
+            if not select.select([idle.fileno()], [], [], 0)[0]:
+                return idle
+            idle.close()
         return psycopg.connect(
             self._dsn,
             autocommit=True,
@@ -163,6 +166,10 @@ class Database:
             connect_timeout=_CONNECT_S,
             application_name="mdrecall",
         )
+
+    def _pop_idle(self) -> "Connection | None":
+        with self._lock:
+            return self._idle.pop() if self._idle else None
 
     def _give_back(self, db: Connection) -> None:
         """Keep a connection for the next use, unless it is broken or in the middle of something."""
