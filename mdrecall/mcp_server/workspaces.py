@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Settings, Slots
 from mdrecall.config.workspace import CURRENT_FOLDER
-from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
+from mdrecall.errors import ConfigError, MemoryDisabled, RecallError, WorkspaceError
 from mdrecall.types.agents import normalize_agent_id
 
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
@@ -55,7 +55,7 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
         raise RecallError("Several agents and workspaces cannot be matched to each other.", hint=hint)
     if selection.all_agents:
         ids = tuple(list_agent_ids(env=env, config=selection.config))
-        return _select_agents(ids, selection.config, env, skip_disabled=True)
+        return _select_agents(ids, selection.config, env, skip_unusable=True)
     if len(selection.workspaces) > 1 or (selection.workspaces and _split_name(selection.workspaces[0])[0]):
         return _select_workspaces(selection, env)
     if len(selection.agents) > 1:
@@ -70,14 +70,25 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
 
 
 def _select_agents(
-    agents: tuple[str, ...], config: str | None, env: Mapping[str, str] | None, *, skip_disabled: bool = False
+    agents: tuple[str, ...], config: str | None, env: Mapping[str, str] | None, *, skip_unusable: bool = False
 ) -> tuple[ServedMemory, ...]:
+    """Return the memories of agents; ``skip_unusable`` leaves out those that are switched off or were never used."""
     served = []
+    missing: WorkspaceError | None = None
     for agent in agents:
-        loaded = load(env=env, agent=agent, config=config)
-        if skip_disabled and not loaded.settings.memory_search.enabled:
+        try:
+            loaded = load(env=env, agent=agent, config=config)
+        except WorkspaceError as error:
+            # OpenClaw makes the folder of an agent when that is first used.
+            if not (skip_unusable and error.is_openclaws):
+                raise
+            missing = error
+            continue
+        if skip_unusable and not loaded.settings.memory_search.enabled:
             continue
         served.append(_describe(_require_enabled(loaded), loaded.settings.agent_id, None, config))
+    if not served and missing:
+        raise missing
     if not served:
         raise MemoryDisabled("The memory of every agent is switched off.", hint="Set memorySearch.enabled to true.")
     return tuple(served)

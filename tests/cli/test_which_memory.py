@@ -108,3 +108,44 @@ def test_an_empty_memory_slot_leaves_a_person_the_commands(workspace: Workspace,
     (record,) = run("status", "--json").json
     assert record["plugin"]["id"] == ""
     assert "  Plugin:      none\n" in run("status").out
+
+
+def test_the_memories_of_all_agents_are_searched_at_once(workspace: Workspace, run: Run, claw: Path) -> None:
+    (claw.parent / "workspace-second/MEMORY.md").write_text("The walrus plays chess.\n")
+    config = json.loads((claw.parent / "openclaw.json").read_text())
+    config["agents"]["list"].append({"id": "unused"})
+    (claw.parent / "openclaw.json").write_text(json.dumps(config))
+    found = run("search", "walrus", "--all-agents", "--source", "memory", "--json")
+    assert {(hit["workspace"], hit["path"]) for hit in found.json["results"]} == {
+        ("main", "MEMORY.md"),
+        ("second", "MEMORY.md"),
+    }
+    assert [each["workspace"] for each in found.json["memories"]] == ["main", "second"]
+    printed = run("search", "walrus", "--all-agents", "-n", "2")
+    assert "  second  MEMORY.md#L1  " in printed.out
+    assert "chess" in run("get", "MEMORY.md", "--agent", "second").out
+
+
+def test_several_folders_are_searched_at_once(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    workspace.write("MEMORY.md", "The walrus sleeps.\n")
+    (tmp_path / "club").mkdir()
+    (tmp_path / "club/MEMORY.md").write_text("The walrus plays chess.\n")
+    folders = ("--workspace", f"Mine={workspace.path}", "--workspace", str(tmp_path / "club"))
+    assert {hit["workspace"] for hit in run("search", "walrus", *folders, "--json").json["results"]} == {"mine", "club"}
+    nothing = run("search", "zeppelin", "--min-score", "1", *folders)
+    assert nothing.code == 1
+    assert "club: no results (" in nothing.err
+    assert "mine: no results (" in nothing.err
+    alone = run("search", "walrus", "--workspace", str(tmp_path / "club"), "--json")
+    assert "workspace" not in alone.json["results"][0]
+    wrong = run("search", "walrus", "--all-agents", *folders)
+    assert (wrong.code, "cannot be combined" in wrong.err) == (2, True)
+    # One that cannot be searched is told, and the other one answers.
+    index = Path(run("status", "--workspace", str(tmp_path / "club"), "--json").json[0]["status"]["dbPath"])
+    for file in index.parent.glob(f"{index.name}*"):
+        file.unlink()
+    index.mkdir()
+    some = run("search", "walrus", *folders)
+    assert some.code == 0
+    assert "club could not be searched: " in some.err
+    assert "The walrus sleeps." in some.out
