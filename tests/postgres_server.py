@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 #: Where the address of the test server is while it runs.
-POSTGRES = "MDRECALL_TEST_POSTGRES"
+POSTGRES, POOLER = "MDRECALL_TEST_POSTGRES", "MDRECALL_TEST_POOLER"
 #: What a server needs to start, on a busy machine.
 _PATIENCE_S = 60.0
 #: Nothing of a test has to survive the machine. What is committed survives a kill of the server only if it is asked to.
@@ -41,24 +41,24 @@ class Server:
     def __init__(self, programs: Path, folder: Path, *, survives_kills: bool) -> None:
         self._programs = programs
         self._options = _OPTIONS if survives_kills else _OPTIONS + _CARELESS
-        self._folder = folder
+        self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._run("initdb", "-D", "d", "-U", "postgres", "-A", "trust", "-N", "--encoding=UTF8", "--locale=C.UTF-8")
         self.start()
 
     @property
     def dsn(self) -> str:
-        return f"host={self._folder} user=postgres dbname=postgres"
+        return f"host={self.folder} user=postgres dbname=postgres"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = [part for option in self._options for part in ("-c", option)]
-        command = [str(self._programs / "postgres"), "-D", "d", "-k", str(self._folder), "-h", "", *options]
-        with (self._folder / "log").open("ab") as log:
+        command = [str(self._programs / "postgres"), "-D", "d", "-k", str(self.folder), "-h", "", *options]
+        with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True, **_as_nobody()
+                command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True, **_as_nobody()
             )
-        self._wait()
+        wait_for(self.dsn, self.folder / "log")
 
     def stop(self, signal_number: int = signal.SIGINT) -> None:
         """End it: by default as an administrator would, with SIGKILL as a crash does."""
@@ -71,23 +71,10 @@ class Server:
             self._process.wait(_PATIENCE_S)
             self._process = None
 
-    def _wait(self) -> None:
-        import psycopg
-
-        until = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                psycopg.connect(self.dsn).close()
-                return
-            except psycopg.OperationalError:
-                if time.monotonic() > until:
-                    raise RuntimeError((self._folder / "log").read_text()) from None
-                time.sleep(0.05)
-
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
             [str(self._programs / program), *arguments],
-            cwd=self._folder,
+            cwd=self.folder,
             capture_output=True,
             check=False,
             **_as_nobody(),
@@ -95,6 +82,48 @@ class Server:
         if done.returncode:
             hint = "The Python environment must be readable for the user nobody." if os.getuid() == 0 else ""
             raise RuntimeError(f"{program}: {done.stderr.decode(errors='replace')} {hint}")
+
+
+@contextmanager
+def run_pooler(server: Server) -> Iterator[str | None]:
+    """Run PgBouncer in transaction mode in front of a server, and give its address; None if it is not installed."""
+    program = shutil.which("pgbouncer", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
+    if program is None:
+        yield None
+        return
+    folder = server.folder / "pooler"
+    folder.mkdir()
+    settings = {"pool_mode": "transaction", "auth_type": "any", "listen_addr": "", "unix_socket_dir": folder}
+    lines = ["[databases]", f"* = host={server.folder} user=postgres", "[pgbouncer]"]
+    (folder / "pgbouncer.ini").write_text("\n".join([*lines, *(f"{k} = {v}" for k, v in settings.items()), ""]))
+    if os.getuid() == 0:
+        shutil.chown(folder, "nobody")
+    with (folder / "log").open("ab") as log:
+        command = [program, "-q", str(folder / "pgbouncer.ini")]
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True, **_as_nobody())
+    try:
+        dsn = f"host={folder} port=6432 user=postgres dbname=postgres"
+        wait_for(dsn, folder / "log")
+        yield dsn
+    finally:
+        process.terminate()
+        process.wait(_PATIENCE_S)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(dsn: str, log: Path) -> None:
+    """Wait until a server answers."""
+    import psycopg
+
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            psycopg.connect(dsn).close()
+            return
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise RuntimeError(log.read_text()) from None
+            time.sleep(0.05)
 
 
 def _as_nobody() -> dict[str, Any]:

@@ -74,16 +74,16 @@ def _open_long_term(memory: "Memory") -> "list[OtherPlaces]":
 
 
 def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    request, now = _read_request(options), datetime.now(UTC)
+    now = datetime.now(UTC)
     with _open(options, agent) as (memory, forgetting):
-        plan = forgetting.plan(request, now)
+        days = memory.settings.mdrecall.forget.trash_days if options.trash else 0
+        plan = forgetting.plan(_read_request(options)._replace(trash_days=days), now)
         record = _plan_to_json(plan, agent, is_dry=not options.apply)
         if not options.json:
             _print_plan(plan, is_dry=not options.apply)
         if options.apply:
-            days = memory.settings.mdrecall.forget.trash_days if options.trash else 0
             with progress_line("Forgetting") as progress:
-                report = forgetting.apply(plan, now, trash_days=days, progress=progress)
+                report = forgetting.apply(plan, now, progress)
             record |= {"id": report.id, "isComplete": report.is_complete}
             if not options.json:
                 _print_report(plan, report.id, report.is_complete, days)

@@ -14,6 +14,7 @@ from mdrecall.cli.options import (
     start_log,
 )
 from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, style
+from mdrecall.life.trash import empty_expired
 from mdrecall.memory import Memory
 from mdrecall.types import SyncReport
 from mdrecall.wire import to_json
@@ -41,6 +42,7 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             announce_memory(memory.loaded)
         with progress_line("Indexing") as progress:
             report = memory.sync(force=options.force, progress=progress, reason="cli")
+        empty_expired(memory.settings.index_path, time.strftime("%Y-%m-%d", time.gmtime()))
         counts, index_path = memory.counts(), _find_index(memory)
     files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
     if not options.json:

@@ -297,9 +297,12 @@ class IndexRefresh:
 
     def _refresh(self, progress: ProgressCallback | None, *, everything: bool = False) -> RefreshResult:
         began = time.monotonic()
-        changes = self.compare(everything=everything)
-        is_behind = not self._sync.is_up_to_date(changes)
-        if not is_behind and self._vectors.is_complete():
+        # In one state of the index: on a server, each question by itself would take several round trips.
+        with self._store.chunks.snapshot():
+            changes = self.compare(everything=everything)
+            is_behind = not self._sync.is_up_to_date(changes)
+            is_complete = is_behind or self._vectors.is_complete()
+        if not is_behind and is_complete:
             return RefreshResult(_list_kept_folders(changes))
         wait_s = self._choose_wait_s()
         until = began + wait_s

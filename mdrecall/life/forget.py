@@ -95,6 +95,8 @@ class ForgetPlan(NamedTuple):
     """The participants of whom there are sessions."""
     is_known: bool
     """True if all this was forgotten before."""
+    trash_days: int
+    """How long what is removed from notes is kept; 0 to keep nothing."""
     unfinished: int
     """How many earlier runs were broken off, and are finished with this one."""
 
@@ -151,18 +153,24 @@ class Forgetting:
         entry = build_tombstones(salt).entry(
             os.urandom(4).hex(), f"{now:%Y-%m-%dT%H:%M:%SZ}", request.phrases, sessions, texts
         )
-        entry = entry._replace(is_masked=request.is_masked)
+        entry = entry._replace(is_masked=request.is_masked, keeps_trash=request.trash_days > 0)
         unfinished = [each for each in known.entries if not each.is_done]
         places = self._find_places(build_tombstones(salt, [entry]))
         shown = tuple(islice(places, MAX_PLACES))
         more = sum(1 for _ in places)
         return ForgetPlan(
-            entry, salt, shown, more, tuple(matches), tuple(participants), known.covers(entry), len(unfinished)
+            entry,
+            salt,
+            shown,
+            more,
+            tuple(matches),
+            tuple(participants),
+            known.covers(entry),
+            request.trash_days,
+            len(unfinished),
         )
 
-    def apply(
-        self, plan: ForgetPlan, now: datetime, *, trash_days: int = 0, progress: ProgressCallback | None = None
-    ) -> ForgetReport:
+    def apply(self, plan: ForgetPlan, now: datetime, progress: ProgressCallback | None = None) -> ForgetReport:
         """Forget what a plan shows, and finish what earlier runs have left. Nothing changes if there is no work."""
         empty_expired(self._settings.index_path, f"{now:%Y-%m-%d}")
         if not plan.has_work:
@@ -172,8 +180,8 @@ class Forgetting:
             if known.salt not in (b"", plan.salt):
                 raise StoreBusy("Another process was first to forget something.", hint="Try again.")
             if plan.places or not known.covers(plan.entry):
-                if trash_days:
-                    until = f"{now + timedelta(days=trash_days):%Y-%m-%d}"
+                if plan.trash_days:
+                    until = f"{now + timedelta(days=plan.trash_days):%Y-%m-%d}"
                     self._fill_trash(build_tombstones(plan.salt, [plan.entry]), until)
                 save_entries(self._path, plan.salt, [*known.entries, plan.entry])
             return ForgetReport(plan.entry.id, self._finish(progress))
@@ -223,11 +231,10 @@ class Forgetting:
         """Clear every place of the entries that are not done, and mark them as done if nothing is left."""
         known = load_tombstones(self._path)
         due = [entry for entry in known.entries if not entry.is_done]
-        # Entries that mask and entries that remove are cleared one after the other.
-        for is_masked in (False, True):
-            some = [entry for entry in due if entry.is_masked is is_masked]
-            if some:
-                self._clear(build_tombstones(known.salt, some))
+        # Entries that mask and entries that remove, with the trash or without, are cleared one after the other.
+        for how in dict.fromkeys((entry.is_masked, entry.keeps_trash) for entry in due):
+            some = [entry for entry in due if (entry.is_masked, entry.keeps_trash) == how]
+            self._clear(build_tombstones(known.salt, some))
         is_clean = self._purge(progress)
         if is_clean:
             save_entries(self._path, known.salt, [entry._replace(is_done=True) for entry in known.entries])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.phrases import FORGOTTEN, Span, cut_line, mask_spans
 from mdrecall.errors import FileChanged, ReadError
-from mdrecall.life.trash import RemovedText, trash_folder, trash_path
+from mdrecall.life.trash import RemovedText, trash_folder
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import decode, read_below
@@ -220,17 +220,19 @@ class StateFiles:
     def _list(self, forgotten: Tombstones) -> Iterator[tuple[str, str, str]]:
         """Yield kind and path of each file, and the path of the transcript that it is a copy of.
 
-        What these runs of forgetting keep in the trash stays there.
+        What is in the trash stays there, if these runs of forgetting use it.
         """
-        own = {trash_path(self._index_path, entry.id) for entry in forgotten.entries}
         for host, session, _ in self._hosts.list_copies():
             inside = copy_name(host, session)
             yield "copy", os.path.join(self._hosts.copies, inside), f"sessions/{inside}"
         found = [os.path.join(self._agent, CACHE_FILE), *self._more]
-        for folder in (self._state, os.path.join(self._state, "*"), trash_folder(self._index_path)):
-            found += glob(os.path.join(folder if "*" in folder else escape(folder), "*"))
+        folders = [escape(self._state), os.path.join(escape(self._state), "*")]
+        if not any(entry.keeps_trash for entry in forgotten.entries):
+            folders.append(escape(trash_folder(self._index_path)))
+        for folder in folders:
+            found += glob(os.path.join(folder, "*"))
         for file in dict.fromkeys(found):
-            if file not in own and os.path.isfile(file) and not os.path.islink(file):
+            if os.path.isfile(file) and not os.path.islink(file):
                 yield "state", file, ""
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mdrecall.core.life.change import find_change
 from mdrecall.core.life.conflicts import Claim, Conflicts, find_conflicts
-from mdrecall.core.life.statements import read_statements
+from mdrecall.core.life.statements import Statement, read_statements
 from mdrecall.core.ranking.days import Moment, Place, note_day
 from mdrecall.core.text.annotations import read_annotated, read_annotations
 from mdrecall.core.text.headings import INSIDE_BLOCK, heading_title, read_lines
@@ -27,6 +27,8 @@ from mdrecall.types.documents import parse_citation
 #: Results of a search that are looked through for the line that a text means, or that it may replace.
 _MAX_RESULTS = 10
 _MAX_SUGGESTIONS = 3
+#: What a note says that replaces a line is in its first sentences; each is compared with every line that is found.
+_MAX_NEW_CHARS = 2_000
 #: A line may be a long paragraph; its beginning says which it is.
 _MAX_SHOWN = 300
 #: About a second of reading statements. The notes that changed last come first, and what is left out is told.
@@ -150,7 +152,8 @@ def find_line(memory: Memory, wanted: str, new_text: str = "") -> OldLine:
     except ReadError as error:
         raise ArgumentError(str(error), name="supersedes", hint=error.hint) from error
     cited = [line for line in _list_lines(path, lines) if first <= line.line < first + count]
-    changed = cited if len(cited) < 2 else [line for line in cited if _is_changed(line.text, new_text)]
+    new = _read_new(new_text) if len(cited) > 1 else []
+    changed = cited if len(cited) < 2 else [line for line in cited if _is_changed(line.text, new)]
     if len(changed) == 1:
         return changed[0]
     if not cited:
@@ -182,11 +185,12 @@ def find_replaced(memory: Memory, text: str, appended: Appended) -> list[OldLine
         return []
     own = range(appended.start_line or 0, (appended.end_line or 0) + 1)
     found: dict[str, OldLine] = {}
+    new = _read_new(text)
     # A hint is not worth an error.
     with suppress(RecallError):
         for line in _search_lines(memory, text):
             is_own = line.path == appended.path and line.line in own
-            if not is_own and not read_annotations(line.text)[1].is_superseded and _is_changed(line.text, text):
+            if not is_own and not read_annotations(line.text)[1].is_superseded and _is_changed(line.text, new):
                 found[line.citation] = line
     return list(found.values())[:_MAX_SUGGESTIONS]
 
@@ -274,9 +278,13 @@ def _read_file(memory: Memory, path: str) -> _File:
     return _File(text.split("\n"), hash_content(data))
 
 
-def _is_changed(line: str, new_text: str) -> bool:
-    statements = read_statements(new_text)
+def _is_changed(line: str, statements: list[Statement]) -> bool:
     return any(find_change(old, new) for old in read_statements(line) for new in statements)
+
+
+def _read_new(text: str) -> list[Statement]:
+    """Return the statements of a new note; of a long one, those of its beginning."""
+    return read_statements(text[:_MAX_NEW_CHARS])
 
 
 def _plain(line: str) -> str:

@@ -68,6 +68,8 @@ class Entry(NamedTuple):
     """For each note the hash of its path and those of the lines that were forgotten."""
     is_masked: bool = False
     """True if what was forgotten is masked in notes, not removed."""
+    keeps_trash: bool = False
+    """True if what is in the trash stays there."""
 
     @property
     def hashes(self) -> tuple[object, ...]:
@@ -379,7 +381,7 @@ def new_salt() -> bytes:
 
 
 def _read_entry(raw: Any) -> Entry:
-    id_, at, is_done, phrases, sessions, paths, is_masked = raw
+    id_, at, is_done, phrases, sessions, paths, is_masked, keeps_trash = raw
     return Entry(
         str(id_),
         str(at),
@@ -388,6 +390,7 @@ def _read_entry(raw: Any) -> Entry:
         tuple((str(session), str(since), str(until)) for session, since, until in sessions),
         tuple((str(path), tuple(map(str, lines))) for path, lines in paths),
         bool(is_masked),
+        bool(keeps_trash),
     )
 
 

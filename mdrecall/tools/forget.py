@@ -56,15 +56,15 @@ class MemoryForget:
         now = datetime.now(UTC)
         try:
             forgetting = Forgetting(self._memory)
-            plan = forgetting.plan(ForgetRequest(phrases=(text,)), now)
+            days = self._memory.settings.mdrecall.forget.trash_days
+            plan = forgetting.plan(ForgetRequest(phrases=(text,), trash_days=days), now)
             self._require_few(forgetting, plan, now)
             if not token:
                 return _answer_plan(plan)
             if token != plan.token:
                 hint = "Call it without confirm, show the user the places, and use the token of that call."
                 raise ArgumentError("confirm is not the token for these places.", name="confirm", hint=hint)
-            days = self._memory.settings.mdrecall.forget.trash_days
-            report = forgetting.apply(plan, now, trash_days=days)
+            report = forgetting.apply(plan, now)
         except QueryError as error:
             raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
         except ArgumentError:

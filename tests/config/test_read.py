@@ -5,6 +5,7 @@ import pytest
 from mdrecall.config.declare import json_name
 from mdrecall.config.load import load
 from mdrecall.config.read import read_file
+from mdrecall.config.settings import SECTIONS
 from mdrecall.errors import ConfigError
 from tests.config import loaded, nested, openclaw_home, problems, value, write
 
@@ -141,11 +142,7 @@ def test_an_empty_openclaw_file_gives_all_defaults(tmp_path: Path) -> None:
         ),
         (
             "mdrecall.ignored",
-            (
-                "did you mean ignore? Known here: maxFileBytes, ignore, maxPerFile, queryTimeoutMs, searchWaitMs,"
-                " firstIndexWaitMs, watch, warm, remote, flush, qmd, tools, store, vectors, rerank, hosts, recalls,"
-                " promote, sessions."
-            ),
+            f"did you mean ignore? Known here: {', '.join(SECTIONS['mdrecall'].entries)}.",
         ),
     ],
 )

@@ -14,6 +14,8 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """An Obsidian vault: folders, front matter, tags, links and a settings folder."""
     workspace = Workspace(tmp_path_factory.mktemp("vault"))
     workspace.write(".obsidian/app.json", "{}")
+    workspace.write(".obsidian/plugins/templates/readme.md", "coffee #person of a plugin\n")
+    workspace.write(".trash/deleted.md", "coffee #person that was deleted\n")
     workspace.write("People/Ana.md", "---\naliases: [Ana Morais]\ntags: [person, work/design]\n---\nlikes coffee\n")
     workspace.write("People/Bob.md", "#person drinks coffee with [[Ana Morais|Ana]]\n")
     workspace.write("Projects/Cafe/plan.md", "# Plan\ncoffee machine for [[Bob]] #work #buy\n")

@@ -275,7 +275,9 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
     before = snapshot(filled.path)
     with filled.memory() as memory:
         forgetting = Forgetting(memory)
-        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW), NOW, trash_days=30)
+        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW), NOW)
+        again = forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW)
+        assert not again.has_work
         (entry,) = forgetting.list_forgotten()
         assert (entry.id, entry.kept_until) == (report.id, "2026-12-16")
         restored = forgetting.undo(report.id)
@@ -286,8 +288,8 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
         assert forgetting.list_forgotten() == []
         with pytest.raises(QueryError):
             forgetting.undo(report.id)
-        plan = forgetting.plan(ForgetRequest(paths=("memory/2026-02-10.md",)), NOW)
-        report = forgetting.apply(plan, NOW, trash_days=30)
+        plan = forgetting.plan(ForgetRequest(paths=("memory/2026-02-10.md",), trash_days=30), NOW)
+        report = forgetting.apply(plan, NOW)
         assert forgetting.undo(report.id) == {"memory/2026-02-10.md": "restored"}
         assert snapshot(filled.path) == before
 
@@ -295,12 +297,12 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
 def test_the_trash_is_emptied_after_its_term_and_by_forgetting_for_good(filled: Workspace) -> None:
     with filled.memory() as memory:
         forgetting = Forgetting(memory)
-        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW), NOW, trash_days=30)
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW), NOW)
         assert traces(filled, LATIN)
         later = NOW.replace(year=2027)
         forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), later), later)
         assert traces(filled, LATIN) == []
-        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW, trash_days=30)
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,), trash_days=30), NOW), NOW)
         assert os.listdir(trash_folder(memory.settings.index_path))
         forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW)
         assert traces(filled, CJK) == []
@@ -309,7 +311,7 @@ def test_the_trash_is_emptied_after_its_term_and_by_forgetting_for_good(filled: 
 def test_a_note_that_changed_since_gets_its_lines_at_the_end(filled: Workspace) -> None:
     with filled.memory() as memory:
         forgetting = Forgetting(memory)
-        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW, trash_days=30)
+        report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,), trash_days=30), NOW), NOW)
         note = filled.path / "memory/2026-02-10.md"
         note.write_text("New beginning.\n" + note.read_text())
         assert forgetting.undo(report.id) == {"memory/2026-02-10.md": "appended"}

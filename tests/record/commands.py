@@ -101,6 +101,12 @@ COMMANDS: dict[str, list[str]] = {
         "sessions show talk --json --from 90",
         "sessions show none --json",
         "sessions show --json",
+        "sessions search walrus --json",
+        "sessions search zeppelin --json",
+        "sessions search walrus --json --session-key agent:main:slack:group:1",
+        "sessions search --json",
+        "sessions history talk --json --limit 1",
+        "sessions history talk --json --session-key agent:main:slack:group:1",
         "sessions save none --json",
     ],
     "context": [

@@ -1,5 +1,6 @@
 """A database of another program is read whole or not at all, and nothing is written to it."""
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,17 @@ def test_what_is_no_database_is_an_error_that_names_it(tmp_path: Path) -> None:
     for name, kind in (("none", FileMissing), ("", NotAFile), ("text", FileUnreadable)):
         with pytest.raises(kind, match=str(tmp_path)):
             read_snapshot(str(tmp_path / name), read)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("has_log", [False, True])
+def test_in_a_folder_that_is_read_only_a_database_without_changes_in_its_log_is_read(file: Path, has_log: bool) -> None:
+    if has_log:
+        file.with_name(f"{file.name}-wal").touch()
+    names = sorted(path.name for path in file.parent.iterdir())
+    file.parent.chmod(0o500)
+    try:
+        assert read_snapshot(str(file), read) == [1]
+        assert sorted(path.name for path in file.parent.iterdir()) == names
+    finally:
+        file.parent.chmod(0o700)

@@ -11,8 +11,9 @@ from tests.store.stores import STORES, VECTOR_STORES, OpenStore, opener
 
 
 def _need_server(request: pytest.FixtureRequest) -> None:
-    if request.param in ("postgres", "pgvector"):
-        request.getfixturevalue("postgres")
+    needed = {"postgres": "postgres", "pgvector": "postgres", "pgbouncer": "pooler"}.get(request.param)
+    if needed:
+        request.getfixturevalue(needed)
 
 
 @pytest.fixture(params=sorted(STORES))

@@ -19,7 +19,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.interfaces import Store
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
-from tests.postgres_server import POSTGRES
+from tests.postgres_server import POOLER, POSTGRES
 
 STAMP = (1, 2, 3, 4)
 OWNER = Owner("main", "/workspace")
@@ -35,17 +35,18 @@ def _open_sqlite(engine: str, folder: Path, name: str) -> Store:
     return SqliteStore(str(path), is_ours=True, owner=OWNER, search=VectorSearch(engine))
 
 
-def _open_postgres(one_shot: bool, folder: Path, name: str) -> Store:
+def _open_postgres(one_shot: bool, folder: Path, name: str, *, server: str = POSTGRES) -> Store:
     """Open a workspace of the test server, named after the folder so that each test has its own."""
     from mdrecall.store.postgres import PostgresStore
 
-    return PostgresStore(os.environ[POSTGRES], f"{folder}/{name}", place="here", one_shot=one_shot)
+    return PostgresStore(os.environ[server], f"{folder}/{name}", place="here", one_shot=one_shot)
 
 
 #: Opens the index of a name in a folder, or whatever else it needs for indexes of its own.
 STORES: dict[str, Callable[[Path, str], Store]] = {
     "sqlite": partial(_open_sqlite, "matrix"),
     "postgres": partial(_open_postgres, False),
+    "pgbouncer": partial(_open_postgres, False, server=POOLER),
 }
 #: The same for tests of vectors, with each engine that a store can search them by.
 VECTOR_STORES: dict[str, Callable[[Path, str], Store]] = {

@@ -385,3 +385,26 @@ def test_a_rebuild_that_is_stopped_leaves_the_old_index(workspace: Workspace) ->
     assert content_of(workspace.index) == before
     assert [name for name in files_beside(workspace.index) if ".new" in name] == []
     assert memory.search("seal").results
+
+
+def test_a_purge_keeps_the_cached_embeddings_of_what_is_left_and_no_other(workspace: Workspace, opened: Open) -> None:
+    workspace.write("memory/a.md", "The walrus sings.\n")
+    workspace.write("memory/b.md", "A penguin walks.\n")
+    store = opened()
+    memory = workspace.memory()
+    files = MemoryFiles(memory.settings, str(workspace.home))
+    indexer = Indexer(store.documents, files, ChunkSize(400, 80), Analyser())
+    run = SyncRun(store, [indexer], ChunkEmbedder(store, HashEmbedder(), Caching(enabled=True, most=None)))
+    run.run()
+    run.embed_missing()
+    assert store.cache.count() == 2
+    (workspace.path / "memory/a.md").unlink()
+    run.run(SyncRequest(force=True))
+    assert store.cache.count() == 2
+    run.run(SyncRequest(purge=True))
+    assert store.cache.count() == 1
+    assert store.admin.scrub()
+    assert Path(f"{store.file_path}-wal").stat().st_size == 0
+    run.run(SyncRequest(force=True))
+    assert not run.embed_missing()
+    assert store.cache.count() == 1

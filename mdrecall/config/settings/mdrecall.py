@@ -19,7 +19,8 @@ from mdrecall.config.declare import (
 )
 from mdrecall.config.settings.memory_search import SECRET, ExtraPath
 
-IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__")
+# ``.trash`` is where Obsidian keeps notes that were deleted.
+IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__", ".trash", ".obsidian")
 
 
 class WatchOptions(NamedTuple):

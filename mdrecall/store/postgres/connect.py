@@ -30,8 +30,8 @@ _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _STATE = """
     SELECT w.gen, w.next_gen, w.revision, w.place, g.texts, g.chunks, g.tokens, g.index_format
     FROM mdrecall.workspaces w LEFT JOIN mdrecall.generations g
-        ON g.workspace_id = w.id AND g.gen = coalesce(%s, w.gen)
-    WHERE w.id = %s
+        ON g.workspace_id = w.id AND g.gen = coalesce({gen}, w.gen)
+    WHERE w.id = {workspace}
 """
 _BUSY = ("55P03", "40001", "40P01", "57014")
 _GONE = ("08", "57P")
@@ -58,6 +58,14 @@ class Transaction(NamedTuple):
     gen: int
     state: State
     is_writing: bool
+    known: dict[str, list[tuple[Any, ...]]]
+    """What was read already, by its statement; nothing changes in a transaction that only reads."""
+
+    def rows_once(self, statement: str) -> list[tuple[Any, ...]]:
+        """Do the same as ``rows``, but ask once only unless this transaction may have changed the answer."""
+        if self.is_writing or statement not in self.known:
+            self.known[statement] = self.rows(statement)
+        return self.known[statement]
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, whose first two values are the workspace and the generation."""
@@ -198,9 +206,8 @@ class Database:
     def _begin(self, statement: str, gen: int | None, *, is_writing: bool) -> Iterator[Transaction]:
         with self.connection() as db:
             outer = getattr(self._local, "transaction", None)
-            db.execute(statement)
             try:
-                self._local.transaction = begun = self._enter(db, gen, is_writing)
+                self._local.transaction = begun = self._enter(db, statement, gen, is_writing)
                 yield begun
                 db.execute("COMMIT")
             except BaseException:
@@ -211,27 +218,21 @@ class Database:
             finally:
                 self._local.transaction = outer
 
-    def _enter(self, db: Connection, gen: int | None, is_writing: bool) -> Transaction:
-        self.name_workspace(db)
-        state = self._read_state(db, gen, is_writing)
+    def _enter(self, db: Connection, begin: str, gen: int | None, is_writing: bool) -> Transaction:
+        """Begin a transaction and read the workspace's row, in one round trip; a writer is the only one to have it."""
+        name = f"SELECT set_config('{SETTING}', '{self.workspace:d}', true)"
+        lock = f"SELECT 1 FROM mdrecall.workspaces WHERE id = {self.workspace:d} FOR UPDATE;" if is_writing else ""
+        read = _STATE.format(gen="NULL" if gen is None else f"{gen:d}", workspace=f"{self.workspace:d}")
+        state = _read_state(db.execute(f"{begin}; {name}; {lock} {read}"))
         if state is None and is_writing:
             self._add_workspace(db)
-            state = self._read_state(db, gen, is_writing)
+            state = _read_state(db.execute(f"{lock} {read}"))
         state = state or State()
-        return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing)
+        return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing, {})
 
     def name_workspace(self, db: Connection) -> None:
         """Say for the rest of a transaction which workspace it is about; without that, no row is seen."""
         db.execute(f"SELECT set_config('{SETTING}', %s, true)", (str(self.workspace),))
-
-    def _read_state(self, db: Connection, gen: int | None, is_writing: bool) -> State | None:
-        if is_writing:
-            db.execute("SELECT 1 FROM mdrecall.workspaces WHERE id = %s FOR UPDATE", (self.workspace,))
-        row = db.execute(_STATE, (gen, self.workspace)).fetchone()
-        if row is None:
-            return None
-        known: list[Any] = [default if value is None else value for value, default in zip(row, State(), strict=True)]
-        return State(*known)
 
     def _add_workspace(self, db: Connection) -> None:
         db.execute(
@@ -252,6 +253,17 @@ class Database:
             with db.transaction():
                 create_tables(db)
         self._has_tables = True
+
+
+def _read_state(found: "psycopg.Cursor[tuple[Any, ...]]") -> State | None:
+    """Return what the last of several statements has found."""
+    while found.nextset():
+        pass
+    row = found.fetchone()
+    if row is None:
+        return None
+    known: list[Any] = [default if value is None else value for value, default in zip(row, State(), strict=True)]
+    return State(*known)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ _CHUNKS_AT_ONCE = 4_096
 _REMEMBERED_REVISIONS = 1_000
 #: Old changes are looked for once in about as many.
 _TRIM_EVERY = 64
+_OWN = "workspace_id=%s AND gen=%s"
 _NEW_REVISION = """
     UPDATE mdrecall.workspaces
     SET revision = greatest(revision + 1, (1000000 * extract(epoch FROM clock_timestamp()))::int8) WHERE id=%s
@@ -68,6 +69,7 @@ class PostgresDocuments:
         self._gen = gen
         self._place = place
         self._stamps = stamps
+        self._known: tuple[tuple[int, int, SourceName], dict[str, KnownDocument]] | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -98,14 +100,15 @@ class PostgresDocuments:
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
         """Return the hash and format of an indexed document."""
-        statement = """
-            SELECT hash, index_format FROM mdrecall.documents
-            WHERE workspace_id=%s AND gen=%s AND source=%s AND path=%s
-        """
+        own = f"SELECT path, hash, index_format FROM mdrecall.documents WHERE {_OWN} AND source=%s"
         with self._database.reading(self._gen) as now:
-            for digest, index_format in now.rows(statement, source, to_bytes(path)):
-                return KnownDocument(digest.hex(), index_format)
-        return None
+            if now.is_writing:
+                return _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
+            # Who asks for one asks for many: all files that have just been written.
+            key = now.gen, now.state.revision, source
+            if self._known is None or self._known[0] != key:
+                self._known = key, _read_known(now.rows(own, source))
+            return self._known[1].get(path)
 
     def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
         """Add or replace documents, whose chunks are taken one by one."""
@@ -170,6 +173,10 @@ class PostgresDocuments:
             for path in paths:
                 _remove(now, revision, "sessions", _list_parts(now, path, 0))
                 now.run("DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(path))
+
+
+def _read_known(rows: Iterable[tuple[Any, ...]]) -> dict[str, KnownDocument]:
+    return {to_text(path): KnownDocument(digest.hex(), index_format) for path, digest, index_format in rows}
 
 
 _FORMAT = "SELECT index_format FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s"

@@ -24,7 +24,7 @@ from mdrecall.types.documents import title_path
 _VECTORS_AT_ONCE = 2_048
 _OWN = "workspace_id=%s AND gen=%s"
 _SPACES = """
-    SELECT s.id, provider, model, fingerprint, dimensions, filled_at >= g.texts, ever_filled
+    SELECT s.id, provider, model, fingerprint, dimensions, filled_at >= g.texts, ever_filled, filled_to, vectors
     FROM mdrecall.spaces s JOIN mdrecall.generations g ON g.workspace_id = s.workspace_id AND g.gen = s.gen
     WHERE s.workspace_id=%s AND s.gen=%s AND stored ORDER BY s.id DESC
 """
@@ -73,7 +73,7 @@ class PostgresVectors:
     def spaces(self) -> list[StoredSpace]:
         """Return every space that can hold vectors, the newest first."""
         with self._database.reading(self._gen) as now:
-            return [StoredSpace(row[0], Space(*row[1:5]), row[5], row[6]) for row in now.rows(_SPACES)]
+            return [StoredSpace(row[0], Space(*row[1:5]), row[5], row[6]) for row in now.rows_once(_SPACES)]
 
     def ensure_space(self, space: Space) -> int:
         """Return the number of a space, which is created if it does not exist."""
@@ -319,8 +319,8 @@ def _text_counter(now: Transaction) -> int:
 
 
 def _find_stored(now: Transaction, space: int) -> tuple[Any, ...] | None:
-    found = now.rows(f"SELECT filled_to, vectors FROM mdrecall.spaces WHERE {_OWN} AND id=%s AND stored", space)
-    return found[0] if found else None
+    """Return up to which chunk a space is filled, and how many vectors it has; None if it was dropped."""
+    return next((row[7:] for row in now.rows_once(_SPACES) if row[0] == space), None)
 
 
 def _require_stored(now: Transaction, space: int) -> tuple[Any, ...]:

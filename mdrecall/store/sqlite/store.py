@@ -131,7 +131,9 @@ def _carry_over(fresh: apsw.Connection, live: str) -> None:
 
 def _keep_cached(fresh: apsw.Connection, hashes: Iterable[bytes]) -> None:
     """Drop the cached embeddings of all other texts; the pages that held them are written over."""
-    fresh.execute("PRAGMA secure_delete=1; CREATE TEMP TABLE kept(hash BLOB PRIMARY KEY) WITHOUT ROWID")
+    # A pragma that answers ends the call that it is in: nothing after it would be run.
+    fresh.execute("PRAGMA secure_delete=1")
+    fresh.execute("CREATE TEMP TABLE kept(hash BLOB PRIMARY KEY) WITHOUT ROWID")
     with transaction(fresh):
         fresh.executemany("INSERT OR IGNORE INTO temp.kept VALUES(?)", ((digest,) for digest in hashes))
         fresh.execute("DELETE FROM main.embedding_cache WHERE hash NOT IN (SELECT hash FROM temp.kept)")
