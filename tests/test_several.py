@@ -43,7 +43,7 @@ def test_three_memories_answer_as_one_by_score_with_their_names(memories: list[M
     alone = {memory.settings.workspace: memory.search("walrus") for memory in memories}
     expected = sorted((-hit.score, Path(folder).name, hit.citation) for folder, hits in alone.items() for hit in hits)
     assert [(-hit.score, hit.workspace, hit.citation) for hit in found] == expected
-    assert {hit.workspace for hit in found[:2]} == {"ana", "cleo"}
+    assert {hit.workspace for hit in found.results[:2]} == {"ana", "cleo"}
     assert [report.workspace for report in found.memories] == ["ana", "ben", "cleo"]
     assert memories[2].search("walrus")[0].workspace == ""
 
@@ -70,7 +70,7 @@ def test_a_memory_that_cannot_be_searched_does_not_stop_the_others(memories: lis
     dora = make_folder(tmp_path, "dora", "The walrus likes music.\n")
     with Memory.open(dora, env=env, overrides={"store.path": str(foreign)}) as broken:
         found = mdrecall.search_several([broken, *memories], "walrus")
-        assert {hit.workspace for hit in found[:2]} == {"ana", "cleo"}
+        assert {hit.workspace for hit in found.results[:2]} == {"ana", "cleo"}
         assert "foreign.sqlite" in found.memories[0].error
         assert found.memories[0].results == 0
         with pytest.raises(ForeignDatabase):

@@ -34,8 +34,9 @@ def call(built: MemoryServer, *calls: tuple[str, dict[str, Any]], **options: Any
 
 
 def details(result: types.CallToolResult) -> dict[str, Any]:
-    assert result.structured_content is not None
-    return result.structured_content
+    found = result.structured_content
+    assert isinstance(found, dict)
+    return found
 
 
 def test_a_search_names_the_memories_and_each_result_has_its_own(home: Home) -> None:

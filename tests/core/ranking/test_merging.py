@@ -43,8 +43,8 @@ def test_memories_of_one_place_show_a_note_once_but_each_its_own_transcripts() -
 
 
 def test_one_that_fails_does_not_stop_the_others_and_its_reason_is_told() -> None:
-    outcomes = {"a": StoreError("The index is damaged.", hint="Rebuild it."), "b": answer(result("b.md", 0.3))}
-    found = merge_memories(outcomes, 9, {})
+    damaged = StoreError("The index is damaged.", hint="Rebuild it.")
+    found = merge_memories({"a": damaged, "b": answer(result("b.md", 0.3))}, 9, {})
     assert order(found) == [("b", "b.md")]
     assert found.memories[0] == MemoryReport("a", error="The index is damaged.", action="Rebuild it.")
 
