@@ -279,7 +279,7 @@ async def search_several(
     searches = (memory.search(query, **options) for memory in named.values())
     answers = await asyncio.gather(*searches, return_exceptions=True)
     outcomes = {
-        name: describe_failure(name, each) if isinstance(each, BaseException) else Found(named[name].settings, each)
+        name: describe_failure(name, each) if isinstance(each, BaseException) else Found.of(named[name], each)
         for name, each in zip(named, answers, strict=True)
     }
     return merge_found(outcomes, options.get("max_results"))

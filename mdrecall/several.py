@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar, Unpack
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.merging import merge_memories
@@ -13,24 +13,39 @@ from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.memory import Memory, limit_results
 from mdrecall.types import SearchAnswer, SearchOptions
 
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
+
 #: Memories that are searched at once. Most of a search is work of this process, so more would only wait for it; these
 #: keep one whose server or provider does not answer from holding up the others.
 _MAX_THREADS = 8
 
 
-class _HasSettings(Protocol):
+class OpenMemory(Protocol):
+    """What ``Memory`` and ``AsyncMemory`` have in common here."""
+
     @property
     def settings(self) -> Settings: ...
 
+    @property
+    def loaded(self) -> "Loaded | None": ...
 
-_M = TypeVar("_M", bound=_HasSettings)
+
+_M = TypeVar("_M", bound=OpenMemory)
 
 
 class Found(NamedTuple):
-    """The answer of one memory, and the settings that it is searched with."""
+    """The answer of one memory, and what is known of that memory."""
 
-    settings: Settings
     answer: SearchAnswer
+    settings: Settings
+    place: str
+    """Where its notes are: its folder, or the name that its index has in a shared database."""
+
+    @classmethod
+    def of(cls, memory: OpenMemory, answer: SearchAnswer) -> Self:
+        settings, shared = memory.settings, memory.loaded.shared_store if memory.loaded else None
+        return cls(answer, settings, repr(shared) if shared else os.path.realpath(settings.workspace))
 
 
 def search_several(
@@ -48,7 +63,7 @@ def search_several(
 
 
 def _search(memory: Memory, query: str, options: SearchOptions) -> Found:
-    return Found(memory.settings, memory.search(query, **options))
+    return Found.of(memory, memory.search(query, **options))
 
 
 def search_each(searches: Mapping[str, Callable[[], Found]]) -> dict[str, Found | RecallError]:
@@ -79,21 +94,10 @@ def describe_failure(name: str, error: BaseException) -> RecallError:
 
 def merge_found(outcomes: Mapping[str, Found | RecallError], max_results: int | None = None) -> SearchAnswer:
     """Return one answer of what ``search_each`` returns; raise if every search has failed."""
-    settings = {name: each.settings for name, each in outcomes.items() if isinstance(each, Found)}
-    limit = max((limit_results(own, max_results) for own in settings.values()), default=1)
+    found = {name: each for name, each in outcomes.items() if isinstance(each, Found)}
+    limit = max((limit_results(each.settings, max_results) for each in found.values()), default=1)
     answers = {name: each.answer if isinstance(each, Found) else each for name, each in outcomes.items()}
-    return merge_memories(answers, limit, {name: _find_place(own) for name, own in settings.items()})
-
-
-def _find_place(settings: Settings) -> str:
-    """Return where the notes of a memory are: its folder, or the name that its index has in a shared database."""
-    store = settings.mdrecall.store
-    is_shared = store.kind == "postgres"
-    return f"postgres {store.dsn} {_name_in_store(settings)}" if is_shared else os.path.realpath(settings.workspace)
-
-
-def _name_in_store(settings: Settings) -> str:
-    return settings.mdrecall.store.workspace.strip() or settings.agent_id
+    return merge_memories(answers, limit, {name: each.place for name, each in found.items()})
 
 
 def name_memories(memories: Sequence[_M] | Mapping[str, _M]) -> dict[str, _M]:
@@ -103,7 +107,7 @@ def name_memories(memories: Sequence[_M] | Mapping[str, _M]) -> dict[str, _M]:
     if isinstance(memories, Mapping):
         return dict(memories)
     ways: tuple[Callable[[Settings], str], ...] = (
-        _name_in_store,
+        lambda settings: settings.mdrecall.store.workspace.strip() or settings.agent_id,
         lambda settings: os.path.basename(os.path.realpath(settings.workspace)),
         lambda settings: os.path.realpath(settings.workspace),
     )

@@ -129,7 +129,7 @@ def _search_several(options: argparse.Namespace, query: str, asked: SearchOption
     def search(served: "ServedMemory") -> Found:
         loaded = load(env=options.caller.env, workspace=served.workspace, agent=served.agent, config=served.config)
         with Memory.of(loaded, one_shot=True) as memory:
-            return Found(memory.settings, memory.search(query, **asked))
+            return Found.of(memory, memory.search(query, **asked))
 
     served = select_memories(selection, options.caller.env)
     outcomes = search_each({each.name: partial(search, each) for each in served})

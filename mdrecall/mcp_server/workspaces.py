@@ -43,10 +43,29 @@ class ServedMemory(NamedTuple):
     can_append: bool
     """True if the configuration lets agents append to its notes."""
     settings: Settings
+    shared_store: tuple[str, str] | None = None
+    """The database that holds the index, and its name there; None if it is in a file."""
 
 
 def select_memories(selection: Selection, env: Mapping[str, str] | None = None) -> tuple[ServedMemory, ...]:
     """Return the selected memories, the default one first; raise now for one that cannot be used."""
+    return _refuse_shared_names(_select(selection, env))
+
+
+def _refuse_shared_names(served: tuple[ServedMemory, ...]) -> tuple[ServedMemory, ...]:
+    """Raise if two folders would be indexed under one name in a database: each would replace what the other has."""
+    folders: dict[tuple[str, str], str] = {}
+    for each in served:
+        if each.shared_store is not None:
+            folder = os.path.realpath(each.settings.workspace)
+            if folders.setdefault(each.shared_store, folder) != folder:
+                message = f"Two folders have the same name {each.shared_store[1]!r} in the database."
+                hint = "Give each folder to an agent of its own, and do not set mdrecall.store.workspace."
+                raise ConfigError(message, hint=hint)
+    return served
+
+
+def _select(selection: Selection, env: Mapping[str, str] | None) -> tuple[ServedMemory, ...]:
     if selection.all_agents and (selection.agents or selection.workspaces):
         message = "--all-agents cannot be combined with --agent or --workspace."
         raise RecallError(message, hint="Leave out --agent and --workspace.")
@@ -139,7 +158,17 @@ def keep_tools(loaded: Loaded) -> Loaded:
 def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
     loaded = keep_tools(loaded)
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
-    return ServedMemory(name, workspace, agent, config, loaded.home, plugin, may_append(loaded), loaded.settings)
+    return ServedMemory(
+        name,
+        workspace,
+        agent,
+        config,
+        loaded.home,
+        plugin,
+        may_append(loaded),
+        loaded.settings,
+        loaded.shared_store,
+    )
 
 
 def may_append(loaded: Loaded) -> bool:

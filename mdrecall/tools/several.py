@@ -53,7 +53,7 @@ class SeveralSearch:
         memory, tools = self._make_tools(name)
         for tool in tools:
             if isinstance(tool, MemorySearch):
-                return Found(memory.settings, tool.search(call))
+                return Found.of(memory, tool.search(call))
         # Another plugin is in its memory slot.
         raise MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
 
