@@ -149,3 +149,15 @@ def test_several_folders_are_searched_at_once(workspace: Workspace, run: Run, tm
     assert some.code == 0
     assert "club could not be searched: " in some.err
     assert "The walrus sleeps." in some.out
+
+
+def test_each_of_several_memories_records_what_was_shown_of_it(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    workspace.configure('{"mdrecall": {"recalls": {"record": true}}}')
+    for name in ("club", "zoo"):
+        (tmp_path / name / "memory").mkdir(parents=True)
+        (tmp_path / name / "memory/2026-02-10.md").write_text(f"The walrus of the {name} plays chess.\n")
+    folders = ("--workspace", str(tmp_path / "club"), "--workspace", str(tmp_path / "zoo"))
+    best = run("search", "walrus", "zoo", "-n", "1", *folders, "--json").json["results"][0]["workspace"]
+    assert best == "zoo"
+    recorded = {file.name.split("-")[0]: file.stat().st_size for file in tmp_path.rglob("*.recalls")}
+    assert recorded.get("zoo", 0) > recorded.get("club", 0)
