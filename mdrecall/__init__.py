@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from mdrecall.aio import AsyncMemory
     from mdrecall.errors import RecallError
     from mdrecall.memory import Memory
+    from mdrecall.several import search_several
     from mdrecall.types import Appended, ReadResult, SearchAnswer, SearchResult, Status, SyncReport
 
 __version__ = "0.1.0"
@@ -22,9 +23,15 @@ __all__ = [
     "Status",
     "SyncReport",
     "__version__",
+    "search_several",
 ]
 
-_HOMES = {"AsyncMemory": "mdrecall.aio", "Memory": "mdrecall.memory", "RecallError": "mdrecall.errors"}
+_HOMES = {
+    "AsyncMemory": "mdrecall.aio",
+    "Memory": "mdrecall.memory",
+    "RecallError": "mdrecall.errors",
+    "search_several": "mdrecall.several",
+}
 
 
 def __getattr__(name: str) -> "Any":

@@ -11,7 +11,7 @@ A call that is cancelled returns at once. Its thread goes on to the end, and the
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
@@ -274,6 +274,22 @@ class AsyncMemory:
 
     def _call(self, act: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Awaitable[_T]:
         return self._threads.call(lambda: act(*args, **kwargs))
+
+
+async def search_several(
+    memories: "Sequence[AsyncMemory] | Mapping[str, AsyncMemory]", query: str, **options: Unpack[SearchOptions]
+) -> SearchAnswer:
+    """``mdrecall.search_several`` for memories of asyncio: one answer of all, best results first."""
+    from mdrecall.several import Found, describe_failure, merge_found, name_memories
+
+    named = name_memories(memories)
+    searches = (memory.search(query, **options) for memory in named.values())
+    answers = await asyncio.gather(*searches, return_exceptions=True)
+    outcomes = {
+        name: describe_failure(name, each) if isinstance(each, BaseException) else Found.of(named[name], each)
+        for name, each in zip(named, answers, strict=True)
+    }
+    return merge_found(outcomes, options.get("max_results"))
 
 
 class Threads:

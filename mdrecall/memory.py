@@ -1,7 +1,7 @@
 """Memory: what Python users open."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -126,16 +126,10 @@ class Memory:
 
         queries = list_queries(query, request.queries)
         answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
-        return fuse_answers(queries, answers, self._limit_results(request, answers))
-
-    def _limit_results(self, request: SearchRequest, answers: Sequence[SearchAnswer]) -> int:
-        """Return how many results an answer to several queries may have: as many as one to a single query."""
-        if request.max_results is not None:
-            return max(1, request.max_results)
-        settings = self.settings
-        is_qmd = settings.memory.backend == "qmd"
-        limit = settings.memory.qmd.limits.max_results if is_qmd else settings.memory_search.query.max_results
-        return max(limit, *map(len, answers))
+        limit = limit_results(self.settings, request.max_results)
+        return fuse_answers(
+            queries, answers, limit if request.max_results is not None else max(limit, *map(len, answers))
+        )
 
     def read(
         self,
@@ -363,3 +357,11 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def limit_results(settings: Settings, max_results: int | None = None) -> int:
+    """Return how many results an answer may have: as many as are asked for, else as many as the settings say."""
+    if max_results is not None:
+        return max(1, max_results)
+    is_qmd = settings.memory.backend == "qmd"
+    return settings.memory.qmd.limits.max_results if is_qmd else settings.memory_search.query.max_results

@@ -7,6 +7,7 @@ from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, S
 
 _OPTIONAL = (
     "heading", "speaker", "date", "query", "scoredBy", "triggers", "project", "origin", "superseded", "supersededBy",
+    "workspace",
 )  # fmt: skip
 
 
@@ -58,6 +59,10 @@ def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
         json["withheld"] = {"reason": answer.withheld}
     if answer.issues:
         json["issues"] = to_json(answer.issues)
+    if answer.memories:
+        json["memories"] = [
+            {name: value for name, value in to_json(each).items() if value != ""} for each in answer.memories
+        ]
     return json
 
 

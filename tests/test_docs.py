@@ -79,7 +79,8 @@ def test_the_python_examples_run(
 ) -> None:
     if "memory-lancedb" in code:
         pytest.importorskip("lancedb", reason="needs lancedb: pip install -e '.[lancedb]'")
-    shutil.copytree(PROJECT / "mdrecall/sample", tmp_path / "my-notes")
+    for folder in ("my-notes", "team-notes"):
+        shutil.copytree(PROJECT / "mdrecall/sample", tmp_path / folder)
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
         monkeypatch.delenv(name)

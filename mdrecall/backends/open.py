@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.embedders import EmbedderChoice, choose_embedders, languages_dir_of
 from mdrecall.backends.embedding_status import EmbeddingStatus
-from mdrecall.config.load import Loaded
+from mdrecall.config.load import STORE_DSN, Loaded
 from mdrecall.config.references import UnresolvedValue
 from mdrecall.config.settings import Settings
 from mdrecall.core.text.words import Analyser
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 # A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
 _KEEP_SHARE = 1.25
 #: Names the database with the index, whatever the settings say.
-_STORE_DSN = "MDRECALL_STORE_DSN"
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
 _GRACE_S = 0.1
 
@@ -47,13 +46,9 @@ def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     """Open the backend that the settings ask for; with ``one_shot`` it will answer only once."""
     if loaded.settings.memory.backend == "qmd":
         return _open_qmd_with_fallback(loaded, one_shot=one_shot)
-    if _is_shared(loaded) and loaded.settings.mdrecall.store.fallback == "builtin":
+    if loaded.shared_store and loaded.settings.mdrecall.store.fallback == "builtin":
         return _open_shared_with_fallback(loaded, one_shot=one_shot)
     return open_builtin(loaded, one_shot=one_shot)
-
-
-def _is_shared(loaded: Loaded) -> bool:
-    return loaded.settings.mdrecall.store.kind == "postgres" or bool(loaded.environment.get(_STORE_DSN, "").strip())
 
 
 def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
@@ -64,7 +59,7 @@ def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
 
     settings = loaded.settings
     own = settings.mdrecall._replace(store=settings.mdrecall.store._replace(kind="sqlite"))
-    environment = {name: value for name, value in loaded.environment.items() if name != _STORE_DSN}
+    environment = {name: value for name, value in loaded.environment.items() if name != STORE_DSN}
     local = loaded._replace(settings=settings._replace(mdrecall=own), environment=environment)
     opened = FallbackBackend(
         "postgres",
@@ -305,7 +300,7 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
 
 def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     settings = loaded.settings
-    if _is_shared(loaded):
+    if loaded.shared_store:
         return open_postgres(loaded, one_shot=one_shot)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = Owner(settings.agent_id, workspace)
@@ -318,13 +313,13 @@ def _build_store(loaded: Loaded, one_shot: bool) -> Store:
 def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> "PostgresStore":
     """Open the index in the database that the settings or the environment name."""
     own, at = loaded.settings.mdrecall.store, "mdrecall.store.dsn"
-    dsn = loaded.environment.get(_STORE_DSN, "").strip()
+    dsn = loaded.environment.get(STORE_DSN, "").strip()
     try:
         dsn = dsn or loaded.credentials.reveal(own.dsn or "", at)
     except UnresolvedValue as error:
         raise ConfigError(str(error)) from error
     if not dsn:
-        hint = f"Set {at} to a reference, or the variable {_STORE_DSN}."
+        hint = f"Set {at} to a reference, or the variable {STORE_DSN}."
         raise ConfigError("No database is named for the index.", hint=hint)
     try:
         from mdrecall.store.postgres import PostgresStore, this_machine

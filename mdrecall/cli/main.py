@@ -57,7 +57,7 @@ COMMANDS = {
 #: Options that work without a command.
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
-_ONLY_THERE = ("no_warm", "deep", "index", "verbose")
+_ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents")
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
 
 

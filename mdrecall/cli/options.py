@@ -23,16 +23,22 @@ class Caller(NamedTuple):
     """Returns its memory; None to open one for this command."""
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose a memory and the form of the output."""
-    add_memory(parser)
+def add_common(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the options that choose a memory, or ``several``, and the form of the output."""
+    add_memory(parser, several=several)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose a memory."""
+def add_memory(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the options that choose a memory; where there may be ``several``, ``workspaces`` has the folders."""
     about = "the folder with MEMORY.md and memory/ (default: this folder if it has notes, else OpenClaw's)"
-    parser.add_argument("--workspace", metavar="DIR", help=about)
+    if several:
+        about += "; repeat it to search several, each optionally with a name: NAME=DIR"
+        parser.add_argument("--workspace", dest="workspaces", action="append", metavar="DIR", help=about)
+        parser.add_argument("--all-agents", action="store_true", help="search the memories of all configured agents")
+        parser.set_defaults(workspace=None)
+    else:
+        parser.add_argument("--workspace", metavar="DIR", help=about)
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
     parser.set_defaults(caller=Caller(), is_automatic=False)

@@ -5,12 +5,17 @@ import math
 import re
 import sys
 from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING
 
 from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_fraction, parse_positive
-from mdrecall.cli.output import can_style, print_issues, print_json, printable, progress_line, style
+from mdrecall.cli.output import can_style, print_issues, print_json, print_warning, printable, progress_line, style
 from mdrecall.errors import QueryError
-from mdrecall.types import MODES, SearchAnswer, SearchResult, StageStep, Why
+from mdrecall.types import MODES, SearchAnswer, SearchOptions, SearchResult, StageStep, Why
+
+if TYPE_CHECKING:
+    from mdrecall.mcp_server.workspaces import ServedMemory
 
 _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
 
@@ -59,16 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explain", action="store_true", help="show what the score of each result is made of, stage by stage"
     )
     add_no_warm(parser)
-    add_common(parser)
+    add_common(parser, several=True)
 
 
 def run(options: argparse.Namespace) -> int:
     query, *more = options.query or [" ".join(options.words)]
     if not query.strip():
         raise QueryError("The query is empty.", hint='Say what to search for: mdrecall search "team pricing"')
-    with open_memory(options) as memory, progress_line("Indexing") as progress:
-        answer = memory.search(
-            query,
+    with progress_line("Indexing") as progress:
+        asked = SearchOptions(
             queries=more,
             max_results=options.max_results,
             min_score=options.min_score,
@@ -84,10 +88,10 @@ def run(options: argparse.Namespace) -> int:
             session_key=options.session_key,
             progress=progress,
         )
-    if memory.settings.mdrecall.recalls.record:
-        from mdrecall.life.recalls import record_answer
-
-        record_answer(memory.settings, query, answer)
+        workspaces = options.workspaces or [None]
+        options.workspace = workspaces[0]
+        is_several = options.all_agents or len(workspaces) > 1
+        answer = _search_several(options, query, asked) if is_several else _search(options, query, asked)
     answer = add_remedy(answer)
     if options.json:
         from mdrecall.wire import answer_to_json
@@ -96,6 +100,42 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_answer(answer, " ".join((query, *more)))
     return 0 if answer.results else 1
+
+
+def _search(options: argparse.Namespace, query: str, asked: SearchOptions) -> SearchAnswer:
+    with open_memory(options) as memory:
+        answer = memory.search(query, **asked)
+    if memory.settings.mdrecall.recalls.record:
+        from mdrecall.life.recalls import record_answer
+
+        record_answer(memory.settings, query, answer)
+    return answer
+
+
+def _search_several(options: argparse.Namespace, query: str, asked: SearchOptions) -> SearchAnswer:
+    """Search the memories of all agents, or of several folders; one that fails does not stop the others."""
+    if options.caller.open:
+        # The process that is asked has one of them open, and its own folder; the command does the work itself.
+        raise SystemExit(2)
+    from mdrecall.config.load import load
+    from mdrecall.mcp_server.workspaces import Selection, select_memories
+    from mdrecall.memory import Memory
+    from mdrecall.several import Found, merge_found, search_each
+    from mdrecall.tools.several import record_shown
+
+    agents = (options.agent,) if options.agent else ()
+    selection = Selection(tuple(options.workspaces or ()), agents, options.all_agents, options.config)
+
+    def search(served: "ServedMemory") -> Found:
+        loaded = load(env=options.caller.env, workspace=served.workspace, agent=served.agent, config=served.config)
+        with Memory.of(loaded, one_shot=True) as memory:
+            return Found.of(memory, memory.search(query, **asked))
+
+    served = select_memories(selection, options.caller.env)
+    outcomes = search_each({each.name: partial(search, each) for each in served})
+    answer = merge_found(outcomes, options.max_results)
+    record_shown(outcomes, query, answer)
+    return answer
 
 
 def print_answer(answer: SearchAnswer, query: str = "") -> None:
@@ -130,6 +170,13 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         print(answer.withheld, file=sys.stderr)
     if answer.results and (hint := suggest_minilm(answer)):
         print(hint, file=sys.stderr)
+    for memory in answer.memories:
+        if memory.error:
+            print_warning(
+                printable(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())
+            )
+        elif memory.reason and not answer.results:
+            print(printable(f"{memory.workspace}: no results ({memory.reason})."), file=sys.stderr)
     if not answer.results:
         print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
 
@@ -167,6 +214,8 @@ def _format_headline(result: SearchResult) -> str:
         style(printable(result.citation), "bold", "cyan"),
         style(f"match {lines}", "dim"),
     ]
+    if result.workspace:
+        parts.insert(1, style(printable(result.workspace), "bold"))
     if result.heading:
         parts.append(style(printable(result.heading), "dim"))
     # What the lines below and the path do not say themselves.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Each may be repeated here after a lost connection: they read, and ``note`` and ``hook`` write nothing twice.
 WARM_COMMANDS = ("search", "get", "context", "status", "note", "hook")
 #: With these a command runs here: they change the process, read its input, or say so.
-_RUN_HERE = frozenset(("-", "-h", "--help", "--no-warm", "--verbose"))
+_RUN_HERE = frozenset(("-", "-h", "--help", "--all-agents", "--no-warm", "--verbose"))
 #: Said by the listening process before anything is asked. The number is that of the protocol.
 GREETING = b"mdrecall-warm 1 "
 #: How long a process may take to greet; one that is busy or stopped is not worth waiting for.

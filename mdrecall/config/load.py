@@ -50,6 +50,10 @@ _TOP_LEVEL = (
 _LANCEDB = "plugins.entries.memory-lancedb.config"
 
 
+#: The variable that names the shared database, which wins over the setting.
+STORE_DSN = "MDRECALL_STORE_DSN"
+
+
 class Loaded(NamedTuple):
     """The settings of one agent, and everything else that was read with them."""
 
@@ -79,6 +83,14 @@ class Loaded(NamedTuple):
     """What is ignored in OpenClaw's own file, and why."""
     unused: tuple[str, ...] = ()
     """The keys of OpenClaw's own file that are accepted and not used."""
+
+    @property
+    def shared_store(self) -> tuple[str, str] | None:
+        """The database that holds the index, as it is configured, and its name there; None if it is in a file."""
+        store, dsn = self.settings.mdrecall.store, self.environment.get(STORE_DSN, "").strip()
+        if store.kind != "postgres" and not dsn:
+            return None
+        return dsn or repr(store.dsn), store.workspace.strip() or self.settings.agent_id
 
 
 def load(

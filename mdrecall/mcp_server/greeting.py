@@ -26,6 +26,11 @@ CAPABILITIES: Mapping[str, Any] = {
     "resources": {"listChanged": False, "subscribe": False},
     "tools": {"listChanged": False},
 }
+#: The tool that searches several memories at once, and those that read what it has found.
+SEARCH_TOOL = "memory_search"
+READ_TOOLS = ("memory_get", "session_get")
+#: Stands for every memory in a list of names; no memory can be called so.
+ALL_NAMES = "*"
 _READ_BYTES = 65536
 _CORE = frozenset({"memory-core"})
 _TOPICS = "earlier work, decisions, dates, people, preferences or todos"
@@ -52,6 +57,8 @@ def instructions(names: tuple[str, ...], plugins: frozenset[str], *, can_append:
     text += _DATA
     if len(names) > 1:
         text += f" There are several memories: {', '.join(names)}. Choose one with agent; without it, {names[0]}."
+        if plugins == _CORE:
+            text += " memory_search searches several at once with workspaces."
     return text
 
 
@@ -62,17 +69,28 @@ def describe_tool(spec: "ToolSpec", names: tuple[str, ...]) -> dict[str, Any]:
         "name": spec.name,
         "title": spec.name.replace("_", " ").capitalize(),
         "description": spec.description,
-        "inputSchema": _add_agent(spec.parameters, names),
+        "inputSchema": _add_names(spec, names),
         "annotations": annotations if spec.writes else annotations | {"idempotentHint": True},
     }
 
 
-def _add_agent(parameters: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _add_names(spec: "ToolSpec", names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the parameters of a tool with those that choose among several memories."""
     if len(names) == 1:
-        return dict(parameters)
+        return dict(spec.parameters)
     about = f"Whose memory. Default: {names[0]}. A path belongs to the agent that it was found with."
-    agent = {"type": "string", "enum": list(names), "description": about}
-    return {**parameters, "properties": {**(parameters.get("properties") or {}), "agent": agent}}
+    one = {"type": "string", "enum": list(names)}
+    more: dict[str, Any] = {"agent": one | {"description": about}}
+    if spec.name == SEARCH_TOOL:
+        about = "Search these memories at once instead; * means all. Each result has the workspace that it is from."
+        more["workspaces"] = {
+            "type": "array",
+            "items": {"type": "string", "enum": [*names, ALL_NAMES]},
+            "description": about,
+        }
+    elif spec.name in READ_TOOLS:
+        more["workspace"] = one | {"description": "The workspace of the search result; overrides agent."}
+    return {**spec.parameters, "properties": {**(spec.parameters.get("properties") or {}), **more}}
 
 
 class Greeting:

@@ -103,13 +103,13 @@ class Memories:
     def default(self) -> str:
         return next(iter(self._served))
 
-    def describe(self, name: str) -> ServedMemory:
-        """Return what is known of a memory without opening it."""
+    def describe(self, name: str, argument: str = "agent") -> ServedMemory:
+        """Return what is known of a memory without opening it; ``argument`` is where a client has named it."""
         try:
             return self._served[name]
         except KeyError:
-            message = f"There is no agent {name[:_MAX_NAME_CHARS]!r} here."
-            raise ArgumentError(message, name="agent", hint=f"There are: {', '.join(self._served)}.") from None
+            message = f"There is no {argument.removesuffix('s')} {name[:_MAX_NAME_CHARS]!r} here."
+            raise ArgumentError(message, name=argument, hint=f"There are: {', '.join(self._served)}.") from None
 
     def get(self, name: str) -> "Memory":
         """Return a memory, opened if it is not open yet."""

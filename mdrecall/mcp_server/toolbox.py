@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -12,12 +13,13 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from mdrecall.aio import Threads
+from mdrecall.core.conversation.session_key import parse
 from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.mcp_server.greeting import describe_tool
+from mdrecall.mcp_server.greeting import ALL_NAMES, READ_TOOLS, SEARCH_TOOL, describe_tool
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.sessions import Sessions
 from mdrecall.tools.hints import message_with_action
-from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer, read_text
+from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer, read_text, read_texts
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -97,30 +99,67 @@ class Toolbox:
         self, tool: str, arguments: dict[str, Any], session_key: str, progress: ProgressCallback | None, author: str
     ) -> ToolAnswer | None:
         """Return the answer of a tool; None if there is no such tool."""
-        try:
-            name = self._pop_memory_name(arguments)
-            tools = self._make_tools(self._memories.get(name), session_key, progress, author)
-        except RecallError as error:
-            return error_answer(error)
-        if tool not in tools.names:
-            return None
-        start = time.monotonic()
         if progress and session_key:
             # Not every conversation may know the names of the transcripts that are indexed meanwhile.
             tell = progress
             progress = lambda step: tell(step._replace(label=""))  # noqa: E731
-        with self._memories.progress(name).subscribe(progress):
-            answer = tools.call(tool, arguments)
-        _log.debug("%s of %s took %d ms.", tool, name, (time.monotonic() - start) * 1000)
+        start = time.monotonic()
+        try:
+            if names := self._pop_workspaces(tool, arguments, session_key):
+                answer = self._search_several(names, arguments, session_key, progress)
+            else:
+                names = (self._pop_memory_name(tool, arguments),)
+                tools = self._make_tools(self._memories.get(names[0]), session_key, progress, author)
+                if tool not in tools.names:
+                    return None
+                with self._memories.progress(names[0]).subscribe(progress):
+                    answer = tools.call(tool, arguments)
+        except RecallError as error:
+            return error_answer(error)
+        _log.debug("%s of %s took %d ms.", tool, ", ".join(names), (time.monotonic() - start) * 1000)
         return answer
 
-    def _pop_memory_name(self, arguments: dict[str, Any]) -> str:
-        """Take ``agent`` out of the arguments and return the memory that it names; without it, the default one."""
+    def _search_several(
+        self, names: tuple[str, ...], arguments: dict[str, Any], session_key: str, progress: ProgressCallback | None
+    ) -> ToolAnswer:
+        from mdrecall.tools.several import SeveralSearch
+
+        def make_tools(name: str) -> tuple["Memory", Toolset]:
+            memory = self._memories.get(name)
+            return memory, self._make_tools(memory, session_key, progress, "")
+
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(self._memories.progress(name).subscribe(progress))
+            # The first one says how the answer looks, because a memory that fails has no say in it.
+            tool = SeveralSearch(names, make_tools, self._memories.describe(names[0]).settings, session_key)
+            return Toolset([tool]).call(SEARCH_TOOL, arguments)
+
+    def _pop_workspaces(self, tool: str, arguments: dict[str, Any], session_key: str) -> tuple[str, ...]:
+        """Take ``workspaces`` out of the arguments of a search and return the memories that it names, each once."""
+        if tool != SEARCH_TOOL or parse(session_key).kind == "subagent":
+            return ()
+        named = [name for name in read_texts(arguments, "workspaces") if name]
+        arguments.pop("workspaces", None)
+        if ALL_NAMES in named:
+            return self._memories.names
+        return tuple(dict.fromkeys(self._memories.describe(name, "workspaces").name for name in named))
+
+    def _pop_memory_name(self, tool: str, arguments: dict[str, Any]) -> str:
+        """Take ``agent`` out of the arguments and return the memory that it names; without it, the default one.
+
+        What a search of several memories has found is read by its ``workspace``.
+        """
         if len(self._memories.names) == 1:
             return self._memories.default
-        name = read_text(arguments, "agent")
+        agent, workspace = read_text(arguments, "agent"), ""
         arguments.pop("agent", None)
-        return self._memories.describe(name or self._memories.default).name
+        if tool in READ_TOOLS:
+            workspace = read_text(arguments, "workspace")
+            arguments.pop("workspace", None)
+        if workspace:
+            return self._memories.describe(workspace, "workspace").name
+        return self._memories.describe(agent or self._memories.default).name
 
     def _describe(self, spec: ToolSpec) -> types.Tool:
         return types.Tool.model_validate(describe_tool(spec, self._memories.names))

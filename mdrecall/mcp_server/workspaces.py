@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Settings, Slots
 from mdrecall.config.workspace import CURRENT_FOLDER
-from mdrecall.errors import ConfigError, MemoryDisabled, RecallError
+from mdrecall.errors import ConfigError, MemoryDisabled, RecallError, WorkspaceError
 from mdrecall.types.agents import normalize_agent_id
 
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
@@ -43,10 +43,29 @@ class ServedMemory(NamedTuple):
     can_append: bool
     """True if the configuration lets agents append to its notes."""
     settings: Settings
+    shared_store: tuple[str, str] | None = None
+    """The database that holds the index, and its name there; None if it is in a file."""
 
 
 def select_memories(selection: Selection, env: Mapping[str, str] | None = None) -> tuple[ServedMemory, ...]:
     """Return the selected memories, the default one first; raise now for one that cannot be used."""
+    return _refuse_shared_names(_select(selection, env))
+
+
+def _refuse_shared_names(served: tuple[ServedMemory, ...]) -> tuple[ServedMemory, ...]:
+    """Raise if two folders would be indexed under one name in a database: each would replace what the other has."""
+    folders: dict[tuple[str, str], str] = {}
+    for each in served:
+        if each.shared_store is not None:
+            folder = os.path.realpath(each.settings.workspace)
+            if folders.setdefault(each.shared_store, folder) != folder:
+                message = f"Two folders have the same name {each.shared_store[1]!r} in the database."
+                hint = "Give each folder to an agent of its own, and do not set mdrecall.store.workspace."
+                raise ConfigError(message, hint=hint)
+    return served
+
+
+def _select(selection: Selection, env: Mapping[str, str] | None) -> tuple[ServedMemory, ...]:
     if selection.all_agents and (selection.agents or selection.workspaces):
         message = "--all-agents cannot be combined with --agent or --workspace."
         raise RecallError(message, hint="Leave out --agent and --workspace.")
@@ -55,7 +74,7 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
         raise RecallError("Several agents and workspaces cannot be matched to each other.", hint=hint)
     if selection.all_agents:
         ids = tuple(list_agent_ids(env=env, config=selection.config))
-        return _select_agents(ids, selection.config, env, skip_disabled=True)
+        return _select_agents(ids, selection.config, env, skip_unusable=True)
     if len(selection.workspaces) > 1 or (selection.workspaces and _split_name(selection.workspaces[0])[0]):
         return _select_workspaces(selection, env)
     if len(selection.agents) > 1:
@@ -70,14 +89,25 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
 
 
 def _select_agents(
-    agents: tuple[str, ...], config: str | None, env: Mapping[str, str] | None, *, skip_disabled: bool = False
+    agents: tuple[str, ...], config: str | None, env: Mapping[str, str] | None, *, skip_unusable: bool = False
 ) -> tuple[ServedMemory, ...]:
+    """Return the memories of agents; ``skip_unusable`` leaves out those that are switched off or were never used."""
     served = []
+    missing: WorkspaceError | None = None
     for agent in agents:
-        loaded = load(env=env, agent=agent, config=config)
-        if skip_disabled and not loaded.settings.memory_search.enabled:
+        try:
+            loaded = load(env=env, agent=agent, config=config)
+        except WorkspaceError as error:
+            # OpenClaw makes the folder of an agent when that is first used.
+            if not (skip_unusable and error.is_openclaws):
+                raise
+            missing = error
+            continue
+        if skip_unusable and not loaded.settings.memory_search.enabled:
             continue
         served.append(_describe(_require_enabled(loaded), loaded.settings.agent_id, None, config))
+    if not served and missing:
+        raise missing
     if not served:
         raise MemoryDisabled("The memory of every agent is switched off.", hint="Set memorySearch.enabled to true.")
     return tuple(served)
@@ -128,7 +158,17 @@ def keep_tools(loaded: Loaded) -> Loaded:
 def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
     loaded = keep_tools(loaded)
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
-    return ServedMemory(name, workspace, agent, config, loaded.home, plugin, may_append(loaded), loaded.settings)
+    return ServedMemory(
+        name,
+        workspace,
+        agent,
+        config,
+        loaded.home,
+        plugin,
+        may_append(loaded),
+        loaded.settings,
+        loaded.shared_store,
+    )
 
 
 def may_append(loaded: Loaded) -> bool:

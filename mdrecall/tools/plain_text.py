@@ -36,6 +36,7 @@ def format_search(details: Mapping[str, Any]) -> str:
     about = [_count_results(results, details), details.get("caution", ""), details.get("action", "")]
     about += [f"{text}: {details[name]['reason'].rstrip('.')}." for name, text in _NOTICES.items() if name in details]
     about += [f"{_quote_path(issue['path'])}: {issue['problem']}" for issue in details.get("issues", ())]
+    about += _list_memories(details)
     about.append("Some text was left out to keep the answer short." if details.get("truncated") else "")
     about.append(_SNIPPETS_NOTICE if results else "")
     lines = [_flatten(" ".join(filter(None, about)))]
@@ -119,11 +120,20 @@ def _count_results(results: list[dict[str, Any]], details: Mapping[str, Any]) ->
     return f"{len(results)} result{'s' * (len(results) > 1)}, confidence {details['confidence']}."
 
 
+def _list_memories(details: Mapping[str, Any]) -> list[str]:
+    """Return which of several memories could not be searched, and if there is no result, why each has none."""
+    memories = details.get("memories", ())
+    failed = [f"{each['workspace']} could not be searched: {each['error']}" for each in memories if "error" in each]
+    empty = [f"{each['workspace']}: {each['reason']}." for each in memories if "reason" in each]
+    return failed if details["results"] else failed + empty
+
+
 def _head(result: Mapping[str, Any], snippet: str) -> str:
     """Return the line above a snippet: its place, score and confidence, and what the snippet does not say itself."""
     day, speaker, heading = (result.get(name, "") for name in ("date", "speaker", "heading"))
     who_and_when = ["" if speaker in snippet else speaker, "" if day in result["path"] else day]
-    more = ", ".join(filter(None, (*who_and_when, *_list_marks(result))))
+    workspace = f"workspace {result['workspace']}" if "workspace" in result else ""
+    more = ", ".join(filter(None, (workspace, *who_and_when, *_list_marks(result))))
     is_shown = heading.rsplit(" › ", 1)[-1] in snippet
     head = f"{_place(result)} {result['score']:.2f} {result['confidence']}"
     head += f" [{more}]" if more else ""

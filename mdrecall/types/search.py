@@ -223,6 +223,8 @@ class SearchResult(NamedTuple):
     """True if the notes say that it no longer holds."""
     superseded_by: str = ""
     """The path or citation of what replaces it, if the notes say so."""
+    workspace: str = ""
+    """The name of the memory that it is from, if several were searched."""
 
     @property
     def citation(self) -> str:
@@ -240,6 +242,19 @@ class FallbackNotice(NamedTuple):
     """When it stopped answering, as ISO 8601 in UTC."""
     next_try: str
     """When it will be tried again, as ISO 8601 in UTC."""
+
+
+class MemoryReport(NamedTuple):
+    """How one of several memories answered a search."""
+
+    workspace: str
+    results: int = 0
+    """How many of the results are from it."""
+    reason: Reason = ""
+    """Why it found nothing; empty if it found something."""
+    action: str = ""
+    error: str = ""
+    """Why it could not be searched; empty if it was."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -299,6 +314,8 @@ class SearchAnswer:
     withheld: str = ""
     """A sentence if there are conversations that the one that asks may not see, without saying which, or if entries of
     other projects were left out."""
+    memories: tuple[MemoryReport, ...] = ()
+    """How each memory answered, if several were searched."""
 
     @property
     def confidence(self) -> Confidence:

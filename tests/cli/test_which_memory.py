@@ -108,3 +108,56 @@ def test_an_empty_memory_slot_leaves_a_person_the_commands(workspace: Workspace,
     (record,) = run("status", "--json").json
     assert record["plugin"]["id"] == ""
     assert "  Plugin:      none\n" in run("status").out
+
+
+def test_the_memories_of_all_agents_are_searched_at_once(workspace: Workspace, run: Run, claw: Path) -> None:
+    (claw.parent / "workspace-second/MEMORY.md").write_text("The walrus plays chess.\n")
+    config = json.loads((claw.parent / "openclaw.json").read_text())
+    config["agents"]["list"].append({"id": "unused"})
+    (claw.parent / "openclaw.json").write_text(json.dumps(config))
+    found = run("search", "walrus", "--all-agents", "--source", "memory", "--json")
+    assert {(hit["workspace"], hit["path"]) for hit in found.json["results"]} == {
+        ("main", "MEMORY.md"),
+        ("second", "MEMORY.md"),
+    }
+    assert [each["workspace"] for each in found.json["memories"]] == ["main", "second"]
+    printed = run("search", "walrus", "--all-agents", "-n", "2")
+    assert "  second  MEMORY.md#L1  " in printed.out
+    assert "chess" in run("get", "MEMORY.md", "--agent", "second").out
+
+
+def test_several_folders_are_searched_at_once(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    workspace.write("MEMORY.md", "The walrus sleeps.\n")
+    (tmp_path / "club").mkdir()
+    (tmp_path / "club/MEMORY.md").write_text("The walrus plays chess.\n")
+    folders = ("--workspace", f"Mine={workspace.path}", "--workspace", str(tmp_path / "club"))
+    assert {hit["workspace"] for hit in run("search", "walrus", *folders, "--json").json["results"]} == {"mine", "club"}
+    nothing = run("search", "zeppelin", "--min-score", "1", *folders)
+    assert nothing.code == 1
+    assert "club: no results (" in nothing.err
+    assert "mine: no results (" in nothing.err
+    alone = run("search", "walrus", "--workspace", str(tmp_path / "club"), "--json")
+    assert "workspace" not in alone.json["results"][0]
+    wrong = run("search", "walrus", "--all-agents", *folders)
+    assert (wrong.code, "cannot be combined" in wrong.err) == (2, True)
+    # One that cannot be searched is told, and the other one answers.
+    index = Path(run("status", "--workspace", str(tmp_path / "club"), "--json").json[0]["status"]["dbPath"])
+    for file in index.parent.glob(f"{index.name}*"):
+        file.unlink()
+    index.mkdir()
+    some = run("search", "walrus", *folders)
+    assert some.code == 0
+    assert "club could not be searched: " in some.err
+    assert "The walrus sleeps." in some.out
+
+
+def test_each_of_several_memories_records_what_was_shown_of_it(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    workspace.configure('{"mdrecall": {"recalls": {"record": true}}}')
+    for name in ("club", "zoo"):
+        (tmp_path / name / "memory").mkdir(parents=True)
+        (tmp_path / name / "memory/2026-02-10.md").write_text(f"The walrus of the {name} plays chess.\n")
+    folders = ("--workspace", str(tmp_path / "club"), "--workspace", str(tmp_path / "zoo"))
+    best = run("search", "walrus", "zoo", "-n", "1", *folders, "--json").json["results"][0]["workspace"]
+    assert best == "zoo"
+    recorded = {file.name.split("-")[0]: file.stat().st_size for file in tmp_path.rglob("*.recalls")}
+    assert recorded.get("zoo", 0) > recorded.get("club", 0)

@@ -107,3 +107,25 @@ def test_a_memory_knows_the_plugin_in_its_memory_slot(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"plugins": plugins}))
     (memory,) = select_memories(Selection(), env)
     assert memory.plugin == plugin
+
+
+def test_an_agent_that_openclaw_has_not_used_yet_is_left_out_of_all_agents(env: dict[str, str]) -> None:
+    os.rmdir(folder(env, "workspace-work"))
+    assert found(env, all_agents=True) == [("main", "main", None)]
+    with pytest.raises(RecallError, match="There is no workspace folder"):
+        select_memories(Selection(agents=("main", "work")), env)
+    os.rmdir(folder(env, "workspace"))
+    with pytest.raises(RecallError, match="There is no workspace folder"):
+        select_memories(Selection(all_agents=True), env)
+
+
+def test_two_folders_with_one_name_in_a_database_are_refused(env: dict[str, str]) -> None:
+    shared = {**env, "MDRECALL_STORE_DSN": "host=/nowhere dbname=memory"}
+    two = Selection(workspaces=(folder(env, "notes"), folder(env, "workspace")))
+    with pytest.raises(RecallError, match="same name 'main' in the database"):
+        select_memories(two, shared)
+    assert len(select_memories(two, env)) == 2
+    # Agents have names of their own, and one folder may have two names here.
+    assert len(select_memories(Selection(all_agents=True), shared)) == 2
+    notes = folder(env, "notes")
+    assert len(select_memories(Selection(workspaces=(f"one={notes}", f"two={notes}")), shared)) == 2

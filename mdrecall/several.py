@@ -1,0 +1,119 @@
+"""One search over several memories: each with its own settings and rules, all at once, and one answer."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar, Unpack
+
+from mdrecall.config.settings import Settings
+from mdrecall.core.ranking.merging import merge_memories
+from mdrecall.engine.background import DaemonPool
+from mdrecall.errors import ArgumentError, RecallError
+from mdrecall.memory import Memory, limit_results
+from mdrecall.types import SearchAnswer, SearchOptions
+
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
+
+#: Memories that are searched at once. Most of a search is work of this process, so more would only wait for it; these
+#: keep one whose server or provider does not answer from holding up the others.
+_MAX_THREADS = 8
+
+
+class OpenMemory(Protocol):
+    """What ``Memory`` and ``AsyncMemory`` have in common here."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def loaded(self) -> "Loaded | None": ...
+
+
+_M = TypeVar("_M", bound=OpenMemory)
+
+
+class Found(NamedTuple):
+    """The answer of one memory, and what is known of that memory."""
+
+    answer: SearchAnswer
+    settings: Settings
+    place: str
+    """Where its notes are: its folder, or the name that its index has in a shared database."""
+
+    @classmethod
+    def of(cls, memory: OpenMemory, answer: SearchAnswer) -> Self:
+        settings, shared = memory.settings, memory.loaded.shared_store if memory.loaded else None
+        return cls(answer, settings, repr(shared) if shared else os.path.realpath(settings.workspace))
+
+
+def search_several(
+    memories: Sequence[Memory] | Mapping[str, Memory], query: str, **options: Unpack[SearchOptions]
+) -> SearchAnswer:
+    """Return the best passages of several memories, best first, each with the name of its memory in ``workspace``.
+
+    The options are those of ``Memory.search``. In a mapping the memories have names; else they are called after their
+    agents, or if these are the same, after their folders. One that fails does not stop the others: ``memories`` of the
+    answer says how each of them answered. If all fail, the error is raised.
+    """
+    named = name_memories(memories)
+    searches = {name: partial(_search, memory, query, options) for name, memory in named.items()}
+    return merge_found(search_each(searches), options.get("max_results"))
+
+
+def _search(memory: Memory, query: str, options: SearchOptions) -> Found:
+    return Found.of(memory, memory.search(query, **options))
+
+
+def search_each(searches: Mapping[str, Callable[[], Found]]) -> dict[str, Found | RecallError]:
+    """Run the searches at once, and return the answer or the error of each."""
+    pool = DaemonPool("mdrecall-several", _MAX_THREADS)
+    try:
+        pending = {name: pool.submit(partial(copy_context().run, search)) for name, search in searches.items()}
+        outcomes: dict[str, Found | RecallError] = {}
+        for name, future in pending.items():
+            try:
+                outcomes[name] = future.result()
+            except Exception as error:
+                outcomes[name] = describe_failure(name, error)
+        return outcomes
+    finally:
+        pool.release()
+
+
+def describe_failure(name: str, error: BaseException) -> RecallError:
+    """Return the error of one memory as its report has it; one that nobody expected is logged."""
+    if isinstance(error, RecallError):
+        return error
+    import logging
+
+    logging.getLogger(__name__).error("The search of %s failed.", name, exc_info=error)
+    return RecallError(f"Something unexpected went wrong: {type(error).__name__}.", hint="The log says more.")
+
+
+def merge_found(outcomes: Mapping[str, Found | RecallError], max_results: int | None = None) -> SearchAnswer:
+    """Return one answer of what ``search_each`` returns; raise if every search has failed."""
+    found = {name: each for name, each in outcomes.items() if isinstance(each, Found)}
+    limit = max((limit_results(each.settings, max_results) for each in found.values()), default=1)
+    answers = {name: each.answer if isinstance(each, Found) else each for name, each in outcomes.items()}
+    return merge_memories(answers, limit, {name: each.place for name, each in found.items()})
+
+
+def name_memories(memories: Sequence[_M] | Mapping[str, _M]) -> dict[str, _M]:
+    """Return memories by name; raise ``ArgumentError`` if there are none, or no names that tell them apart."""
+    if not memories:
+        raise ArgumentError("There is no memory to search.", name="memories", hint="Give at least one.")
+    if isinstance(memories, Mapping):
+        return dict(memories)
+    ways: tuple[Callable[[Settings], str], ...] = (
+        lambda settings: settings.mdrecall.store.workspace.strip() or settings.agent_id,
+        lambda settings: os.path.basename(os.path.realpath(settings.workspace)),
+        lambda settings: os.path.realpath(settings.workspace),
+    )
+    for name_of in ways:
+        named = {name_of(memory.settings): memory for memory in memories}
+        if len(named) == len(memories):
+            return named
+    hint = "Give each a name: a mapping from names to memories."
+    raise ArgumentError("Two memories have the same agent and folder.", name="memories", hint=hint)
