@@ -100,15 +100,37 @@ def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path
         assert memory.sync().removed == 1, "Where the notes are, a file that is gone was deleted."
 
 
-def test_two_machines_with_copies_do_not_index_in_turns(tmp_path: Path, postgres: Server) -> None:
-    machines = [Machine(tmp_path / name, postgres, name="copies") for name in ("first", "second")]
-    for machine in (*machines, *machines):
-        with machine.open() as memory:
-            memory.sync()
-    for machine in machines:
-        with machine.open() as memory:
-            report = memory.sync()
-            assert (report.added, report.changed, report.removed) == (0, 0, 0)
+def test_two_machines_with_copies_do_not_index_in_turns(
+    tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = {name: Machine(tmp_path / name, postgres, name="copies") for name in ("first", "second")}
+
+    def sync_both() -> list[tuple[int, int, int]]:
+        counts = []
+        for name, machine in machines.items():
+            monkeypatch.setattr("socket.gethostname", lambda name=name: name)
+            with machine.open() as memory:
+                report = memory.sync()
+            counts.append((report.added, report.changed, report.removed))
+        return counts
+
+    assert sync_both() == [(len(NOTES), 0, 0), (0, 0, 0)]
+    assert sync_both() == [(0, 0, 0)] * 2
+    (machines["second"].folder / "memory/new.md").write_text("Only the second machine has it.\n")
+    assert sync_both() == [(0, 0, 0), (1, 0, 0)]
+    assert sync_both() == [(0, 0, 0)] * 2, "The first machine does not remove what it does not have yet."
+    (machines["first"].folder / "memory/2026-02-11.md").write_text("The deployment went well in the end.\n")
+    assert sync_both() == [(0, 1, 0), (0, 0, 0)], "The second machine does not bring its old copy back."
+    with machines["second"].open() as memory:
+        assert "in the end" in memory.search("deployment")[0].snippet
+
+
+def test_two_folders_of_a_machine_with_one_name_are_not_mixed(tmp_path: Path, postgres: Server) -> None:
+    with Machine(tmp_path / "a", postgres, name="mixed").open() as memory:
+        memory.sync()
+    other = Machine(tmp_path / "b", postgres, {"MEMORY.md": "Other notes.\n"}, name="mixed")
+    with other.open() as memory, pytest.raises(StoreUnavailable, match="another folder of this machine"):
+        memory.sync()
 
 
 def test_a_database_that_is_not_named_or_not_there_is_a_clear_error(tmp_path: Path) -> None:

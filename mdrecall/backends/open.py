@@ -326,5 +326,5 @@ def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> "PostgresStore":
     except ImportError as error:
         hint = "Install mdrecall with the extra postgres."
         raise PackageMissing(f"The index cannot be opened: {error}.", extra="postgres", hint=hint) from error
-    name = own.workspace.strip() or loaded.settings.agent_id
+    _, name = loaded.shared_store or ("", loaded.settings.agent_id)
     return PostgresStore(dsn, name, place=this_machine(loaded.settings.workspace), one_shot=one_shot)

@@ -90,7 +90,9 @@ class Loaded(NamedTuple):
         store, dsn = self.settings.mdrecall.store, self.environment.get(STORE_DSN, "").strip()
         if store.kind != "postgres" and not dsn:
             return None
-        return dsn or repr(store.dsn), store.workspace.strip() or self.settings.agent_id
+        # Folders of other names are other memories, also if one agent has them.
+        folder = os.path.basename(os.path.realpath(self.settings.workspace))
+        return dsn or repr(store.dsn), store.workspace.strip() or f"{self.settings.agent_id}/{folder}"
 
 
 def load(

@@ -108,10 +108,13 @@ class SyncRun:
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
         """Compare the files of every source with the index; with ``everything`` the smallest change counts."""
-        changes = [indexer.compare(everything=everything) for indexer in self._indexers]
-        if any(entry.vanished for entry in changes) and not self._store.admin.may_remove():
-            return [entry._replace(vanished=[]) for entry in changes]
-        return changes
+        return [self._keep_foreign(indexer, indexer.compare(everything=everything)) for indexer in self._indexers]
+
+    def _keep_foreign(self, indexer: Indexes, changes: FileChanges) -> FileChanges:
+        """Return the changes without the files that are missing here, but may be on another machine."""
+        if not changes.vanished:
+            return changes
+        return changes._replace(vanished=self._store.documents.find_gone(indexer.source.name, changes.vanished))
 
     def compare_file(self, path: str) -> list[FileChanges]:
         """Compare one file of any source with the index."""

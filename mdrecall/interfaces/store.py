@@ -95,6 +95,14 @@ class DocumentWriter(Protocol):
         """Remove documents with their chunks and vectors. A path that is not indexed is ignored."""
         ...
 
+    def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
+        """Return which indexed files that are missing on the disk may leave the index.
+
+        All of them, unless several machines share it: then those that this machine has had, if the notes are here. An
+        empty folder on another machine is no decision to forget everything.
+        """
+        ...
+
     def refresh_stamps(self, items: Iterable[Document]) -> None:
         """Store the new stamps of documents whose content is still the indexed one; ignore all others."""
         ...
@@ -313,11 +321,7 @@ class IndexAdmin(Protocol):
         ...
 
     def may_remove(self) -> bool:
-        """True if a document whose file is gone may leave the index.
-
-        False where several machines share an index and this one is not where its notes are: an empty folder here is
-        no decision to forget everything.
-        """
+        """True if the index may be built again from the notes of this machine; another one may have its notes."""
         ...
 
     def destroy(self) -> None:

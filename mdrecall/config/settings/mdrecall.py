@@ -118,7 +118,9 @@ class StoreOptions(NamedTuple):
         "How to reach the database: a string with `${VAR}`, or a reference. The variable MDRECALL_STORE_DSN wins.",
         hide=hide_text,
     )
-    workspace: str = setting(text(), "", "The name of this memory in the database; the agent's id if not set.")
+    workspace: str = setting(
+        text(), "", "The name of this memory in the database; the agent's id and the folder's name if not set."
+    )
     fallback: str = setting(
         choice("none", "builtin"), "none", "Who answers while the database is away: nobody, or an index in a file."
     )

@@ -7,6 +7,7 @@ from typing import Any
 from mdrecall.core.text.annotations import pack_marks
 from mdrecall.core.text.fields import pack_fields
 from mdrecall.core.text.index_terms import index_terms
+from mdrecall.errors import StoreUnavailable
 from mdrecall.store.caches import ChangedStamps, StampCache
 from mdrecall.store.matching import encode_names
 from mdrecall.store.postgres.blocks import add_block, remove_chunks
@@ -117,12 +118,25 @@ class PostgresDocuments:
                 # Who indexes first says where the notes are: only there a missing file means that it was deleted.
                 place = "UPDATE mdrecall.workspaces SET place=%s WHERE id=%s AND place=''"
                 now.db.execute(place, (self._place, now.workspace))
+            elif _is_another_folder(now.state.place, self._place):
+                folder = now.state.place.partition(":")[2]
+                message = f"{self._database.shown} is the index of another folder of this machine, {folder}."
+                raise StoreUnavailable(message, hint="Give this memory a name of its own: mdrecall.store.workspace.")
             _put(now, items, index_format, self._place)
 
     def remove(self, source: SourceName, paths: Iterable[str]) -> None:
         """Remove documents with their chunks and vectors."""
         with self._database.writing(self._gen) as now:
             _remove(now, start_revision(now), source, list(paths))
+
+    def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
+        """Return the files that this machine has had, if the notes are here."""
+        seen = f"SELECT path FROM mdrecall.stamps WHERE {_OWN} AND place=%s AND source=%s"
+        with self._database.reading(self._gen) as now:
+            if now.state.place != self._place:
+                return []
+            had = {file_path(to_text(path)) for (path,) in now.rows(seen, self._place, source)}
+        return [path for path in missing if path in had]
 
     def refresh_stamps(self, items: Iterable[Document]) -> None:
         """Store new stamps of documents whose content is still the indexed one."""
@@ -173,6 +187,11 @@ class PostgresDocuments:
             for path in paths:
                 _remove(now, revision, "sessions", _list_parts(now, path, 0))
                 now.run("DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(path))
+
+
+def _is_another_folder(place: str, own: str) -> bool:
+    """True if two places are folders of one machine, and so other notes; on another machine they may be a copy."""
+    return place != own and place.partition(":")[0] == own.partition(":")[0]
 
 
 def _read_known(rows: Iterable[tuple[Any, ...]]) -> dict[str, KnownDocument]:
@@ -331,6 +350,9 @@ def _put_stamps(now: Transaction, documents: Sequence[Document], revision: int, 
 def _remove(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:
     if paths:
         _delete_rows(now, revision, source, paths)
+        # Not where a document is replaced: another machine that has seen its own copy must not index that again.
+        drop = f"DELETE FROM mdrecall.stamps WHERE {_OWN} AND source=%s AND path = ANY(%s)"
+        now.run(drop, source, [to_bytes(path) for path in paths])
         now.run(_RECORD, revision, "gone", [to_bytes(f"{source}\0{path}") for path in paths])
 
 

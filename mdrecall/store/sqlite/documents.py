@@ -87,6 +87,10 @@ class SqliteDocuments:
         with self._file.writing() as db, transaction(db):
             _remove(db, source, paths)
 
+    def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
+        """Return all of them: an index in a file belongs to the notes of this machine."""
+        return list(missing)
+
     def refresh_stamps(self, items: Iterable[Document]) -> None:
         """Store new stamps of documents whose content is still the indexed one."""
         with self._file.writing() as db, transaction(db):
