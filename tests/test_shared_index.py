@@ -36,6 +36,9 @@ QUERIES = (
 )
 
 
+LONG_AGO_S = 1_700_000_000
+
+
 class Machine:
     """A home with a folder of notes, and a configuration that names the database."""
 
@@ -47,6 +50,8 @@ class Machine:
         for path, text in notes.items():
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(text)
+            # Not just now: as long as a file may still be changing, its stamp proves nothing.
+            os.utime(self.folder / path, (LONG_AGO_S, LONG_AGO_S))
         store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base), "fallback": fallback}
         own = {"store": store if server else {}, "qmd": {"firstRetrySeconds": 1}}
         (base / "mdrecall.json").write_text(json.dumps({"mdrecall": own}))
