@@ -91,7 +91,7 @@ def test_the_model_is_asked_once_to_write_down_what_matters(
     add_hooks(host)
     config = {"agents": {"defaults": {"contextTokens": 30_000}}, "mdrecall": {"hosts": {"flushHeadless": True}}}
     (folder.parent / "config.json").write_text(json.dumps(config))
-    model.teach("mend the fence", say="The fence is mended.", tokens=12_000)
+    model.teach("mend the fence", say="The fence is mended.", tokens=20_000)
     model.teach("Memory flush", say="NO_REPLY")
     done = host.ask("Please mend the fence.", folder, *MORE[name], MDRECALL_CONFIG=str(folder.parent / "config.json"))
     assert done.code == 0, done
