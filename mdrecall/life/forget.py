@@ -349,7 +349,8 @@ class Forgetting:
         for each in self._memory.sessions():
             names = {each.session, each.path, each.path.rpartition("/")[2], each.session_key}
             parts = each.session_key.casefold().split(":")
-            found = [one for one in request.participants if one.casefold() in parts]
+            known = {*parts, *map(str.casefold, each.participants)}
+            found = [one for one in request.participants if one.casefold() in known]
             hooks = [one for one in request.hook_sources if "hook" in parts and one.casefold() in parts]
             wanted = names & set(request.sessions)
             if wanted or found or hooks or each.host in request.hosts:

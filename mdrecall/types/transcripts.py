@@ -98,6 +98,8 @@ class Conversation(NamedTuple):
     """Where it takes place, such as ``telegram``."""
     parent_key: str = ""
     """The session key of the conversation that began it, for a sub-agent's."""
+    participants: tuple[str, ...] = ()
+    """Who has taken part, by the ids that OpenClaw has for them; empty if it does not say."""
 
 
 class MessagePage(NamedTuple):

@@ -168,6 +168,12 @@ def test_a_conversation_is_told_with_its_key_its_chat_and_its_beginning(store: O
         "s5": ("agent:main:main", "", "", ""),
     }
     assert [found[name].archived for name in ("s1", "s5")] == [True, False]
+    assert found["s2"].participants == ()
+    store.execute("CREATE TABLE session_participants (session_key TEXT, identity_namespace TEXT, actor_id TEXT)")
+    for actor in ("user-9", "user-7"):
+        store.execute("INSERT INTO session_participants VALUES (?, '{}', ?)", "agent:main:discord:group:7", actor)
+    known = {each.session: each.participants for each in list_conversations(store.reader())}
+    assert (known["s2"], known["s1"]) == (("user-7", "user-9"), ())
 
 
 @pytest.mark.parametrize("name", ["s1", "s1.jsonl", "sessions/s1.jsonl", "sessions/main/s1.jsonl", "FOLDER/s1.jsonl"])

@@ -109,6 +109,13 @@ class OpenClawDatabase:
         entries = ((str(key), dict(zip(_FACTS, json.loads(values), strict=True))) for key, values in rows)
         return {key: parse_facts(key, entry) for key, entry in entries}
 
+    def read_participants(self) -> dict[str, tuple[str, ...]]:
+        """Return who has taken part in the conversations of each session key."""
+        found: dict[str, tuple[str, ...]] = {}
+        for key, actor in self._fetch("SELECT session_key, actor_id FROM session_participants ORDER BY actor_id"):
+            found[str(key)] = (*found.get(str(key), ()), str(actor))
+        return found
+
     def count_bytes(self, session: str) -> int:
         """Return how many bytes the events of a conversation have."""
         query = (

@@ -9,7 +9,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -52,6 +52,7 @@ class OpenClawTranscripts:
         self._leftovers: dict[str, str] = {}
         """The path of the JSONL file of each session that the database has as well."""
         self._facts: dict[str, SessionFacts] | None = None
+        self._participants: dict[str, tuple[str, ...]] | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
@@ -93,7 +94,7 @@ class OpenClawTranscripts:
             for session, window in found.windows.items()
             if window.key not in hidden and not window.is_forgotten
         }
-        self._contents, self._facts = found._replace(windows=windows), None
+        self._contents, self._facts, self._participants = found._replace(windows=windows), None, None
         return self._contents
 
     @property
@@ -141,7 +142,16 @@ class OpenClawTranscripts:
             chat_type=window.chat_type or facts.chat_type,
             channel=window.channel or facts.channel,
             parent_key=window.parent_key or facts.parent_key,
+            participants=self._read_participants().get(window.key, ()),
         )
+
+    def _read_participants(self) -> dict[str, tuple[str, ...]]:
+        if self._participants is None:
+            # An older database has no such table.
+            self._participants = {}
+            with suppress(ReadError):
+                self._participants = self._database.read_participants()
+        return self._participants
 
     def _read_facts(self) -> dict[str, SessionFacts]:
         if self._facts is None:
