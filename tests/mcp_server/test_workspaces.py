@@ -121,10 +121,13 @@ def test_an_agent_that_openclaw_has_not_used_yet_is_left_out_of_all_agents(env: 
 
 def test_two_folders_with_one_name_in_a_database_are_refused(env: dict[str, str]) -> None:
     shared = {**env, "MDRECALL_STORE_DSN": "host=/nowhere dbname=memory"}
-    two = Selection(workspaces=(folder(env, "notes"), folder(env, "workspace")))
-    with pytest.raises(RecallError, match="same name 'main' in the database"):
+    same = os.path.join(folder(env, "notes"), "notes")
+    os.mkdir(same)
+    two = Selection(workspaces=(folder(env, "notes"), f"other={same}"))
+    with pytest.raises(RecallError, match="same name 'main/notes' in the database"):
         select_memories(two, shared)
     assert len(select_memories(two, env)) == 2
+    assert len(select_memories(Selection(workspaces=(same, folder(env, "workspace"))), shared)) == 2
     # Agents have names of their own, and one folder may have two names here.
     assert len(select_memories(Selection(all_agents=True), shared)) == 2
     notes = folder(env, "notes")
