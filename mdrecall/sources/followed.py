@@ -50,9 +50,9 @@ class FollowedFiles:
             if self._queue and not self._queue.is_own:
                 self._queue.close()
                 self._queue = self._kept = None
-            if self._kept and self._is_current(self._kept):
-                return self._kept.listing
-            return self._scan()
+            # Another thread may forget it meanwhile.
+            kept = self._kept
+            return kept.listing if kept and self._is_current(kept) else self._scan()
 
     def read(self, path: str, listing: Listing) -> Document:
         """Return a listed file as a document. Raise a ``ReadError`` that names it."""

@@ -263,3 +263,19 @@ def test_files_that_nobody_closes_hold_no_descriptor(both: Both) -> None:
         FollowedFiles(both.files, 1000, FolderQueue).scan()
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_listing_that_another_thread_forgets_meanwhile_is_still_given(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _lost(both)
+    listing = both.followed.scan()
+
+    def forget_meanwhile(kept: object) -> bool:
+        both.followed.forget()
+        return True
+
+    monkeypatch.setattr(both.followed, "_is_current", forget_meanwhile)
+    assert both.followed.scan() is listing
+    monkeypatch.undo()
+    assert both.followed.scan() == listing
