@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -436,7 +437,10 @@ def test_an_interrupted_command_ends_at_once(notes: Workspace) -> None:
     env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     with stranger(notes.env, never_answer):
         command = [sys.executable, "-c", PATIENT, "search", "tea"]
-        with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        # A shell that runs the tests in the background lets them ignore the signal.
+        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, env=env, preexec_fn=heed, stdout=pipe, stderr=pipe) as process:
             assert asked.wait(PATIENCE_S)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE_S)
