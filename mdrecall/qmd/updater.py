@@ -96,8 +96,10 @@ class Updater:
             self._run_unattended("boot", force=True)
             needs_boot = False
         if needs_boot or self._rules.interval_s > 0:
-            self._timer = threading.Thread(target=self._run_timer, args=(needs_boot,), name="qmd-update", daemon=True)
-            self._timer.start()
+            timer = threading.Thread(target=self._run_timer, args=(needs_boot,), name="qmd-update", daemon=True)
+            # Another thread may close the updater meanwhile, and cannot wait for a timer that is not running yet.
+            timer.start()
+            self._timer = timer
         return issues
 
     def run(
