@@ -125,7 +125,7 @@ class BuiltinBackend:
         try:
             return search()
         except StoreUnavailable:
-            # A connection to a server may have broken, or vectors may just have been replaced: the state is read anew.
+            # The connection to a server may have broken, or the vectors may have just been replaced: retry once.
             return search()
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:

@@ -31,7 +31,7 @@ _MAX_SUGGESTIONS = 3
 _MAX_NEW_CHARS = 2_000
 #: A line may be a long paragraph; its beginning says which it is.
 _MAX_SHOWN = 300
-#: About a second of reading statements. The notes that changed last come first, and what is left out is told.
+#: About a second of reading statements. The notes that changed last come first, and the report says what is left out.
 _MAX_CLAIMS = 20_000
 
 

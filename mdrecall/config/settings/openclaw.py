@@ -165,9 +165,9 @@ class Compaction(NamedTuple):
 
 
 class StartupContext(NamedTuple):
-    """``agents.defaults.startupContext``: the notes that a session shows when it begins anew."""
+    """``agents.defaults.startupContext``: the notes that a new session shows."""
 
-    enabled: bool = setting(flag(), True, "Show the newest daily notes when a session begins anew.")
+    enabled: bool = setting(flag(), True, "Show the newest daily notes when a new session starts.")
     apply_on: tuple[str, ...] = setting(
         list_of(choice("new", "reset")), ("new", "reset"), "After which command: `/new`, `/reset`."
     )

@@ -12,7 +12,7 @@ from mdrecall.core.ranking.days import Place, is_newer
 _MAX_POSTINGS = 20
 #: Of each statement, its rarest words are looked up; two statements about the same thing share one of them.
 _RAREST = 3
-#: A few seconds of comparing; what is left then is told.
+#: A few seconds of comparing; the report says what is left.
 MAX_COMPARED = 100_000
 #: A statement that differs from this many others is an entry of a list or a log, not a contradiction.
 _SERIES = 4

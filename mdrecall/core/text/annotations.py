@@ -149,7 +149,7 @@ def _read_projects(values: Iterable[str], *, is_broken: bool) -> str:
 
 
 def normalise_project(key: str) -> str:
-    """Return the key of a project with its host in lower case; a key such as ``path:/work/app`` stays as it is."""
+    """Return the key of a project with its host in lower case; a key such as ``path:/srv/app`` stays as it is."""
     host, slash, rest = key.strip().partition("/")
     return key.strip() if host.startswith("path:") or not host or not slash else f"{host.lower()}/{rest}"
 

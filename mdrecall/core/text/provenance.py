@@ -1,8 +1,8 @@
 """Who wrote the lines of a note, as far as comments and paths tell.
 
 mdrecall ends what it writes for others with a comment: ``<!-- by Claude Code -->``, or the mark of a digest. A comment
-speaks for the lines right above it. It can only say that somebody else than the owner wrote them: whoever can write
-into a note could claim to be the owner.
+speaks for the lines right above it. It can name any author except the owner, because anyone who can
+write to a note could claim to be the owner.
 """
 
 import re
