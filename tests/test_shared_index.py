@@ -143,6 +143,7 @@ def test_a_database_that_is_not_named_or_not_there_is_a_clear_error(tmp_path: Pa
     (tmp_path / "mdrecall.json").write_text('{"mdrecall": {"store": {"kind": "postgres"}}}')
     with pytest.raises(ConfigError, match="No database is named"):
         machine.open()
+    pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
     machine.env["MDRECALL_STORE_DSN"] = f"host={tmp_path} user=ada password=hunter2secret dbname=none"
     with machine.open() as memory, pytest.raises(StoreError) as raised:
         memory.sync()
