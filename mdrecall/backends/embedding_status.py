@@ -1,7 +1,7 @@
 """The state of a memory's vectors: which embedder makes them, how many there are, and if that works."""
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.backends.embedders import EmbedderChoice
 from mdrecall.config.settings import MemorySearch, VectorStore
@@ -9,6 +9,7 @@ from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, Pings, Store
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import EmbedInput, Probe
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.chunk_embedder import EmbedsChunks
@@ -13,6 +13,7 @@ from mdrecall.engine.single_flight import Shared, SingleFlight
 from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Store
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 # How long a run waits for another process that is writing, unless its caller says otherwise.

@@ -1,8 +1,9 @@
 """What a memory reports about its work and its state."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.documents import Issue, SourceName
 
 

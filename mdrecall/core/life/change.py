@@ -6,12 +6,13 @@ most often about two things: "Anna's phone is 1" and "Ben's phone is 2".
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from mdrecall.core.life import change_words as words_for
 from mdrecall.core.life.statements import Statement, Unit
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import fold
+from mdrecall.named_tuple import NamedTuple
 
 ChangeKind: TypeAlias = Literal["number", "date", "name", "state", "negation"]
 

@@ -7,12 +7,13 @@ about, a time or a unit of measure, a link such as *is*, or a word that announce
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from mdrecall.core.life import change_words as words_for
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import count_unspaced, fold, is_unspaced, tokens
+from mdrecall.named_tuple import NamedTuple
 
 Role: TypeAlias = Literal["word", "name", "number", "char", "date", "unit", "link", "strong", "cue", "verb"]
 

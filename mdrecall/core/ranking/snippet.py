@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Set
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.core.text.headings import read_lines, titles, trails
 from mdrecall.core.text.passages import LONG_LINE, Passage, split_line
+from mdrecall.named_tuple import NamedTuple
 
 #: The length of a snippet in UTF-16 units, as in OpenClaw.
 MAX_SNIPPET_UNITS = 700

@@ -7,9 +7,9 @@ they are recognised here by a few words, and the rules are loaded only for the o
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from mdrecall.core.ranking.days import DayRange
+from mdrecall.named_tuple import NamedTuple
 
 #: A longer query is a text that somebody pasted: its dates are not what the question is about.
 MAX_CHARS = 400

@@ -7,9 +7,10 @@ that no longer holds ends with ``<!-- status: superseded | by: MEMORY.md | on: 2
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.core.text.headings import read_lines
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import NO_MARKS, Marks, Origin
 
 #: The project of an entry whose annotation cannot be read: no search may guess whose it is.

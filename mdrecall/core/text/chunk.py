@@ -9,10 +9,10 @@ the end of the chunk before it.
 import re
 from collections.abc import Callable, Collection, Container, Iterator
 from itertools import pairwise
-from typing import NamedTuple
 
 from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
 from mdrecall.core.text.words import count_unspaced
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Chunk
 
 #: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the

@@ -6,9 +6,10 @@ Front matter that does not look like that is just text.
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.core.text.headings import read_lines
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import NO_FIELDS, Fields, Link
 
 # Longer front matter is a document of its own.

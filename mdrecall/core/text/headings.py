@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from mdrecall.named_tuple import NamedTuple
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")

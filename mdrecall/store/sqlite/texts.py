@@ -10,10 +10,11 @@ import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.sqlite.sql import rows, single
 
 #: What the stored texts that may begin with front matter begin with.

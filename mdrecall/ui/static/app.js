@@ -1,0 +1,2 @@
+"use strict";
+// Small conveniences; every page can be read without them.
