@@ -45,6 +45,20 @@ class EmbeddingStatus(NamedTuple):
         reason = self.chunk_embedder.last_failure() if self.chunk_embedder else ""
         return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
+    def describe_provider(self) -> dict[str, str]:
+        """Return which embedder is used and if it works, with OpenClaw's names."""
+        used, fallback = self.find_embedder(), self.explain_fallback()
+        if used is None:
+            return {
+                "mode": "fts-only", "reason": self.chosen.unusable_reason, "attemptedProviderId": self.chosen.requested
+            }  # fmt: skip
+        if fallback:
+            more = {"fallbackFrom": fallback["from"], "reason": fallback["reason"]}
+            return {"mode": "fallback-active", "providerId": used.provider, **more}
+        if self.chunk_embedder and (reason := self.chunk_embedder.last_failure()):
+            return {"mode": "degraded", "providerId": used.provider, "reason": reason}
+        return {"mode": "active", "providerId": used.provider}
+
     def lacks_vectors(self, store: Store) -> bool:
         """True if some chunk has no vector yet."""
         return self.chunk_embedder is not None and store.chunks.count() > 0 and not self.chunk_embedder.is_complete()
