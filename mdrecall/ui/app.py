@@ -28,6 +28,7 @@ VIEWS = {
     "GET why": "why.show_why",
     "GET timeline": "timeline.show_timeline",
     "GET day": "timeline.show_day",
+    "GET map": "map.show_map",
     "GET conversation": "conversation.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}

@@ -14,3 +14,16 @@ for (const area of document.querySelectorAll("[data-arrows]")) {
     next.focus();
   });
 }
+
+// Map: the label below it names the note that the pointer or the focus is on.
+for (const label of document.querySelectorAll("[data-label]")) {
+  const map = label.previousElementSibling;
+  const tell = (event) => {
+    const link = event.target.closest("a");
+    if (!link) return;
+    const path = new URL(link.href.baseVal, location).searchParams.get("path");
+    label.textContent = link.getAttribute("aria-label") + " \u00b7 " + path;
+  };
+  map.addEventListener("mouseover", tell);
+  map.addEventListener("focusin", tell);
+}
