@@ -76,11 +76,6 @@ class Transaction(NamedTuple):
         """Run a statement with the same first values, and return how many rows it changed."""
         return self.db.execute(statement, (self.workspace, self.gen, *values)).rowcount
 
-    def run_many(self, statement: str, rows: list[tuple[object, ...]]) -> None:
-        """Run a statement once for each row, with the same first values."""
-        if rows:
-            self.db.cursor().executemany(statement, [(self.workspace, self.gen, *row) for row in rows])
-
 
 def workspace_id(name: str) -> int:
     """Return the number of a workspace: the same on every machine, without a look at the database."""
