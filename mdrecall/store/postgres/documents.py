@@ -19,7 +19,7 @@ from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceN
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
-_CHUNKS_AT_ONCE = 4_096
+_CHUNKS_AT_ONCE = 8_192
 #: Removals are remembered for this many changes; a cache that is further behind loads everything again.
 _REMEMBERED_REVISIONS = 1_000
 #: Old changes are looked for once in about as many.
@@ -48,13 +48,13 @@ _STAMPS = """
 # Rows go in by arrays: one statement for all of them. COPY is not allowed where a policy guards the rows.
 _PUT_DOCUMENTS = """
     INSERT INTO mdrecall.documents(workspace_id, gen, index_format, revision, id, source, path, hash, mtime_ns, fields)
-    SELECT %s, %s, %s, %s, * FROM unnest(%s::int8[], %s::text[], %s::bytea[], %s::bytea[], %s::int8[], %s::text[])
+    SELECT %s, %s, %s, %s, * FROM unnest(%b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::int8[], %b::text[])
 """
 _PUT_STAMPS = """
     INSERT INTO mdrecall.stamps(workspace_id, gen, place, revision, source, path,
         size, mtime_ns, ctime_ns, inode, seen_ns)
-    SELECT %s, %s, %s, %s, * FROM unnest(%s::text[], %s::bytea[], %s::int8[], %s::int8[], %s::int8[], %s::numeric[],
-        %s::int8[])
+    SELECT %s, %s, %s, %s, * FROM unnest(%b::text[], %b::bytea[], %b::int8[], %b::int8[], %b::int8[], %s::numeric[],
+        %b::int8[])
     ON CONFLICT (workspace_id, place, gen, source, path) DO UPDATE SET size = excluded.size,
         mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
         seen_ns = excluded.seen_ns, revision = excluded.revision
@@ -69,8 +69,8 @@ _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 _PUT_CHUNKS = """
     INSERT INTO mdrecall.chunks(workspace_id, gen, id, document_id, ordinal, start_line, end_line, overlap, length,
         trail, records, marks, text)
-    SELECT %s, %s, * FROM unnest(%s::int8[], %s::int8[], %s::int4[], %s::int4[], %s::int4[], %s::int4[], %s::int4[],
-        %s::bytea[], %s::text[], %s::text[], %s::bytea[])
+    SELECT %s, %s, * FROM unnest(%b::int8[], %b::int8[], %b::int4[], %b::int4[], %b::int4[], %b::int4[], %b::int4[],
+        %b::bytea[], %b::text[], %b::text[], %b::bytea[])
 """
 
 

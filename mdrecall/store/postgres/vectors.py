@@ -47,7 +47,7 @@ _THERE = f"""
 _PUT = """
     INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, revision, chunk, vector, passages)
     SELECT %s, %s, %s, %s, chunk, made::vector, passages
-    FROM unnest(%s::int8[], %s::text[], %s::bytea[]) each(chunk, made, passages)
+    FROM unnest(%b::int8[], %b::text[], %b::bytea[]) each(chunk, made, passages)
     ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
     SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages
 """
