@@ -26,6 +26,7 @@ VIEWS = {
     "GET search": "search.show_search",
     "GET results": "search.show_results",
     "GET why": "why.show_why",
+    "GET notes": "notes.show_notes",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
 #: The largest form holds a whole note, of which each byte may take three characters in a form.
