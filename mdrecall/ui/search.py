@@ -80,9 +80,9 @@ def run_search(visit: Visit, *, explain: bool = False) -> SearchAnswer:
         source=cast("SourceName", given["source"]) if given.get("source") in ("memory", "sessions") else None,
         since=given.get("since") or None,
         until=given.get("until") or None,
-        tags=_listed(given.get("tag")),
-        paths=_listed(given.get("folder")),
-        collections=_listed(given.get("collection")),
+        tags=_as_list(given.get("tag")),
+        paths=_as_list(given.get("folder")),
+        collections=_as_list(given.get("collection")),
         session_key=visit.session_key,
         now=visit.now,
     )
@@ -92,7 +92,7 @@ def run_search(visit: Visit, *, explain: bool = False) -> SearchAnswer:
     return visit.memory.search(query, **options)
 
 
-def _listed(value: str | None) -> tuple[str, ...]:
+def _as_list(value: str | None) -> tuple[str, ...]:
     return (value.strip(),) if value and value.strip() else ()
 
 
